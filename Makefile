@@ -1,0 +1,54 @@
+# Everything runs in .venv, which is made on first use. Only Python, make and a package index are needed.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+
+.DEFAULT_GOAL := help
+.PHONY: help install demo test check format validate constraints clean
+
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[all,dev]'
+	@touch $@
+
+install: $(READY) ## make .venv with the package and its tools
+
+demo: $(READY) ## the lower bound on the paper's instance
+	$(BIN)/osrl bound paper
+
+# The first command compiles the kernels in one process, so that the test workers find them in the cache.
+test: $(READY) ## every quick test, then some of them again with the JIT off
+	$(BIN)/osrl bound paper --json > /dev/null
+	$(BIN)/python -m pytest -q -n 2
+	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -q -m 'nojit and not validate'
+
+check: $(READY) ## lint, format, types, import layers
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy --strict
+	$(BIN)/lint-imports
+
+format: $(READY) ## rewrite the sources in the house format
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+validate: $(READY) ## the long statistical validation
+	$(BIN)/osrl bound paper --json > /dev/null
+	$(BIN)/python -m pytest -q -n 2 -m validate
+
+# A fresh environment without pins, so that the newest versions which work together are found.
+constraints: ## renew the pins in constraints.txt
+	rm -rf $(VENV)-pins
+	$(PYTHON) -m venv $(VENV)-pins
+	$(VENV)-pins/bin/python -m pip install --quiet --disable-pip-version-check -e '.[all,dev]'
+	printf '# Versions that are tested together, for every extra. Renew with `make constraints`.\n' > constraints.txt
+	$(VENV)-pins/bin/python -m pip freeze --exclude-editable >> constraints.txt
+	rm -rf $(VENV)-pins
+
+clean: ## remove .venv and every cache
+	rm -rf $(VENV) $(VENV)-pins build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	find osrl tests -name __pycache__ -type d -prune -exec rm -rf {} +

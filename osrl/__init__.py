@@ -1,0 +1,1 @@
+"""Best-arm identification for tasks that share a representation."""

@@ -1,0 +1,292 @@
+"""Proofs of quality: what an allocation achieves, and what no allocation can exceed.
+
+*Lower*: the objective of a feasible allocation. *Upper*: for nonnegative weights on the tests and
+on the pieces of each cell, and **any** levels m, the cost of moving a pool to its level bounds
+ell from above. So the objective of every allocation q is at most c.q, with
+
+    c_a = weighted sum, over the pieces whose pool holds a, of kl(mu_a, m),
+
+and z* <= sum over groups of budget * max_a c_a / cost_a. The pool at level m is the arm itself
+and every arm with a mean above m: it is recomputed from m, whatever m is.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from osrl.allocation.program import Program, has_piece
+from osrl.alternatives import Floats, Integers, pool_sizes
+from osrl.compiled import kernel
+from osrl.families import divergence, tilt
+
+
+class Pieces(NamedTuple):
+    """Every piece at an allocation; arrays (X, n) by task and rank.
+
+    On the pool of a piece kl(mu_i, level) = potential_i - base - slope * mu_i.
+    """
+
+    level: Floats
+    size: Integers
+    mass: Floats
+    value: Floats
+    base: Floats
+    slope: Floats
+    own: Floats  # kl(mu_b, level)
+
+
+@kernel
+def new_pieces(tasks: int, n: int) -> Pieces:
+    """Room for the pieces of a program."""
+    return Pieces(
+        np.zeros((tasks, n)),
+        np.zeros((tasks, n), np.int64),
+        np.zeros((tasks, n)),
+        np.zeros((tasks, n)),
+        np.zeros((tasks, n)),
+        np.zeros((tasks, n)),
+        np.zeros((tasks, n)),
+    )
+
+
+@kernel
+def measure(program: Program, q: Floats, pieces: Pieces) -> None:
+    """Evaluate every piece at the allocation ``q`` (by rank)."""
+    tasks, n = q.shape
+    spent = np.empty(n + 1)
+    for x in range(tasks):
+        mu, potential, reference = program.mu[x], program.potential[x], program.reference[x]
+        level, size, mass = pieces.level[x], pieces.size[x], pieces.mass[x]
+        pool_sizes(mu, q[x], level, size, mass)
+        spent[0] = 0.0
+        for r in range(n):
+            spent[r + 1] = spent[r] + q[x, r] * potential[r]
+        for r in range(1, n):
+            if not has_piece(program, x, r):
+                continue
+            if program.cell[x, r] < 0 and not program.pooled:
+                size[r] = 1
+                mass[r] = q[x, 0] + q[x, r]
+                level[r] = (q[x, 0] * mu[0] + q[x, r] * mu[r]) / mass[r]
+            pay = divergence(level[r], reference, program.noise)
+            slope = tilt(level[r], reference, program.noise)
+            pieces.slope[x, r] = slope
+            pieces.base[x, r] = pay - slope * level[r]
+            pieces.own[x, r] = divergence(mu[r], level[r], program.noise)
+            pieces.value[x, r] = max(spent[size[r]] + q[x, r] * potential[r] - mass[r] * pay, 0.0)
+
+
+@kernel
+def objective(program: Program, q: Floats, pieces: Pieces) -> float:
+    """The objective reached by ``q`` (which spends its budgets), given its measured pieces."""
+    tasks, n = q.shape
+    z = math.inf
+    value = np.zeros(program.need.size)
+    least = np.empty(program.need.size)
+    square = 0.0
+    for x in range(tasks):
+        least[:] = math.inf
+        square += q[x, 0] * q[x, 0]
+        for r in range(1, n):
+            square += q[x, r] * q[x, r]
+            if program.cell[x, r] >= 0:
+                least[program.cell[x, r]] = min(least[program.cell[x, r]], pieces.value[x, r])
+            elif program.need_h[x, r] > 0.0:
+                z = min(z, pieces.value[x, r] / program.need_h[x, r])
+        for c in range(least.size):
+            value[c] += least[c]
+    for j in range(value.size):
+        z = min(z, value[j] / program.need[j])
+    return z - 0.5 * program.inverse_sigma * square
+
+
+class Response(NamedTuple):
+    """How tasks answer to weights on the tests: any share and any level of each piece proves a bound."""
+
+    share: Floats  # (X, n) of a piece within its cell, or the dual of a predictor piece
+    level: Floats  # (X, n)
+    price: Floats  # (X,) the largest c / cost of the task, relative to the objective
+
+
+@kernel
+def new_response(tasks: int, n: int) -> Response:
+    """Room for a response."""
+    return Response(np.zeros((tasks, n)), np.zeros((tasks, n)), np.full(tasks, math.inf))
+
+
+@kernel
+def copy_response(source: Response, target: Response, x: int) -> None:
+    """Copy the response of task ``x``."""
+    target.price[x] = source.price[x]
+    for r in range(source.share.shape[1]):
+        target.share[x, r] = source.share[x, r]
+        target.level[x, r] = source.level[x, r]
+
+
+@kernel
+def respond(program: Program, pieces: Pieces, dual: Floats, x: int, response: Response) -> None:
+    """Take shares and levels of task ``x`` from the duals of its pieces."""
+    total = np.zeros(program.need.size)
+    n = dual.shape[1]
+    for r in range(1, n):
+        if program.cell[x, r] >= 0:
+            total[program.cell[x, r]] += dual[x, r]
+    for r in range(1, n):
+        cell = program.cell[x, r]
+        response.share[x, r] = dual[x, r] / total[cell] if cell >= 0 else dual[x, r]
+        response.level[x, r] = pieces.level[x, r]
+
+
+@kernel
+def slopes(program: Program, response: Response, x: int, test_dual: Floats, total: float, c: Floats) -> float:
+    """Fill row ``x`` of c (X, n), for which objective(q) <= c.q everywhere; its largest c / cost.
+
+    ``test_dual`` (C,) weighs the tests; ``total`` is their `dual_total`.
+    """
+    n = c.shape[1]
+    mu, potential, reference = program.mu[x], program.potential[x], program.reference[x]
+    # a pool is a prefix of the ranks, so the pieces are summed from the deepest pool upwards
+    deep = np.zeros((n + 1, 3))
+    for r in range(n):
+        c[x, r] = 0.0
+    for r in range(1, n):
+        if not has_piece(program, x, r):
+            continue
+        cell, level = program.cell[x, r], response.level[x, r]
+        w = response.share[x, r] / total
+        depth = 1
+        if cell >= 0:
+            w *= test_dual[cell]
+        if cell >= 0 or program.pooled:
+            high = r
+            while depth < high:
+                middle = (depth + high) // 2
+                if mu[middle] > level:
+                    depth = middle + 1
+                else:
+                    high = middle
+        slope = tilt(level, reference, program.noise)
+        c[x, r] += w * divergence(mu[r], level, program.noise)
+        deep[depth, 0] += w
+        deep[depth, 1] += w * (divergence(level, reference, program.noise) - slope * level)
+        deep[depth, 2] += w * slope
+    weight, base, tilted, largest = 0.0, 0.0, 0.0, 0.0
+    for r in range(n - 1, -1, -1):
+        weight += deep[r + 1, 0]
+        base += deep[r + 1, 1]
+        tilted += deep[r + 1, 2]
+        c[x, r] += max(weight * potential[r] - base - tilted * mu[r], 0.0)
+        largest = max(largest, c[x, r] / program.cost[x, r])
+    return largest
+
+
+@kernel
+def has_predictor_tests(program: Program, x: int) -> bool:
+    """Whether task ``x`` has tests of its own, and so some mass in every good allocation."""
+    for r in range(1, program.need_h.shape[1]):
+        if program.need_h[x, r] > 0.0:
+            return True
+    return False
+
+
+@kernel
+def dual_total(program: Program, dual: Floats, test_dual: Floats) -> float:
+    """The normalisation of dual weights: one for a pair that prices z at one."""
+    total = 0.0
+    for j in range(program.need.size):
+        total += program.need[j] * test_dual[j]
+    tasks, n = dual.shape
+    for x in range(tasks):
+        for r in range(1, n):
+            if program.need_h[x, r] > 0.0:
+                total += program.need_h[x, r] * dual[x, r]
+    return total
+
+
+@kernel
+def price_groups(program: Program, c: Floats) -> float:
+    """The most that c.q - |q|^2 / (2 sigma) can be over all allocations, from above.
+
+    For each group: min over a price nu of nu * budget + (sigma / 2) sum max(c - nu cost, 0)^2,
+    which without the regulariser is budget * max c / cost. Every nu gives a valid bound.
+    """
+    tasks, n = c.shape
+    bound = 0.0
+    for k in range(program.budget.size):
+        price, cheapest = 0.0, math.inf
+        for x in range(tasks):
+            if program.group[x] == k:
+                for r in range(n):
+                    price = max(price, c[x, r] / program.cost[x, r])
+                    cheapest = min(cheapest, program.cost[x, r])
+        if program.inverse_sigma == 0.0:
+            bound += price * program.budget[k]
+            continue
+        sigma = 1.0 / program.inverse_sigma
+        # the bound is convex and piecewise quadratic in the price: Newton from the left converges
+        price -= program.budget[k] / (sigma * cheapest**2)
+        for _ in range(100):
+            slope, curvature = program.budget[k], 0.0
+            for x in range(tasks):
+                if program.group[x] == k:
+                    for r in range(n):
+                        over = c[x, r] - price * program.cost[x, r]
+                        if over > 0.0:
+                            slope -= sigma * over * program.cost[x, r]
+                            curvature += sigma * program.cost[x, r] ** 2
+            if curvature == 0.0 or abs(slope) <= 1e-14 * program.budget[k]:
+                break
+            price -= slope / curvature
+        bound += price * program.budget[k]
+        for x in range(tasks):
+            if program.group[x] == k:
+                for r in range(n):
+                    over = max(c[x, r] - price * program.cost[x, r], 0.0)
+                    bound += 0.5 * sigma * over * over
+    return bound
+
+
+@kernel
+def upper_bound(
+    program: Program,
+    pieces: Pieces,
+    dual: Floats,
+    test_dual: Floats,
+    value: float,
+    slack: float,
+    used: Response,
+    kept: Response,
+) -> float:
+    """A bound on z* from dual weights, at a point with objective ``value``.
+
+    A task that gets no mass in the limit has levels of the form 0 / 0: its response at the
+    current point may be poor while an earlier one still proves that the task has nothing to
+    offer. So the best response of each task is ``kept``, and replaces the current one where the
+    bound exceeds the value by more than ``slack``. Tasks with predictor tests always have mass.
+    ``used`` receives the responses that prove the bound.
+    """
+    tasks, n = dual.shape
+    total = dual_total(program, dual, test_dual)
+    c = np.empty((tasks, n))
+    for x in range(tasks):
+        respond(program, pieces, dual, x, used)
+        used.price[x] = slopes(program, used, x, test_dual, total, c) / abs(value)
+    bound = price_groups(program, c)
+    replaced = False
+    for x in range(tasks):
+        if used.price[x] <= kept.price[x]:
+            copy_response(used, kept, x)
+        elif bound - value > slack and not has_predictor_tests(program, x):
+            slopes(program, kept, x, test_dual, total, c)
+            replaced = True
+    if replaced:
+        other = price_groups(program, c)
+        if other < bound:
+            bound = other
+            for x in range(tasks):
+                if used.price[x] > kept.price[x] and not has_predictor_tests(program, x):
+                    copy_response(kept, used, x)
+    return bound

@@ -1,0 +1,393 @@
+"""One Newton step of the interior-point method, task by task.
+
+The perturbed optimality conditions couple the tasks only through z, the duals of the tests and
+the prices of the budgets. Each task is eliminated with a Cholesky factor of its own, and a small
+system in those shared unknowns remains (a Schur complement of size 1 + C + B).
+
+Within a task, piece b touches its own arm and the first ``size[b]`` arms. On these its gradient
+and its curvature direction are combinations of three fixed vectors, u_i = (potential_i, 1, mu_i):
+
+    kl(mu_i, m) = (1, -base, -slope) . u_i        m - mu_i = (0, m, -1) . u_i
+
+so that sums over pieces are 3 x 3 coefficients accumulated from the deepest pool upwards, at the
+cost of the matrix itself. Arms deeper than every pool meet nothing but their own piece and are
+eliminated one by one before the factorisation.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from osrl.allocation.certificate import Pieces
+from osrl.allocation.program import Program, has_piece
+from osrl.alternatives import Floats
+from osrl.compiled import kernel
+from osrl.families import variance
+
+SMALLEST_PIVOT = 1e-15
+
+
+class Iterate(NamedTuple):
+    """A primal-dual point, or a step between two of them (arrays are updated in place)."""
+
+    q: Floats  # (X, n) allocation
+    reduced: Floats  # (X, n) dual of q >= 0
+    p: Floats  # (X, C) value granted to each cell
+    slack: Floats  # (X, n) of each piece
+    dual: Floats  # (X, n) of each piece
+    test_slack: Floats  # (C,)
+    test_dual: Floats  # (C,)
+    z: Floats  # (1,)
+
+
+class Elimination(NamedTuple):
+    """Every task after elimination: what its unknowns still depend on."""
+
+    factor: Floats  # (X, D, D) upper Cholesky factors
+    right: Floats  # (X, D, 3 + C) half-solved columns: right-hand side, z, tests, price
+    pivot: Floats  # (X, n) of the arms that were eliminated on their own
+    shared: Floats  # (1 + C + B, 1 + C + B) what remains: z, tests, prices
+    shared_right: Floats  # (1 + C + B,)
+
+
+@kernel
+def new_iterate(tasks: int, n: int, cells: int) -> Iterate:
+    """Room for an iterate."""
+    return Iterate(
+        np.zeros((tasks, n)),
+        np.zeros((tasks, n)),
+        np.zeros((tasks, cells)),
+        np.zeros((tasks, n)),
+        np.zeros((tasks, n)),
+        np.zeros(cells),
+        np.zeros(cells),
+        np.zeros(1),
+    )
+
+
+@kernel
+def granted(program: Program, at: Iterate, x: int, r: int) -> float:
+    """What the piece of rank ``r`` in task ``x`` has to reach: its cell's value or its need."""
+    if program.cell[x, r] >= 0:
+        return at.p[x, program.cell[x, r]]
+    return program.need_h[x, r] * at.z[0]
+
+
+@kernel
+def test_surplus(program: Program, at: Iterate, j: int) -> float:
+    """By how much the cells of test ``j`` exceed its need (for a step: the change of it)."""
+    surplus = -program.need[j] * at.z[0]
+    for x in range(at.p.shape[0]):
+        surplus += at.p[x, j]
+    return surplus
+
+
+@kernel
+def factorise(matrix: Floats, right: Floats) -> None:
+    """Cholesky factor U of a positive definite matrix = U'U, and U'^-1 right, both in place.
+
+    Only the upper triangle is used. Updates run along rows, which the compiler vectorises.
+    """
+    size, columns = right.shape
+    diagonal = np.empty(size)
+    for j in range(size):
+        diagonal[j] = matrix[j, j]
+    for j in range(size):
+        root = math.sqrt(matrix[j, j]) if matrix[j, j] > SMALLEST_PIVOT * diagonal[j] else 1e100
+        matrix[j, j] = root
+        for k in range(j + 1, size):
+            matrix[j, k] /= root
+        for c in range(columns):
+            right[j, c] /= root
+        for i in range(j + 1, size):
+            factor = matrix[j, i]
+            if factor != 0.0:
+                for k in range(i, size):
+                    matrix[i, k] -= factor * matrix[j, k]
+                for c in range(columns):
+                    right[i, c] -= factor * right[j, c]
+
+
+@kernel
+def solve_shared(matrix: Floats, right: Floats) -> None:
+    """Gaussian elimination with row pivoting, in place; a singular matrix gives non-finite numbers."""
+    size = right.size
+    for j in range(size):
+        best = j
+        for i in range(j + 1, size):
+            if abs(matrix[i, j]) > abs(matrix[best, j]):
+                best = i
+        if best != j:
+            for k in range(j, size):
+                matrix[j, k], matrix[best, k] = matrix[best, k], matrix[j, k]
+            right[j], right[best] = right[best], right[j]
+        for i in range(j + 1, size):
+            factor = matrix[i, j] / matrix[j, j]
+            if factor != 0.0:
+                for k in range(j + 1, size):
+                    matrix[i, k] -= factor * matrix[j, k]
+                right[i] -= factor * right[j]
+    for j in range(size - 1, -1, -1):
+        for k in range(j + 1, size):
+            right[j] -= matrix[j, k] * right[k]
+        right[j] /= matrix[j, j]
+
+
+@kernel
+def eliminate_task(
+    program: Program, pieces: Pieces, at: Iterate, x: int, tau: float, top: int, out: Elimination
+) -> None:
+    """Assemble and factorise task ``x``, and add its share to the shared system.
+
+    Unknowns of the block: the values of the cells, then the ``top`` arms that pools reach.
+    """
+    n = at.q.shape[1]
+    cells = program.need.size
+    mu, potential = program.mu[x], program.potential[x]
+    matrix, right = out.factor[x], out.right[x]
+    price = right.shape[1] - 1
+    shared_price = 1 + program.need.size + program.group[x]
+    # coefficients of u = (potential, 1, mu), to be applied to the arms above each depth
+    quadratic = np.zeros((top + 1, 6))
+    crossed = np.zeros((top + 1, cells, 3))
+    linear = np.zeros((top + 1, 3, 3))  # columns: right-hand side, z, price
+    for c in range(cells):
+        right[c, 0] = at.test_dual[c]
+        right[c, 2 + c] = -1.0
+    for r in range(n):
+        barrier = program.inverse_sigma + at.reduced[x, r] / at.q[x, r]
+        pull = tau / at.q[x, r] - program.inverse_sigma * at.q[x, r]
+        cost = program.cost[x, r]
+        low = r >= top
+        if not low:
+            matrix[cells + r, cells + r] += barrier
+            right[cells + r, 0] += pull
+            right[cells + r, price] += cost
+        if r == 0 or not has_piece(program, x, r):
+            if low:
+                out.pivot[x, r] = barrier
+                out.shared[shared_price, shared_price] -= cost * cost / barrier
+                out.shared_right[shared_price] -= cost * pull / barrier
+            continue
+        cell, need, depth = program.cell[x, r], program.need_h[x, r], pieces.size[x, r]
+        own, level = pieces.own[x, r], pieces.level[x, r]
+        stiff = at.dual[x, r] / at.slack[x, r]
+        bend = at.dual[x, r] / (pieces.mass[x, r] * variance(level, program.noise))
+        push = tau / at.slack[x, r] - stiff * (
+            pieces.value[x, r] - granted(program, at, x, r) - at.slack[x, r]
+        )
+        # gradient (1, g1, g2) and curvature direction (0, level, -1) of the piece on its pool
+        g1, g2, depart = -pieces.base[x, r], -pieces.slope[x, r], level - mu[r]
+        pivot = barrier + stiff * own * own + bend * depart * depart
+        quad, line = quadratic[depth], linear[depth]
+        # how the arm itself answers to a change of the arms above it
+        v0, v1, v2 = stiff * own, stiff * own * g1 + bend * depart * level, stiff * own * g2 - bend * depart
+        if not low:
+            row = cells + r
+            matrix[row, row] += pivot - barrier
+            right[row, 0] += own * push
+            for i in range(depth):
+                matrix[cells + i, row] += v0 * potential[i] + v1 + v2 * mu[i]
+            if cell >= 0:
+                matrix[cell, row] -= stiff * own
+            else:
+                right[row, 1] -= need * stiff * own
+            kept, e0, e1, e2 = 1.0, 1.0, g1, g2
+            quad[0] += stiff
+            quad[1] += stiff * g1
+            quad[2] += stiff * g2
+            quad[3] += stiff * g1 * g1 + bend * level * level
+            quad[4] += stiff * g1 * g2 - bend * level
+            quad[5] += stiff * g2 * g2 + bend
+        else:
+            # with the arm eliminated the piece keeps a part of its gradient; written as sums of
+            # like signs, because the difference of the two large terms would lose all digits
+            out.pivot[x, r] = pivot
+            kept = (barrier + bend * depart * depart) / pivot
+            e0 = kept
+            e1 = kept * g1 - bend * depart * own * level / pivot
+            e2 = kept * g2 + bend * depart * own / pivot
+            f0, f1, f2 = depart, depart * g1 - own * level, depart * g2 + own
+            gradient, curve, mixed = stiff * barrier / pivot, bend * barrier / pivot, stiff * bend / pivot
+            quad[0] += gradient + mixed * f0 * f0
+            quad[1] += gradient * g1 + mixed * f0 * f1
+            quad[2] += gradient * g2 + mixed * f0 * f2
+            quad[3] += gradient * g1 * g1 + curve * level * level + mixed * f1 * f1
+            quad[4] += gradient * g1 * g2 - curve * level + mixed * f1 * f2
+            quad[5] += gradient * g2 * g2 + curve + mixed * f2 * f2
+            for column in range(0, 3, 2):
+                amount = (pull if column == 0 else cost) / pivot
+                line[column, 0] -= v0 * amount
+                line[column, 1] -= v1 * amount
+                line[column, 2] -= v2 * amount
+                if cell >= 0:
+                    right[cell, column if column == 0 else price] += stiff * own * amount
+            if cell < 0:
+                out.shared_right[0] += need * stiff * own * pull / pivot
+                out.shared[0, shared_price] += need * stiff * own * cost / pivot
+                out.shared[shared_price, 0] += need * stiff * own * cost / pivot
+            out.shared[shared_price, shared_price] -= cost * cost / pivot
+            out.shared_right[shared_price] -= cost * (pull + own * push) / pivot
+        line[0, 0] += push * e0
+        line[0, 1] += push * e1
+        line[0, 2] += push * e2
+        if cell >= 0:
+            matrix[cell, cell] += stiff * kept
+            right[cell, 0] -= push * kept
+            crossed[depth, cell, 0] -= stiff * e0
+            crossed[depth, cell, 1] -= stiff * e1
+            crossed[depth, cell, 2] -= stiff * e2
+        else:
+            out.shared[0, 0] += need * need * stiff * kept
+            out.shared_right[0] -= need * push * kept
+            line[1, 0] -= need * stiff * e0
+            line[1, 1] -= need * stiff * e1
+            line[1, 2] -= need * stiff * e2
+    for i in range(top - 1, -1, -1):
+        row = cells + i
+        for k in range(6):
+            quadratic[i, k] += quadratic[i + 1, k]
+        quad = quadratic[i + 1]
+        a0 = quad[0] * potential[i] + quad[1] + quad[2] * mu[i]
+        a1 = quad[1] * potential[i] + quad[3] + quad[4] * mu[i]
+        a2 = quad[2] * potential[i] + quad[4] + quad[5] * mu[i]
+        for j in range(i + 1):
+            matrix[cells + j, row] += a0 * potential[j] + a1 + a2 * mu[j]
+        for c in range(cells):
+            for k in range(3):
+                crossed[i, c, k] += crossed[i + 1, c, k]
+            cross = crossed[i + 1, c]
+            matrix[c, row] += cross[0] * potential[i] + cross[1] + cross[2] * mu[i]
+        for column in range(3):
+            for k in range(3):
+                linear[i, column, k] += linear[i + 1, column, k]
+            line3 = linear[i + 1, column]
+            right[row, column if column < 2 else price] += (
+                line3[0] * potential[i] + line3[1] + line3[2] * mu[i]
+            )
+    factorise(matrix[: cells + top, : cells + top], right[: cells + top])
+    columns = right.shape[1]
+    for a in range(1, columns):
+        to = a - 1 if a < price else shared_price
+        dot = 0.0
+        for k in range(cells + top):
+            dot += right[k, a] * right[k, 0]
+        out.shared_right[to] -= dot
+        for b in range(a, columns):
+            dot = 0.0
+            for k in range(cells + top):
+                dot += right[k, a] * right[k, b]
+            other = b - 1 if b < price else shared_price
+            out.shared[to, other] -= dot
+            if to != other:
+                out.shared[other, to] -= dot
+
+
+@kernel
+def recover_task(
+    program: Program,
+    pieces: Pieces,
+    at: Iterate,
+    x: int,
+    tau: float,
+    top: int,
+    found: Elimination,
+    shared: Floats,
+    step: Iterate,
+) -> None:
+    """The step of task ``x`` once the shared unknowns are known."""
+    n = at.q.shape[1]
+    cells = program.need.size
+    size = cells + top
+    mu, potential = program.mu[x], program.potential[x]
+    matrix, right = found.factor[x], found.right[x]
+    price = shared[1 + cells + program.group[x]]
+    unknown = np.empty(size)
+    for k in range(size):
+        value = right[k, 0] - right[k, 2 + cells] * price
+        for j in range(1 + cells):
+            value -= right[k, 1 + j] * shared[j]
+        unknown[k] = value
+    for k in range(size - 1, -1, -1):
+        value = unknown[k]
+        for i in range(k + 1, size):
+            value -= matrix[k, i] * unknown[i]
+        unknown[k] = value / matrix[k, k]
+    for c in range(cells):
+        step.p[x, c] = unknown[c]
+    moved = np.zeros((top + 1, 3))
+    for i in range(top):
+        change = unknown[cells + i]
+        step.q[x, i] = change
+        moved[i + 1, 0] = moved[i, 0] + potential[i] * change
+        moved[i + 1, 1] = moved[i, 1] + change
+        moved[i + 1, 2] = moved[i, 2] + mu[i] * change
+    for r in range(n):
+        low = r >= top
+        pull = tau / at.q[x, r] - program.inverse_sigma * at.q[x, r] - program.cost[x, r] * price
+        if r > 0 and has_piece(program, x, r):
+            own, level, slack = pieces.own[x, r], pieces.level[x, r], at.slack[x, r]
+            m0, m1, m2 = moved[pieces.size[x, r]]
+            stiff = at.dual[x, r] / slack
+            change = m0 - pieces.base[x, r] * m1 - pieces.slope[x, r] * m2 - granted(program, step, x, r)
+            missing = pieces.value[x, r] - granted(program, at, x, r) - slack
+            if low:
+                bend = at.dual[x, r] / (pieces.mass[x, r] * variance(level, program.noise))
+                force = own * (tau / slack - stiff * (missing + change)) - bend * (level - mu[r]) * (
+                    level * m1 - m2
+                )
+                step.q[x, r] = (pull + force) / found.pivot[x, r]
+            step.slack[x, r] = change + own * step.q[x, r] + missing
+            step.dual[x, r] = tau / slack - at.dual[x, r] - stiff * step.slack[x, r]
+        elif low:
+            step.q[x, r] = pull / found.pivot[x, r]
+        step.reduced[x, r] = (tau - at.reduced[x, r] * step.q[x, r]) / at.q[x, r] - at.reduced[x, r]
+
+
+@kernel
+def newton_step(program: Program, pieces: Pieces, at: Iterate, tau: float, step: Iterate) -> None:
+    """The step from ``at`` towards complementarity products all equal to ``tau``."""
+    tasks, n = at.q.shape
+    cells, budgets = program.need.size, program.budget.size
+    top = 1
+    for x in range(tasks):
+        for r in range(1, n):
+            if has_piece(program, x, r):
+                top = max(top, pieces.size[x, r])
+    width = 1 + cells + budgets
+    found = Elimination(
+        np.zeros((tasks, cells + top, cells + top)),
+        np.zeros((tasks, cells + top, 3 + cells)),
+        np.empty((tasks, n)),
+        np.zeros((width, width)),
+        np.zeros(width),
+    )
+    shared, right = found.shared, found.shared_right
+    right[0] = 1.0
+    for j in range(cells):
+        dual, slack = at.test_dual[j], at.test_slack[j]
+        right[0] -= program.need[j] * dual
+        shared[0, 1 + j] = program.need[j]
+        shared[1 + j, 0] = program.need[j]
+        shared[1 + j, 1 + j] = -slack / dual
+        right[1 + j] = test_surplus(program, at, j) - tau / dual
+    for k in range(budgets):
+        right[1 + cells + k] = program.budget[k]
+    for x in range(tasks):
+        for r in range(n):
+            right[1 + cells + program.group[x]] -= program.cost[x, r] * at.q[x, r]
+    for x in range(tasks):
+        eliminate_task(program, pieces, at, x, tau, top, found)
+    solve_shared(shared, right)
+    solution = right
+    step.z[0] = solution[0]
+    for j in range(cells):
+        step.test_dual[j] = solution[1 + j]
+    for x in range(tasks):
+        recover_task(program, pieces, at, x, tau, top, found, solution, step)
+    for j in range(cells):
+        missing = test_surplus(program, at, j) - at.test_slack[j]
+        step.test_slack[j] = test_surplus(program, step, j) + missing

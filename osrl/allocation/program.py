@@ -1,0 +1,132 @@
+"""The max-min program of the paper, in the form that the solvers work on.
+
+    maximise    z - |q|^2 / (2 sigma)                              over q >= 0, p, z
+    subject to  sum_x p[x,c] >= need_c z                                 representation tests
+                ell(q_x; b) >= p[x, cell(b)]                             their pieces
+                ell(q_x; b) or f(q_x; b) >= need_h[x,b] z                predictor tests
+                sum_{a of the tasks of group k} cost_a q_a = budget_k.
+
+A *piece* is an arm b that a test wants excluded as the best of its task. The pieces of one
+representation in one task form a *cell*, whose value p is the least of theirs. With one cell for
+each representation and one group this is the program of Theorem 1: needs kl(delta_G, 1 - delta_G)
+and kl(delta_H, 1 - delta_H) give z* = 1 / K. One group for each task gives tasks that arrive with
+fixed frequencies.
+
+Arms are stored **by rank**: decreasing mean, the leader first.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from osrl.alternatives import Floats, Integers, reference_mean
+from osrl.compiled import kernel
+from osrl.families import divergence
+
+
+class Program(NamedTuple):
+    """One max-min program; every (X, n) array is indexed by task and rank."""
+
+    arm: Integers  # (X, n) which arm g * H + h has this rank
+    mu: Floats  # (X, n) means, decreasing
+    potential: Floats  # (X, n) kl(mu, reference)
+    reference: Floats  # (X,) the mean around which divergences of a task are expanded
+    cell: Integers  # (X, n) cell of the arm's piece, or -1
+    need: Floats  # (C,) need of each representation test: one cell of it in every task
+    need_h: Floats  # (X, n) need of the arm's predictor test, or 0
+    pooled: bool  # predictor pieces cost ell (True) or the two-arm f (False)
+    cost: Floats  # (X, n) price of a sample
+    group: Integers  # (X,) which budget pays for the task
+    budget: Floats  # (B,)
+    inverse_sigma: float
+    noise: float
+
+
+@kernel
+def build_program(
+    mu: Floats,
+    leader: Integers,
+    need_g: Floats,
+    need_h: Floats,
+    pooled: bool,
+    cost: Floats,
+    group: Integers,
+    budget: Floats,
+    inverse_sigma: float,
+    noise: float,
+) -> Program:
+    """The program for means (X, G*H) whose best arm in task x is ``leader[x]``.
+
+    ``need_g`` (G,): need of the test against each representation; ``need_h`` (X, G*H): need of
+    the test against each arm as a predictor. A need of 0 leaves the test out.
+    """
+    tasks, n = mu.shape
+    predictors = n // need_g.size
+    cell_of = np.full(need_g.size, -1)
+    cells = 0
+    for g in range(need_g.size):
+        if need_g[g] > 0.0:
+            cell_of[g] = cells
+            cells += 1
+    need = np.empty(cells)
+    for g in range(need_g.size):
+        if cell_of[g] >= 0:
+            need[cell_of[g]] = need_g[g]
+    arm = np.empty((tasks, n), np.int64)
+    cell = np.full((tasks, n), -1)
+    reference = np.empty(tasks)
+    sorted_mu, potential = np.empty((tasks, n)), np.empty((tasks, n))
+    sorted_cost, sorted_need = np.empty((tasks, n)), np.zeros((tasks, n))
+    for x in range(tasks):
+        arm[x] = np.argsort(-mu[x], kind="mergesort")
+        at = 0
+        while arm[x, at] != leader[x]:
+            at += 1
+        arm[x, 1 : at + 1] = arm[x, :at].copy()
+        arm[x, 0] = leader[x]
+        reference[x] = reference_mean(mu[x, leader[x]], noise)
+        for r in range(n):
+            a = arm[x, r]
+            sorted_mu[x, r] = mu[x, a]
+            potential[x, r] = divergence(mu[x, a], reference[x], noise)
+            sorted_cost[x, r] = cost[x, a]
+            if r > 0:
+                cell[x, r] = cell_of[a // predictors]
+                sorted_need[x, r] = need_h[x, a] if cell[x, r] < 0 else 0.0
+    return Program(
+        arm,
+        sorted_mu,
+        potential,
+        reference,
+        cell,
+        need,
+        sorted_need,
+        pooled,
+        sorted_cost,
+        group,
+        budget,
+        inverse_sigma,
+        noise,
+    )
+
+
+@kernel
+def has_piece(program: Program, x: int, r: int) -> bool:
+    """Whether some test wants the arm of rank ``r`` in task ``x`` excluded."""
+    return program.cell[x, r] >= 0 or program.need_h[x, r] > 0.0
+
+
+@kernel
+def scale_to_budget(program: Program, q: Floats) -> None:
+    """Scale the tasks of each group so that they spend exactly its budget."""
+    spent = np.zeros(program.budget.size)
+    tasks, n = q.shape
+    for x in range(tasks):
+        for r in range(n):
+            spent[program.group[x]] += program.cost[x, r] * q[x, r]
+    for x in range(tasks):
+        factor = program.budget[program.group[x]] / spent[program.group[x]]
+        for r in range(n):
+            q[x, r] *= factor

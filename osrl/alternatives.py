@@ -1,0 +1,154 @@
+"""The closest confusing model of one task: in which a given arm is the best one.
+
+For an allocation q over the arms of a task with means mu, and an arm b,
+
+    ell(q; b) = inf { sum_a q_a kl(mu_a, lambda_a) : lambda_b >= lambda_a for every arm a }.
+
+The infimum moves the *pool* U (arm b and the arms with a mean above m) to one common *level*
+m, the q-weighted mean of the pool, and leaves the other arms alone (Lemma 1 of the paper).
+Its gradient is d ell / d q_a = kl(mu_a, m) on the pool and 0 elsewhere (envelope theorem).
+
+The kernels work on arms **sorted by decreasing mean**: a pool is then b and the first ``size``
+arms, and sums over all pools are differences of prefix sums. All arms of a task take
+O(n log n) together. Divergences are expanded around one reference mean r,
+
+    sum_a q_a kl(mu_a, m) = sum_a q_a kl(mu_a, r) - (sum_a q_a) kl(m, r),
+
+which holds because m is the weighted mean; with r the largest mean, no digits are lost when
+all means are close to each other.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from osrl.compiled import kernel
+from osrl.families import divergence
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+
+class Alternatives(NamedTuple):
+    """For every arm b of a task, the closest model in which b is the best arm.
+
+    ``order`` lists the arms by decreasing mean; the pool of b is b and ``order[:size[b]]``.
+    """
+
+    cost: Floats  # (n,) ell(q; b)
+    level: Floats  # (n,) the pooled mean m
+    size: Integers  # (n,) how many of the top arms are in the pool besides b
+    order: Integers  # (n,)
+
+
+@kernel
+def reference_mean(top: float, noise: float) -> float:
+    """The mean around which divergences of a task are expanded: its largest, kept off 0 and 1."""
+    if noise > 0.0:
+        return top
+    return min(max(top, 1e-9), 1.0 - 1e-9)
+
+
+@kernel
+def pool_sizes(mu: Floats, q: Floats, level: Floats, size: Integers, mass: Floats) -> None:
+    """Pool and level of every arm of a task; arms sorted by decreasing mean.
+
+    The k-th arm joins the pool of b when its mean exceeds the mean of those before it and b:
+    sum_{i<k} q_i (mu_i - mu_k) < q_b (mu_k - mu_b). The left side grows with k and the right
+    side shrinks, hence the binary search. ``mass`` is the weight of the pool.
+    """
+    n = mu.size
+    weight, total, excess = np.empty((3, n + 1))
+    weight[0] = 0.0
+    total[0] = 0.0
+    for k in range(n):
+        excess[k] = total[k] - weight[k] * mu[k]
+        weight[k + 1] = weight[k] + q[k]
+        total[k + 1] = total[k] + q[k] * mu[k]
+    for b in range(n):
+        low = 0
+        high = b
+        while low < high:
+            middle = (low + high) // 2
+            if excess[middle] < q[b] * (mu[middle] - mu[b]):
+                low = middle + 1
+            else:
+                high = middle
+        size[b] = low
+        mass[b] = weight[low] + q[b]
+        level[b] = (total[low] + q[b] * mu[b]) / mass[b] if mass[b] > 0.0 else mu[b]
+
+
+@kernel
+def sorted_costs(
+    mu: Floats, q: Floats, noise: float, level: Floats, size: Integers, mass: Floats, cost: Floats
+) -> None:
+    """Cost ell(q; b) of every arm of a task, with pool and level; arms sorted by decreasing mean."""
+    pool_sizes(mu, q, level, size, mass)
+    n = mu.size
+    reference = reference_mean(mu[0], noise)
+    spent = np.empty(n + 1)
+    own = np.empty(n)
+    spent[0] = 0.0
+    for k in range(n):
+        own[k] = q[k] * divergence(mu[k], reference, noise)
+        spent[k + 1] = spent[k] + own[k]
+    for b in range(n):
+        if size[b] == 0 or mass[b] <= 0.0:
+            cost[b] = 0.0
+        else:
+            value = spent[size[b]] + own[b] - mass[b] * divergence(level[b], reference, noise)
+            cost[b] = max(value, 0.0)
+
+
+@kernel
+def sort_by_mean(mu: Floats, order: Integers) -> None:
+    """Put ``order`` in decreasing order of mean; linear time when only one arm has moved."""
+    for i in range(1, order.size):
+        arm = order[i]
+        j = i
+        while j > 0 and mu[order[j - 1]] < mu[arm]:
+            order[j] = order[j - 1]
+            j -= 1
+        order[j] = arm
+
+
+@kernel
+def alternatives(mu: Floats, q: Floats, noise: float) -> Alternatives:
+    """The closest confusing model for each arm of one task.
+
+    ``mu`` and ``q`` (n,) are the means and the allocation (or the pulls) of the task's arms.
+
+    >>> found = alternatives(np.array([0.5, 0.4, 0.1]), np.array([1.0, 1.0, 1.0]), 0.0)
+    >>> found.level.round(3).tolist(), found.size.tolist()
+    ([0.5, 0.45, 0.333], [0, 1, 2])
+    """
+    n = mu.size
+    order = np.argsort(-mu, kind="mergesort")
+    level, mass, cost = np.empty(n), np.empty(n), np.empty(n)
+    size = np.empty(n, np.int64)
+    sorted_costs(mu[order], q[order], noise, level, size, mass, cost)
+    found = Alternatives(np.empty(n), np.empty(n), np.empty(n, np.int64), order)
+    for rank in range(n):
+        arm = order[rank]
+        found.cost[arm] = cost[rank]
+        found.level[arm] = level[rank]
+        found.size[arm] = size[rank]
+    return found
+
+
+@kernel
+def gradient(found: Alternatives, mu: Floats, noise: float, b: int) -> Floats:
+    """Gradient of ell(q; b) in q (n,): the divergence from the pooled level, on the pool of b.
+
+    At q_b = 0 it may be infinite: the first samples of b then count for more than any slope.
+    """
+    slope = np.zeros(mu.size)
+    slope[b] = divergence(mu[b], found.level[b], noise)
+    for rank in range(found.size[b]):
+        arm = found.order[rank]
+        slope[arm] = divergence(mu[arm], found.level[b], noise)
+    return slope

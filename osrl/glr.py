@@ -1,0 +1,127 @@
+"""The generalised likelihood ratio of the shared representation, with its witness.
+
+To believe that representation g is the best of all tasks costs
+
+    C(g) = sum_x min_h ell(q_x; (g, h)),
+
+the price of the closest model in which each task x is best with (g, h_x) for some h_x. Then
+rho(q, mu) is the least C(g) over g other than the best one, and with pulls N in place of q,
+
+    Psi_t(g~) = min over g != g~ of C(g),
+
+the statistic of Chernoff's stopping rule; max over g~ is the second smallest C(g).
+
+A `Glr` is kept per task: after a reward in task x only that task is redone.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from osrl.alternatives import Floats, Integers, sort_by_mean, sorted_costs
+from osrl.compiled import kernel
+from osrl.instance import Instance
+
+
+class Glr(NamedTuple):
+    """Costs of believing in each representation, task by task (arrays are updated in place)."""
+
+    order: Integers  # (X, n) arms of each task by decreasing mean
+    cost: Floats  # (X, n) ell of each arm (g, h), flattened
+    least: Floats  # (X, G) min over h of cost
+    predictor: Integers  # (X, G) the h that reaches it
+    total: Floats  # (G,) C(g)
+
+
+class Confusion(NamedTuple):
+    """The closest model with another best representation: how far, and what it looks like."""
+
+    value: float
+    representation: int  # which representation would be the best
+    predictors: tuple[int, ...]  # and with which predictor in each task
+
+
+@kernel
+def new_glr(tasks: int, representations: int, predictors: int) -> Glr:
+    """The GLR of a problem without samples: every belief is free."""
+    n = representations * predictors
+    order = np.empty((tasks, n), np.int64)
+    for x in range(tasks):
+        for a in range(n):
+            order[x, a] = a
+    return Glr(
+        order,
+        np.zeros((tasks, n)),
+        np.zeros((tasks, representations)),
+        np.zeros((tasks, representations), np.int64),
+        np.zeros(representations),
+    )
+
+
+@kernel
+def update_task(glr: Glr, x: int, mu: Floats, q: Floats, noise: float) -> None:
+    """Redo task ``x`` for its new means and pulls (n,), and the sums over tasks."""
+    n = mu.size
+    tasks, representations = glr.least.shape
+    predictors = n // representations
+    order = glr.order[x]
+    sort_by_mean(mu, order)
+    level, mass, cost = np.empty(n), np.empty(n), np.empty(n)
+    sorted_costs(mu[order], q[order], noise, level, np.empty(n, np.int64), mass, cost)
+    for rank in range(n):
+        glr.cost[x, order[rank]] = cost[rank]
+    for g in range(representations):
+        least = math.inf
+        for h in range(predictors):
+            value = glr.cost[x, g * predictors + h]
+            if value < least:
+                least = value
+                glr.predictor[x, g] = h
+        glr.least[x, g] = least
+        total = 0.0
+        for y in range(tasks):
+            total += glr.least[y, g]
+        glr.total[g] = total
+
+
+@kernel
+def cheapest(glr: Glr, except_for: int) -> int:
+    """The representation that is cheapest to believe in, other than ``except_for`` (-1: of all)."""
+    found = -1
+    for g in range(glr.total.size):
+        if g != except_for and (found < 0 or glr.total[g] < glr.total[found]):
+            found = g
+    return found
+
+
+@kernel
+def glr_of(mu: Floats, q: Floats, noise: float) -> Glr:
+    """The GLR for means and allocation of shape (X, G, H)."""
+    tasks, representations, predictors = mu.shape
+    glr = new_glr(tasks, representations, predictors)
+    for x in range(tasks):
+        flat = mu[x].copy().reshape(-1)
+        glr.order[x] = np.argsort(-flat, kind="mergesort")
+        update_task(glr, x, flat, q[x].copy().reshape(-1), noise)
+    return glr
+
+
+def rho(instance: Instance, weights: Floats) -> Confusion:
+    """Information per sample about the shared representation, and the model that limits it.
+
+    ``weights`` (X, G, H) is an allocation (or pulls: rho is homogeneous in it).
+
+    >>> paper = Instance.load("paper")
+    >>> confusion = rho(paper, np.full(paper.shape, 1 / 12))
+    >>> round(confusion.value, 6), paper.representations[confusion.representation]
+    (0.020559, 'g2')
+    """
+    best = instance.best
+    if instance.shape[1] == 1:
+        return Confusion(math.inf, best.representation, best.predictors)
+    glr = glr_of(instance.means.copy(), np.ascontiguousarray(weights, dtype=float), instance.family.noise)
+    rival = int(cheapest(glr, best.representation))
+    return Confusion(float(glr.total[rival]), rival, tuple(int(h) for h in glr.predictor[:, rival]))

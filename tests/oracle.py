@@ -1,0 +1,448 @@
+"""The paper, transcribed literally and slowly: what every kernel of the package is compared with.
+
+Nothing here is imported from ``osrl``. Sets are Python sets, loops are loops, optimisation is
+scipy's. Arrays are ``means[x, g, h]`` and ``weights[x, g, h]`` (``eta``, ``q`` or ``N_t`` of the
+paper); ``noise`` is the variance of Gaussian rewards, or 0.0 for Bernoulli ones.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import LinearConstraint, brentq, linprog, minimize, minimize_scalar
+
+Array = NDArray[np.float64]
+Arm = tuple[int, int]
+
+PAPER = np.array(
+    [
+        [[0.50, 0.45], [0.35, 0.33], [0.10, 0.05]],
+        [[0.50, 0.45], [0.10, 0.05], [0.35, 0.33]],
+    ]
+)
+
+
+# Model ------------------------------------------------------------------------------------------
+
+
+def kl(a: float, b: float, noise: float = 0.0) -> float:
+    """Divergence between rewards of means ``a`` and ``b``."""
+    if noise > 0.0:
+        return (a - b) ** 2 / (2.0 * noise)
+    if a == b:
+        return 0.0
+    if b <= 0.0 or b >= 1.0:
+        return math.inf
+    success = a * math.log(a / b) if a > 0.0 else 0.0
+    failure = (1.0 - a) * math.log((1.0 - a) / (1.0 - b)) if a < 1.0 else 0.0
+    return success + failure
+
+
+class Best(NamedTuple):
+    """g* and, for each task, h*_x."""
+
+    g: int
+    h: tuple[int, ...]
+
+
+def arms_of(means: Array) -> list[Arm]:
+    """All arms (g, h) of a task."""
+    return list(itertools.product(range(means.shape[1]), range(means.shape[2])))
+
+
+def best_arms(means: Array) -> Best | None:
+    """The best arms of a system of the class M, or None outside M (eq. 1)."""
+    found = []
+    for x in range(means.shape[0]):
+        top = means[x].max()
+        tops = [arm for arm in arms_of(means) if means[x][arm] == top]
+        if len(tops) > 1:
+            return None
+        found.append(tops[0])
+    if len({g for g, _ in found}) > 1:
+        return None
+    return Best(found[0][0], tuple(h for _, h in found))
+
+
+def in_class(means: Array) -> bool:
+    """Whether all tasks have one best arm each, with the same representation."""
+    return best_arms(means) is not None
+
+
+# The cost of a confusing model --------------------------------------------------------------------
+
+
+def neighbours(means: Array, x: int, arm: Arm, bar: Arm) -> set[Arm]:
+    """N_{x,g,h; gbar,hbar}: the arms at least as good as ``arm``, and ``bar``."""
+    return {other for other in arms_of(means) if means[x][other] >= means[x][arm]} | {bar}
+
+
+def pooled_mean(weights: Array, means: Array, x: int, arms: Iterable[Arm]) -> float:
+    """m(x, eta, C), the weighted mean over ``arms``; NaN (0/0) where none of them was sampled."""
+    arms = list(arms)
+    total = math.fsum(weights[x][arm] for arm in arms)
+    if total == 0.0:
+        return math.nan
+    return math.fsum(weights[x][arm] * means[x][arm] for arm in arms) / total
+
+
+def confusing_arms(weights: Array, means: Array, x: int, bar: Arm) -> set[Arm]:
+    """U_{x,gbar,hbar}: the arms that the closest confusing model moves to one common mean.
+
+    The printed rule mu(x,g,h) >= m(x, eta, N) is 0/0 when no arm of N was sampled. Such an arm was
+    not sampled itself (it belongs to its own N), so it changes neither the pooled mean nor the
+    cost: we keep it, which is what ``not <`` does with a NaN.
+    """
+    pool = {
+        arm
+        for arm in arms_of(means)
+        if not means[x][arm] < pooled_mean(weights, means, x, neighbours(means, x, arm, bar))
+    }
+    return pool | {bar}
+
+
+def ell(weights: Array, means: Array, x: int, gbar: int, hbar: int, noise: float = 0.0) -> float:
+    """ell_mu(eta, gbar, hbar_x): the evidence of task x against (gbar, hbar), by the printed set U.
+
+    Arms without samples cost nothing, also where their divergence is infinite.
+    """
+    pool = confusing_arms(weights, means, x, (gbar, hbar))
+    m = pooled_mean(weights, means, x, pool)
+    sampled = [arm for arm in pool if weights[x][arm] > 0.0]
+    return math.fsum(weights[x][arm] * kl(means[x][arm], m, noise) for arm in sampled)
+
+
+def ell_by_level(weights: Array, means: Array, x: int, gbar: int, hbar: int, noise: float = 0.0) -> float:
+    """ell as the best common level: inf_m q_b kl(mu_b, m) + sum_{a: mu_a > m} q_a kl(mu_a, m)."""
+    bar = (gbar, hbar)
+
+    def cost(level: float) -> float:
+        moved = {arm for arm in arms_of(means) if means[x][arm] > level} | {bar}
+        return math.fsum(weights[x][a] * kl(means[x][a], level, noise) for a in moved if weights[x][a] > 0.0)
+
+    low, high = float(means[x][bar]), float(means[x].max())
+    inner = minimize_scalar(cost, bounds=(low, high), method="bounded", options={"xatol": 1e-13})
+    return min(cost(low), cost(high), float(inner.fun))
+
+
+def ell_by_infimum(weights: Array, means: Array, x: int, gbar: int, hbar: int, noise: float = 0.0) -> float:
+    """ell by its definition, over all models of the task (means strictly inside the family's range).
+
+    inf { sum_a eta_a kl(mu_a, lambda_a) : lambda_bar >= lambda_a for all a }.
+    """
+    mu, eta = means[x].ravel(), weights[x].ravel()
+    scale = float(eta.sum())
+    b = gbar * means.shape[2] + hbar
+
+    def cost(model: Array) -> float:
+        moves = zip(eta, mu, model, strict=True)
+        return math.fsum(n * kl(a, c, noise) for n, a, c in moves if n > 0.0) / scale
+
+    def slope(model: Array) -> Array:
+        variance = noise if noise > 0.0 else model * (1.0 - model)
+        return np.asarray(eta * (model - mu) / variance / scale, dtype=np.float64)
+
+    unit = np.eye(len(mu))
+    found = minimize(
+        cost,
+        np.where(unit[b] == 1.0, mu.max(), mu),
+        jac=slope,
+        bounds=[(mu.min(), mu.max())] * len(mu),
+        constraints=LinearConstraint(unit[b] - unit, 0.0, math.inf),
+        method="SLSQP",
+        options={"ftol": 1e-16, "maxiter": 1000},
+    )
+    return scale * float(found.fun)
+
+
+def ell_gradient(
+    weights: Array, means: Array, x: int, gbar: int, hbar: int, noise: float = 0.0, step: float = 1e-6
+) -> Array:
+    """d ell / d eta(x, ., .), shape (G, H), by central differences (weights above ``step``)."""
+    gradient = np.zeros(means.shape[1:])
+    for arm in arms_of(means):
+        up, down = weights.copy(), weights.copy()
+        up[x][arm] += step
+        down[x][arm] -= step
+        rise = ell(up, means, x, gbar, hbar, noise) - ell(down, means, x, gbar, hbar, noise)
+        gradient[arm] = rise / (2.0 * step)
+    return gradient
+
+
+def jensen_shannon(alpha: float, a: float, b: float, noise: float = 0.0) -> float:
+    """I_alpha(a, b) = alpha kl(a, d) + (1 - alpha) kl(b, d), with d = alpha a + (1 - alpha) b."""
+    d = alpha * a + (1.0 - alpha) * b
+    first = alpha * kl(a, d, noise) if alpha > 0.0 else 0.0
+    second = (1.0 - alpha) * kl(b, d, noise) if alpha < 1.0 else 0.0
+    return first + second
+
+
+def two_arm_cost(n1: float, mu1: float, n2: float, mu2: float, noise: float = 0.0) -> float:
+    """(n1 + n2) I_alpha(mu1, mu2) with alpha = n1 / (n1 + n2); 0 without samples."""
+    if n1 + n2 == 0.0:
+        return 0.0
+    return (n1 + n2) * jensen_shannon(n1 / (n1 + n2), mu1, mu2, noise)
+
+
+def f(weights: Array, means: Array, x: int, h: int, gstar: int, hstar: int, noise: float = 0.0) -> float:
+    """f_mu(eta, x, h): the evidence of task x against predictor h, beside h* under g*."""
+    one, two = (x, gstar, hstar), (x, gstar, h)
+    return two_arm_cost(weights[one], means[one], weights[two], means[two], noise)
+
+
+class Rival(NamedTuple):
+    """Psi and its witness: the closest model has the best arms (gbar, hbar_x)."""
+
+    value: float
+    gbar: int
+    hbar: tuple[int, ...]
+
+
+def representation_cost(weights: Array, means: Array, gbar: int, noise: float = 0.0) -> Rival:
+    """sum_x min_h ell(eta, gbar, h), and the predictors that attain it."""
+    X, _, H = means.shape
+    costs = [[ell(weights, means, x, gbar, h, noise) for h in range(H)] for x in range(X)]
+    return Rival(math.fsum(min(c) for c in costs), gbar, tuple(c.index(min(c)) for c in costs))
+
+
+def psi(weights: Array, means: Array, g: int, noise: float = 0.0) -> Rival:
+    """Psi_t(g) = min_{gbar != g} sum_x min_h ell(N_t, gbar, h), for G >= 2."""
+    rivals = [representation_cost(weights, means, gbar, noise) for gbar in range(means.shape[1]) if gbar != g]
+    return min(rivals, key=lambda rival: rival.value)
+
+
+def rho(weights: Array, means: Array, noise: float = 0.0) -> Rival:
+    """rho(q, mu) of a system in the class M: Psi at g*."""
+    best = best_arms(means)
+    assert best is not None, "rho is defined in the class M only"
+    return psi(weights, means, best.g, noise)
+
+
+# Programs and lower bounds ------------------------------------------------------------------------
+
+
+def objective(
+    weights: Array,
+    means: Array,
+    noise: float,
+    need_g: Array,
+    need_h: Array,
+    gstar: int,
+    hstar: Sequence[int],
+) -> float:
+    """The least evidence of an allocation, each test measured in units of its need.
+
+    min( min_{gbar != g*} sum_x min_h ell / need_g[gbar], min_{x, h != h*_x} f / need_h[x, h] );
+    a test whose need is 0 is left out. Phase 1: need_h = 0. Phase 2: need_g = 0. No test: infinity.
+    """
+    X, G, H = means.shape
+    ratios = [
+        representation_cost(weights, means, g, noise).value / need_g[g]
+        for g in range(G)
+        if g != gstar and need_g[g] > 0.0
+    ]
+    ratios += [
+        f(weights, means, x, h, gstar, hstar[x], noise) / need_h[x, h]
+        for x in range(X)
+        for h in range(H)
+        if h != hstar[x] and need_h[x, h] > 0.0
+    ]
+    return float(min(ratios, default=math.inf))
+
+
+def cut(means: Array, x: int, arms: Iterable[Arm], bar: Arm, level: float, noise: float) -> Array:
+    """The linear function of q, flattened, that the evidence against ``bar`` never exceeds.
+
+    Moving ``bar``, and those of ``arms`` with a mean above ``level``, to ``level`` gives a confusing
+    model; its cost sum_a q_a kl(mu_a, level) bounds the infimum for every q.
+    """
+    slope = np.zeros(means.shape)
+    for arm in {arm for arm in arms if means[x][arm] > level} | {bar}:
+        slope[x][arm] = kl(means[x][arm], level, noise)
+    return slope.ravel()
+
+
+def cutting_planes(
+    means: Array,
+    noise: float,
+    need_g: Array,
+    need_h: Array,
+    gstar: int,
+    hstar: Sequence[int],
+    tolerance: float = 1e-6,
+    max_rounds: int = 200,
+) -> tuple[Array, float, float]:
+    """The best allocation by Kelley's cutting planes: (weights, lower, upper) around the best objective.
+
+    Each round solves the linear program  max z  over q in the simplex, p[x, g] >= 0 and z >= 0 with
+        need_g[g] z <= sum_x p[x, g],   p[x, g] <= cut(q),   need_h[x, h] z <= cut(q),
+    and adds one cut for each (x, g, h), until (upper - lower) / lower <= tolerance. The program's
+    value is the upper bound (up to the solver's tolerance, 1e-10); ``lower`` is the objective of
+    ``weights``. Cuts are taken at the program's solution, with a trace of the uniform allocation that
+    keeps every pooled mean defined.
+    """
+    X, G, H = means.shape
+    n = means.size
+    z = n + X * G  # columns: q, then p[x, g], then z
+    rivals = [g for g in range(G) if g != gstar and need_g[g] > 0.0]
+    tests = [(x, h) for x in range(X) for h in range(H) if h != hstar[x] and need_h[x, h] > 0.0]
+    uniform = np.full(means.shape, 1.0 / n)
+
+    def value(q: Array) -> float:
+        return objective(q, means, noise, need_g, need_h, gstar, hstar)
+
+    best, lower, upper = uniform, value(uniform), math.inf
+    if not rivals and not tests:
+        return best, math.inf, math.inf
+    scale = lower  # brings z near 1, so that the solver's absolute tolerances are relative ones
+
+    def row(slope: Array, column: int, coefficient: float) -> Array:
+        out = np.zeros(z + 1)
+        out[:n] = -slope / scale
+        out[column] = coefficient
+        return out
+
+    def cuts(q: Array) -> list[Array]:
+        rows = []
+        for x, g, h in itertools.product(range(X), rivals, range(H)):
+            level = pooled_mean(q, means, x, confusing_arms(q, means, x, (g, h)))
+            rows.append(row(cut(means, x, arms_of(means), (g, h), level, noise), n + x * G + g, 1.0))
+        for x, h in tests:
+            pair = [(gstar, hstar[x]), (gstar, h)]
+            level = pooled_mean(q, means, x, pair)
+            rows.append(row(cut(means, x, pair, (gstar, h), level, noise), z, need_h[x, h]))
+        return rows
+
+    rows = cuts(uniform)
+    for g in rivals:
+        rows.append(row(np.zeros(n), z, need_g[g]))
+        rows[-1][n + g : z : G] = -1.0
+    simplex = (np.arange(z + 1) < n).astype(float)[None, :]
+    for _ in range(max_rounds):
+        solved = linprog(
+            -(np.arange(z + 1) == z).astype(float),
+            A_ub=np.array(rows),
+            b_ub=np.zeros(len(rows)),
+            A_eq=simplex,
+            b_eq=[1.0],
+            options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
+        )
+        assert solved.x is not None and solved.fun is not None, solved.message
+        upper = min(upper, -solved.fun * scale)
+        tip = np.maximum(solved.x[:n], 0.0).reshape(means.shape)
+        point = (1.0 - 1e-12) * tip / tip.sum() + 1e-12 * uniform
+        if value(point) > lower:
+            lower, best = value(point), point
+        if upper - lower <= tolerance * lower:
+            break
+        rows += cuts(point)
+    return best, lower, upper
+
+
+def lower_bounds(
+    means: Array, delta_g: float, delta_h: float, noise: float = 0.0, tolerance: float = 1e-6
+) -> dict[str, tuple[float, float]]:
+    """K_G*, K_H* and K* (Theorem 1, Proposition 1), each between two numbers, for a system in M.
+
+    The smallest budget that meets the constraints is 1 / (the largest objective of an allocation).
+    """
+    best = best_arms(means)
+    assert best is not None, "the bounds are defined in the class M only"
+    X, G, H = means.shape
+    k_g, k_h = kl(delta_g, 1.0 - delta_g), kl(delta_h, 1.0 - delta_h)
+    bounds = {}
+    for name, a, b in (("K_G", k_g, 0.0), ("K_H", 0.0, k_h), ("K", k_g, k_h)):
+        needs = np.full(G, a), np.full((X, H), b)
+        _, lower, upper = cutting_planes(means, noise, *needs, best.g, best.h, tolerance)
+        bounds[name] = (1.0 / upper, 1.0 / lower)
+    return bounds
+
+
+def characteristic_time(top: float, others: Sequence[float], noise: float = 0.0) -> tuple[float, Array]:
+    """(T*, w*): the least budget that brings ``two_arm_cost`` against every other arm to 1.
+
+    The budget of the best arm, n1, fixes the least budget of each other one; what is left is to
+    minimise a convex function of n1. Below 1 / kl(top, other) no budget of the other arm suffices.
+    """
+    if not others:
+        return 0.0, np.ones(1)
+
+    def least(n1: float, other: float) -> float:
+        def missing(n2: float) -> float:
+            return two_arm_cost(n1, top, n2, other, noise) - 1.0
+
+        high = n1
+        while missing(high) < 0.0:
+            high *= 2.0
+        return float(brentq(missing, 0.0, high, xtol=1e-13 * high, rtol=1e-15))
+
+    def budgets(s: float) -> list[float]:
+        n1 = max(1.0 / kl(top, other, noise) for other in others) / s
+        return [n1, *(least(n1, other) for other in others)]
+
+    found = minimize_scalar(
+        lambda s: sum(budgets(s)), bounds=(1e-6, 1.0 - 1e-6), method="bounded", options={"xatol": 1e-10}
+    )
+    eta = np.array(budgets(found.x))
+    return float(eta.sum()), eta / eta.sum()
+
+
+def proposition_2(means: Array, delta_g: float, noise: float = 0.0) -> tuple[float, dict[int, int]]:
+    """(L_G*, {gbar: task}): the upper bound of K_G*, by trying every assignment of gbar to tasks."""
+    best = best_arms(means)
+    assert best is not None, "L_G is defined in the class M only"
+    X, G, _ = means.shape
+    rivals = [g for g in range(G) if g != best.g]
+
+    def total(tasks: Sequence[int]) -> float:
+        time = 0.0
+        for x in range(X):
+            others = [mu for g, task in zip(rivals, tasks, strict=True) if task == x for mu in means[x, g]]
+            time += characteristic_time(means[x, best.g, best.h[x]], others, noise)[0]
+        return time
+
+    least = min(itertools.product(range(X), repeat=len(rivals)), key=total)
+    return total(least) * kl(delta_g, 1.0 - delta_g), dict(zip(rivals, least, strict=True))
+
+
+# Thresholds ---------------------------------------------------------------------------------------
+
+
+def p_inverse(y: float) -> float:
+    """The u >= 1 with u - ln u = y, for y >= 1."""
+    return float(brentq(lambda u: u - math.log(u) - y, 1.0, 2.0 * y + 2.0, xtol=1e-15, rtol=1e-15))
+
+
+def p_tilde(z: float, x: float) -> float:
+    """p~_z(x), with the switch where it is printed (also by Kaufmann & Koolen): p^-1(1 / ln z)."""
+    if x >= p_inverse(1.0 / math.log(z)):
+        return math.exp(1.0 / p_inverse(x)) * p_inverse(x)
+    return z * (x - math.log(math.log(z)))
+
+
+def phi(x: float) -> float:
+    """phi(x) = 2 p~_{3/2}( (p^-1(1 + x) + ln(2 zeta(2))) / 2 )."""
+    zeta_2 = math.pi**2 / 6.0
+    return 2.0 * p_tilde(1.5, (p_inverse(1.0 + x) + math.log(2.0 * zeta_2)) / 2.0)
+
+
+def beta_1(pulls: Array) -> float:
+    """beta_1(t) = 3 sum ln(1 + ln N_t(x, g, h)) over the arms that were sampled."""
+    return 3.0 * sum(math.log(1.0 + math.log(n)) for n in pulls.ravel() if n >= 1.0)
+
+
+def beta_2(shape: tuple[int, int, int], delta_g: float) -> float:
+    """beta_2(delta_G) = XGH phi( ln((G - 1) / delta_G) / XGH ), for G >= 2."""
+    X, G, H = shape
+    K = X * G * H
+    return K * phi(math.log((G - 1) / delta_g) / K)
+
+
+def track_and_stop_threshold(t: float, arms: int, delta: float) -> float:
+    """log(2 t (n - 1) / delta), the threshold of track-and-stop with n arms."""
+    return math.log(2.0 * t * (arms - 1) / delta)
