@@ -30,6 +30,7 @@ from osrl.families import divergence
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
+Flags = NDArray[np.bool_]
 
 
 class Alternatives(NamedTuple):

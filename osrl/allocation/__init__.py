@@ -1,0 +1,218 @@
+"""Optimal allocations: how to spread samples over tasks and arms, with a certificate.
+
+`allocate` solves the max-min programs of the paper (see `osrl.allocation.program`) by an
+interior-point method and returns an interval that is proved to hold the optimal value;
+`mirror_ascent` is the paper's own method, to compare with; `single_task` gives the exact
+track-and-stop weights of one task.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from osrl.allocation.interior_point import Solution, climb
+from osrl.allocation.program import Program, build_program
+from osrl.allocation.single_task import SingleTask, single_task
+from osrl.alternatives import Floats
+from osrl.compiled import kernel
+from osrl.errors import OsrlError
+from osrl.instance import Instance
+
+__all__ = ["Allocation", "Needs", "SingleTask", "Witness", "allocate", "program_for", "single_task"]
+
+MOST_ITERATIONS = 200
+
+
+class Needs(NamedTuple):
+    """How much evidence each test wants: 0 leaves it out.
+
+    ``representations`` (G,): against each representation as the best one; ``predictors`` (X, H):
+    against each predictor of the best representation. ``pooled`` asks for alternatives of the
+    predictor tests that stay in the model class (cost ell) instead of the two-arm cost f.
+    """
+
+    representations: Floats
+    predictors: Floats
+    pooled: bool = False
+
+    @classmethod
+    def of(cls, instance: Instance, need_g: float, need_h: float, *, pooled: bool = False) -> Needs:
+        """The same need for all tests of a kind, with the best arms of ``instance`` left out."""
+        tasks, representations, predictors = instance.shape
+        best = instance.best
+        against_g, against_h = np.full(representations, need_g), np.full((tasks, predictors), need_h)
+        against_g[best.representation] = 0.0
+        against_h[np.arange(tasks), best.predictors] = 0.0
+        return cls(against_g, against_h, pooled)
+
+
+class Witness(NamedTuple):
+    """Why no allocation can do better: the confusing models that limit it, with their weights.
+
+    For any allocation q of the same budget, the objective is at most sum c.q with c_a the sum of
+    weight * kl(mu_a, level) over the models whose pool (arm b, and every arm with a mean above the
+    level) holds a. Arm b = (g, h) in task x stands for the model in which b is the best arm of x.
+    """
+
+    weights: Floats  # (X, G, H)
+    levels: Floats  # (X, G, H), NaN where there is no test
+
+
+class Allocation(NamedTuple):
+    """How to spread samples: ``weights`` reach ``lower``, and no weights exceed ``upper``."""
+
+    weights: Floats  # (X, G, H)
+    lower: float
+    upper: float
+    witness: Witness
+    iterations: int
+
+    @property
+    def gap(self) -> float:
+        """Relative width of the certified interval; 0 when nothing has to be learnt."""
+        return 0.0 if math.isinf(self.lower) else (self.upper - self.lower) / abs(self.lower)
+
+
+def program_for(
+    instance: Instance,
+    needs: Needs,
+    *,
+    costs: ArrayLike | None = None,
+    frequencies: Sequence[float] | None = None,
+    sigma: float | None = None,
+) -> Program:
+    """The program of ``instance`` in the form that kernels take, with its input checked."""
+    tasks, representations, predictors = instance.shape
+    best = instance.best
+    n = representations * predictors
+    if costs is not None and frequencies is not None:
+        raise OsrlError("costs and frequencies exclude each other: where tasks arrive, they cannot be bought")
+    if sigma is not None and not (math.isfinite(sigma) and sigma > 0):
+        raise OsrlError(f"sigma is {sigma}; give a positive number, or leave it out for no regulariser")
+    need_h = np.zeros(instance.shape)
+    need_h[:, best.representation, :] = needs.predictors
+    leader = np.array([best.representation * predictors + h for h in best.predictors])
+    return build_program(
+        instance.means.reshape(tasks, n).copy(),
+        leader,
+        needs.representations,
+        need_h.reshape(tasks, n),
+        needs.pooled,
+        np.ones((tasks, n)) if costs is None else _checked_costs(costs, instance).reshape(tasks, n),
+        np.zeros(tasks, np.int64) if frequencies is None else np.arange(tasks),
+        np.ones(1) if frequencies is None else _checked_frequencies(frequencies, instance),
+        0.0 if sigma is None else 1.0 / sigma,
+        instance.family.noise,
+    )
+
+
+def allocate(
+    instance: Instance,
+    needs: Needs,
+    *,
+    costs: ArrayLike | None = None,
+    frequencies: Sequence[float] | None = None,
+    sigma: float | None = None,
+    start: Floats | None = None,
+    tolerance: float = 1e-6,
+) -> Allocation:
+    """The allocation that gathers what ``needs`` asks for with the fewest samples.
+
+    maximise z - |q|^2 / (2 sigma) such that every test gathers need * z in one unit of budget: with
+    needs kl(delta, 1 - delta), 1 / z is the lower bound on the expected number of samples.
+
+    - ``costs`` (X, G, H): price of a sample of each arm; the budget is then a sum of money.
+    - ``frequencies`` (X,): tasks arrive in these proportions instead of being chosen.
+    - ``sigma``: the paper's regulariser, which makes the allocation unique.
+    - ``start`` (X, G, H): weights of a similar problem, to start near them.
+    - ``tolerance``: relative width of the certified interval at which to stop. When it cannot be
+      reached, ``gap`` of the result says how far the search came.
+
+    >>> paper = Instance.load("paper")
+    >>> found = allocate(paper, Needs.of(paper, 1.0, 0.0))
+    >>> round(1 / found.lower, 3), found.gap < 1e-6
+    (25.539, True)
+    >>> found.weights[0].round(3).tolist()
+    [[0.193, 0.0], [0.0, 0.0], [0.192, 0.115]]
+    """
+    program = program_for(instance, needs, costs=costs, frequencies=frequencies, sigma=sigma)
+    tasks, n = program.mu.shape
+    weights = np.full((tasks, n), 1.0 / (tasks * n))
+    if start is not None:
+        weights = _checked_start(start, instance).reshape(tasks, n)
+    solution = solve(program, weights, tolerance)
+    shape = instance.shape
+    witness = Witness(*(part.reshape(shape) for part in _by_arm(program, solution)))
+    return Allocation(
+        _unsorted(program, solution.q).reshape(shape),
+        float(solution.lower),
+        float(solution.upper),
+        witness,
+        int(solution.iterations),
+    )
+
+
+@kernel
+def solve(program: Program, weights: Floats, tolerance: float) -> Solution:
+    """Solve a program from ``weights`` (X, n) over arms; the solution is by rank.
+
+    The start is mixed with the uniform allocation, because the interior-point method needs every
+    arm to have some weight. Without any test every allocation is optimal, with an infinite value.
+    """
+    tasks, n = weights.shape
+    start = np.empty((tasks, n))
+    for x in range(tasks):
+        for r in range(n):
+            start[x, r] = 0.5 * weights[x, program.arm[x, r]] + 0.5 / (tasks * n)
+    if not program.piece.any():
+        nothing = np.zeros((tasks, n))
+        return Solution(start, math.inf, math.inf, np.zeros(0), nothing, nothing, 0)
+    return climb(program, start, tolerance, MOST_ITERATIONS)
+
+
+def _unsorted(program: Program, by_rank: Floats) -> Floats:
+    """An array (X, n) by rank as an array by arm."""
+    by_arm = np.empty_like(by_rank)
+    np.put_along_axis(by_arm, program.arm, by_rank, axis=1)
+    return by_arm
+
+
+def _by_arm(program: Program, solution: Solution) -> tuple[Floats, Floats]:
+    """Weights and levels of the models that prove the upper bound, by arm."""
+    in_cell = program.cell >= 0
+    share = np.where(program.piece, solution.share, 0.0)
+    total = float(program.need @ solution.test_dual + (program.need_h * share).sum())
+    if in_cell.any():
+        share = share * np.where(in_cell, solution.test_dual[program.cell], 1.0)
+    level = np.where(program.piece, solution.level, np.nan)
+    return _unsorted(program, share / total if total > 0 else share), _unsorted(program, level)
+
+
+def _checked_costs(costs: ArrayLike, instance: Instance) -> Floats:
+    array = np.array(costs, dtype=float)
+    if array.shape != instance.shape:
+        raise OsrlError(f"costs have shape {array.shape}; give one for each arm, shape {instance.shape}")
+    if not (np.isfinite(array) & (array > 0)).all():
+        raise OsrlError("costs must be positive numbers; leave an arm out instead of giving it no price")
+    return array
+
+
+def _checked_frequencies(frequencies: Sequence[float], instance: Instance) -> Floats:
+    array = np.array(frequencies, dtype=float)
+    if array.shape != (len(instance.tasks),):
+        raise OsrlError(f"{array.size} frequencies for {len(instance.tasks)} tasks; give one for each task")
+    if not (np.isfinite(array) & (array > 0)).all() or abs(array.sum() - 1) > 1e-9:
+        raise OsrlError(f"frequencies {array.tolist()} must be positive and sum to 1")
+    return array
+
+
+def _checked_start(start: Floats, instance: Instance) -> Floats:
+    array = np.array(start, dtype=float)
+    if array.shape != instance.shape or not (np.isfinite(array) & (array >= 0)).all() or array.sum() <= 0:
+        raise OsrlError(f"start must be weights of shape {instance.shape}: finite, not negative, not all zero")
+    return array / array.sum()

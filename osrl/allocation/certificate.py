@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from osrl.allocation.program import Program, has_piece
+from osrl.allocation.program import Program
 from osrl.alternatives import Floats, Integers, pool_sizes
 from osrl.compiled import kernel
 from osrl.families import divergence, tilt
@@ -65,7 +65,7 @@ def measure(program: Program, q: Floats, pieces: Pieces) -> None:
         for r in range(n):
             spent[r + 1] = spent[r] + q[x, r] * potential[r]
         for r in range(1, n):
-            if not has_piece(program, x, r):
+            if not program.piece[x, r]:
                 continue
             if program.cell[x, r] < 0 and not program.pooled:
                 size[r] = 1
@@ -153,7 +153,7 @@ def slopes(program: Program, response: Response, x: int, test_dual: Floats, tota
     for r in range(n):
         c[x, r] = 0.0
     for r in range(1, n):
-        if not has_piece(program, x, r):
+        if not program.piece[x, r]:
             continue
         cell, level = program.cell[x, r], response.level[x, r]
         w = response.share[x, r] / total

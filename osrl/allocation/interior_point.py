@@ -12,8 +12,8 @@ import math
 from typing import NamedTuple
 
 from osrl.allocation.certificate import Pieces, measure, new_pieces, new_response, objective, upper_bound
-from osrl.allocation.newton import Iterate, granted, new_iterate, newton_step, test_surplus
-from osrl.allocation.program import Program, has_piece, scale_to_budget
+from osrl.allocation.newton import Iterate, new_iterate, newton_step, test_surplus
+from osrl.allocation.program import Program, scale_to_budget
 from osrl.alternatives import Floats
 from osrl.compiled import kernel
 
@@ -54,8 +54,10 @@ def _start(program: Program, pieces: Pieces, at: Iterate) -> None:
     for x in range(tasks):
         for r in range(n):
             at.reduced[x, r] = tau / at.q[x, r]
-            if r > 0 and has_piece(program, x, r):
-                at.slack[x, r] = pieces.value[x, r] - granted(program, at, x, r)
+            if program.piece[x, r]:
+                cell = program.cell[x, r]
+                granted = at.p[x, cell] if cell >= 0 else program.need_h[x, r] * at.z[0]
+                at.slack[x, r] = pieces.value[x, r] - granted
                 at.dual[x, r] = tau / at.slack[x, r]
 
 
@@ -71,7 +73,7 @@ def _complementarity(program: Program, at: Iterate) -> tuple[float, int]:
         for r in range(n):
             total += at.q[x, r] * at.reduced[x, r]
             count += 1
-            if r > 0 and has_piece(program, x, r):
+            if program.piece[x, r]:
                 total += at.slack[x, r] * at.dual[x, r]
                 count += 1
     return total, count
@@ -95,7 +97,7 @@ def _advance(program: Program, at: Iterate, step: Iterate) -> float:
         for r in range(n):
             primal = _longest(at.q[x, r], step.q[x, r], primal)
             dual = _longest(at.reduced[x, r], step.reduced[x, r], dual)
-            if r > 0 and has_piece(program, x, r):
+            if program.piece[x, r]:
                 primal = _longest(at.slack[x, r], step.slack[x, r], primal)
                 dual = _longest(at.dual[x, r], step.dual[x, r], dual)
     at.z[0] += primal * step.z[0]

@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 
 from osrl.allocation.certificate import Pieces
-from osrl.allocation.program import Program, has_piece
+from osrl.allocation.program import Program
 from osrl.alternatives import Floats
 from osrl.compiled import kernel
 from osrl.families import variance
@@ -50,7 +50,7 @@ class Elimination(NamedTuple):
     right: Floats  # (X, D, 3 + C) half-solved columns: right-hand side, z, tests, price
     pivot: Floats  # (X, n) of the arms that were eliminated on their own
     shared: Floats  # (1 + C + B, 1 + C + B) what remains: z, tests, prices
-    shared_right: Floats  # (1 + C + B,)
+    shared_right: Floats  # (1 + C + B,) its right-hand side, then its solution
 
 
 @kernel
@@ -66,14 +66,6 @@ def new_iterate(tasks: int, n: int, cells: int) -> Iterate:
         np.zeros(cells),
         np.zeros(1),
     )
-
-
-@kernel
-def granted(program: Program, at: Iterate, x: int, r: int) -> float:
-    """What the piece of rank ``r`` in task ``x`` has to reach: its cell's value or its need."""
-    if program.cell[x, r] >= 0:
-        return at.p[x, program.cell[x, r]]
-    return program.need_h[x, r] * at.z[0]
 
 
 @kernel
@@ -166,7 +158,7 @@ def eliminate_task(
             matrix[cells + r, cells + r] += barrier
             right[cells + r, 0] += pull
             right[cells + r, price] += cost
-        if r == 0 or not has_piece(program, x, r):
+        if not program.piece[x, r]:
             if low:
                 out.pivot[x, r] = barrier
                 out.shared[shared_price, shared_price] -= cost * cost / barrier
@@ -176,9 +168,8 @@ def eliminate_task(
         own, level = pieces.own[x, r], pieces.level[x, r]
         stiff = at.dual[x, r] / at.slack[x, r]
         bend = at.dual[x, r] / (pieces.mass[x, r] * variance(level, program.noise))
-        push = tau / at.slack[x, r] - stiff * (
-            pieces.value[x, r] - granted(program, at, x, r) - at.slack[x, r]
-        )
+        granted = at.p[x, cell] if cell >= 0 else need * at.z[0]
+        push = tau / at.slack[x, r] - stiff * (pieces.value[x, r] - granted - at.slack[x, r])
         # gradient (1, g1, g2) and curvature direction (0, level, -1) of the piece on its pool
         g1, g2, depart = -pieces.base[x, r], -pieces.slope[x, r], level - mu[r]
         pivot = barrier + stiff * own * own + bend * depart * depart
@@ -295,7 +286,6 @@ def recover_task(
     tau: float,
     top: int,
     found: Elimination,
-    shared: Floats,
     step: Iterate,
 ) -> None:
     """The step of task ``x`` once the shared unknowns are known."""
@@ -304,6 +294,7 @@ def recover_task(
     size = cells + top
     mu, potential = program.mu[x], program.potential[x]
     matrix, right = found.factor[x], found.right[x]
+    shared = found.shared_right
     price = shared[1 + cells + program.group[x]]
     unknown = np.empty(size)
     for k in range(size):
@@ -328,12 +319,15 @@ def recover_task(
     for r in range(n):
         low = r >= top
         pull = tau / at.q[x, r] - program.inverse_sigma * at.q[x, r] - program.cost[x, r] * price
-        if r > 0 and has_piece(program, x, r):
+        if program.piece[x, r]:
+            cell, need = program.cell[x, r], program.need_h[x, r]
             own, level, slack = pieces.own[x, r], pieces.level[x, r], at.slack[x, r]
-            m0, m1, m2 = moved[pieces.size[x, r]]
+            depth = pieces.size[x, r]
+            m0, m1, m2 = moved[depth, 0], moved[depth, 1], moved[depth, 2]
             stiff = at.dual[x, r] / slack
-            change = m0 - pieces.base[x, r] * m1 - pieces.slope[x, r] * m2 - granted(program, step, x, r)
-            missing = pieces.value[x, r] - granted(program, at, x, r) - slack
+            change = m0 - pieces.base[x, r] * m1 - pieces.slope[x, r] * m2
+            change -= step.p[x, cell] if cell >= 0 else need * step.z[0]
+            missing = pieces.value[x, r] - (at.p[x, cell] if cell >= 0 else need * at.z[0]) - slack
             if low:
                 bend = at.dual[x, r] / (pieces.mass[x, r] * variance(level, program.noise))
                 force = own * (tau / slack - stiff * (missing + change)) - bend * (level - mu[r]) * (
@@ -355,7 +349,7 @@ def newton_step(program: Program, pieces: Pieces, at: Iterate, tau: float, step:
     top = 1
     for x in range(tasks):
         for r in range(1, n):
-            if has_piece(program, x, r):
+            if program.piece[x, r]:
                 top = max(top, pieces.size[x, r])
     width = 1 + cells + budgets
     found = Elimination(
@@ -382,12 +376,11 @@ def newton_step(program: Program, pieces: Pieces, at: Iterate, tau: float, step:
     for x in range(tasks):
         eliminate_task(program, pieces, at, x, tau, top, found)
     solve_shared(shared, right)
-    solution = right
-    step.z[0] = solution[0]
+    step.z[0] = right[0]
     for j in range(cells):
-        step.test_dual[j] = solution[1 + j]
+        step.test_dual[j] = right[1 + j]
     for x in range(tasks):
-        recover_task(program, pieces, at, x, tau, top, found, solution, step)
+        recover_task(program, pieces, at, x, tau, top, found, step)
     for j in range(cells):
         missing = test_surplus(program, at, j) - at.test_slack[j]
         step.test_slack[j] = test_surplus(program, step, j) + missing

@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from osrl.alternatives import Floats, Integers, reference_mean
+from osrl.alternatives import Flags, Floats, Integers, reference_mean
 from osrl.compiled import kernel
 from osrl.families import divergence
 
@@ -33,6 +33,7 @@ class Program(NamedTuple):
     mu: Floats  # (X, n) means, decreasing
     potential: Floats  # (X, n) kl(mu, reference)
     reference: Floats  # (X,) the mean around which divergences of a task are expanded
+    piece: Flags  # (X, n) whether some test wants the arm excluded
     cell: Integers  # (X, n) cell of the arm's piece, or -1
     need: Floats  # (C,) need of each representation test: one cell of it in every task
     need_h: Floats  # (X, n) need of the arm's predictor test, or 0
@@ -76,6 +77,7 @@ def build_program(
             need[cell_of[g]] = need_g[g]
     arm = np.empty((tasks, n), np.int64)
     cell = np.full((tasks, n), -1)
+    piece = np.zeros((tasks, n), np.bool_)
     reference = np.empty(tasks)
     sorted_mu, potential = np.empty((tasks, n)), np.empty((tasks, n))
     sorted_cost, sorted_need = np.empty((tasks, n)), np.zeros((tasks, n))
@@ -95,11 +97,13 @@ def build_program(
             if r > 0:
                 cell[x, r] = cell_of[a // predictors]
                 sorted_need[x, r] = need_h[x, a] if cell[x, r] < 0 else 0.0
+                piece[x, r] = cell[x, r] >= 0 or sorted_need[x, r] > 0.0
     return Program(
         arm,
         sorted_mu,
         potential,
         reference,
+        piece,
         cell,
         need,
         sorted_need,
@@ -110,12 +114,6 @@ def build_program(
         inverse_sigma,
         noise,
     )
-
-
-@kernel
-def has_piece(program: Program, x: int, r: int) -> bool:
-    """Whether some test wants the arm of rank ``r`` in task ``x`` excluded."""
-    return program.cell[x, r] >= 0 or program.need_h[x, r] > 0.0
 
 
 @kernel

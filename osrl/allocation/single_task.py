@@ -1,0 +1,91 @@
+"""Exact track-and-stop weights of one task: the allocation that finds its best arm fastest.
+
+    max_w min_{a != 1} (w_1 + w_a) I(mu_1, mu_a),        w on the simplex, arm 1 the best
+
+(Garivier and Kaufmann, 2016). With x_a = w_a / w_1, all constraints are equal to some y w_1 at the
+optimum, g_a(x_a) = kl(mu_1, m_a) + x_a kl(mu_a, m_a) = y, m_a = (mu_1 + x_a mu_a) / (1 + x_a); and
+y is the root of sum_a kl(mu_1, m_a) / kl(mu_a, m_a) = 1. Both equations are monotone and are
+solved by Newton's method, the outer one inside a bracket.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from osrl.alternatives import Floats
+from osrl.compiled import kernel
+from osrl.families import divergence, variance
+
+
+class SingleTask(NamedTuple):
+    """Optimal proportions of one task, and its characteristic time T* (samples per unit of evidence)."""
+
+    weights: Floats  # (n,)
+    time: float
+
+
+@kernel
+def _ratio(y: float, top: float, mean: float, noise: float) -> float:
+    """The x with g(x) = y. Newton from the left: g is increasing and concave."""
+    x = max(y / divergence(mean, top, noise), 1e-12)
+    for _ in range(200):
+        m = (top + x * mean) / (1.0 + x)
+        slope = divergence(mean, m, noise)
+        change = (y - divergence(top, m, noise) - x * slope) / slope
+        x += change
+        if not abs(change) > 1e-15 * x:
+            break
+    return x
+
+
+@kernel
+def single_task(mu: Floats, noise: float) -> SingleTask:
+    """Exact weights and characteristic time of the task with means ``mu`` (n,).
+
+    Without one best arm there is nothing to find: uniform weights and an infinite time. With a
+    single arm the time is 0.
+
+    >>> weights, time = single_task(np.array([0.6, 0.5]), 0.0)
+    >>> weights.round(4).tolist(), round(time, 2)
+    ([0.5017, 0.4983], 197.65)
+    """
+    n = mu.size
+    best = int(np.argmax(mu))
+    top = mu[best]
+    highest = math.inf
+    for a in range(n):
+        if a != best:
+            highest = min(highest, divergence(top, mu[a], noise))
+    if n == 1 or highest == 0.0:
+        return SingleTask(np.full(n, 1.0 / n), 0.0 if n == 1 else math.inf)
+    weights = np.ones(n)
+    low, high = 0.0, highest  # infinite when every rival has mean 0
+    y = 0.5 * min(highest, 1.0)
+    for _ in range(200):
+        excess, slope = -1.0, 0.0
+        for a in range(n):
+            if a == best:
+                continue
+            x = _ratio(y, top, mu[a], noise)
+            weights[a] = x
+            m = (top + x * mu[a]) / (1.0 + x)
+            above, below = divergence(top, m, noise), divergence(mu[a], m, noise)
+            excess += above / below
+            # d(above / below) / dx, divided by dy / dx = below
+            drift = (mu[a] - top) / ((1.0 + x) ** 2 * variance(m, noise))
+            slope += ((m - top) * below - (m - mu[a]) * above) * drift / below**3
+        if excess > 0.0:
+            high = y
+        else:
+            low = y
+        proposal = y - excess / slope
+        if not low < proposal < high:
+            proposal = 0.5 * (low + high) if high < math.inf else 2.0 * y
+        if abs(proposal - y) <= 1e-15 * y or high - low <= 1e-15 * high:
+            break
+        y = proposal
+    total = weights.sum()
+    return SingleTask(weights / total, total / y)
