@@ -1,1 +1,33 @@
-"""Best-arm identification for tasks that share a representation."""
+"""Best-arm identification for tasks that share a representation.
+
+A learner has X tasks. An arm is a pair (representation g, predictor h): all tasks share the same
+best g, and each task has its own best h. The package finds them with as few samples as possible.
+
+The data flow, and the tree:
+
+    instance -> alternatives, glr -> allocation -> bounds
+                                                   thresholds
+
+- `Instance`: means, names and reward family of a problem
+- `lower_bound`: how many samples any policy needs (`osrl.bounds`)
+- `allocate`, `Needs`: the optimal allocation, with a certificate (`osrl.allocation`)
+- `rho`: how fast an allocation learns the shared representation (`osrl.glr`)
+- `OsrlError`: input that cannot be used
+"""
+
+from osrl.allocation import Allocation, Needs, allocate
+from osrl.bounds import LowerBound, lower_bound
+from osrl.errors import OsrlError
+from osrl.glr import rho
+from osrl.instance import Instance
+
+__all__ = [
+    "Allocation",
+    "Instance",
+    "LowerBound",
+    "Needs",
+    "OsrlError",
+    "allocate",
+    "lower_bound",
+    "rho",
+]

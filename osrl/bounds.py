@@ -1,0 +1,155 @@
+"""Lower bounds: how many samples any policy needs on a given instance.
+
+With the needs k_G = kl(delta_G, 1 - delta_G) and k_H = kl(delta_H, 1 - delta_H):
+
+- ``K`` (Theorem 1, as printed): both the representation and the predictors are to be found;
+- ``K_G``, ``K_H`` (Proposition 1): one of the two alone; K <= K_G + K_H;
+- ``K_valid``: what the proof of Theorem 1 really implies. Under an alternative with the same
+  representation a (delta_G, delta_H)-PAC policy is right only with probability
+  1 - delta_G - delta_H, so the predictor tests need
+  max(kl(1 - delta_G - delta_H, delta_H), kl(delta_H, 1 - delta_G - delta_H)), or nothing once
+  delta_G + 2 delta_H >= 1; a risk of 1/2 or more needs nothing either. In return their
+  alternatives must stay in the model class, which costs ell instead of the smaller f;
+- ``L_G`` (Proposition 2): an upper bound of K_G in which each representation is refuted in one task;
+- ``K_G_sigma`` = C_sigma k_G (Theorem 3): K_G with the paper's regulariser.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from osrl.allocation import Allocation, Needs, allocate
+from osrl.allocation.partition import best_partition
+from osrl.alternatives import Floats
+from osrl.errors import OsrlError
+from osrl.families import divergence
+from osrl.instance import BestArms, Instance
+
+DEFAULT_SIGMA = 1e5
+
+
+class Bound(NamedTuple):
+    """A certified interval, lower <= true value <= upper, and the allocation that reaches upper."""
+
+    lower: float
+    upper: float
+    allocation: Floats  # (X, G, H)
+
+
+class PartitionBound(NamedTuple):
+    """Proposition 2: the task in which each wrong representation is refuted.
+
+    ``exact`` is False where there are too many partitions to try: the value is then that of the
+    best one found, which is an upper bound of K_G all the same.
+    """
+
+    value: float
+    assignment: dict[int, int]  # representation -> task
+    exact: bool
+
+
+class RegularisedBound(NamedTuple):
+    """K_G with the regulariser sigma: C_sigma = 1 / max_q (rho - |q|^2 / (2 sigma))."""
+
+    sigma: float
+    value: float
+    C_sigma: float
+    allocation: Floats  # (X, G, H) the q_sigma that the paper tracks
+
+
+class LowerBound(NamedTuple):
+    """Every bound of the paper on one instance, for risks (delta_g, delta_h)."""
+
+    K: Bound
+    K_valid: Bound
+    K_G: Bound
+    K_H: Bound
+    L_G: PartitionBound
+    K_G_sigma: RegularisedBound
+    best: BestArms
+    delta_g: float
+    delta_h: float
+
+
+def lower_bound(
+    instance: Instance,
+    *,
+    delta_g: float | None = None,
+    delta_h: float | None = None,
+    delta: float | None = None,
+    sigma: float = DEFAULT_SIGMA,
+    tolerance: float = 1e-6,
+) -> LowerBound:
+    """How many samples any policy with these risks needs on ``instance``, at least.
+
+    ``delta`` sets both risks. ``tolerance`` is the relative width of the certified intervals; when
+    it cannot be reached they are wider, never wrong.
+
+    >>> bound = lower_bound(Instance.load("paper"), delta=0.1)
+    >>> round(bound.K.lower, 1), round(bound.K_G.upper, 2), round(bound.K_H.lower, 1)
+    (2821.0, 44.89, 2804.2)
+    """
+    delta_g, delta_h = _risks(delta, delta_g, delta_h)
+    k_g, k_h = _evidence(delta_g, 1 - delta_g), _evidence(delta_h, 1 - delta_h)
+    valid_g = k_g if delta_g < 0.5 else 0.0
+    valid_h = _valid_predictor_need(delta_g, delta_h)
+
+    def bound(needs: Needs) -> Bound:
+        return _invert(allocate(instance, needs, tolerance=tolerance))
+
+    partition = best_partition(instance)
+    regularised = allocate(instance, Needs.of(instance, 1.0, 0.0), sigma=sigma, tolerance=tolerance)
+    C_sigma = _reciprocal(regularised.lower)
+    return LowerBound(
+        K=bound(Needs.of(instance, k_g, k_h)),
+        K_valid=bound(Needs.of(instance, valid_g, valid_h, pooled=True)),
+        K_G=bound(Needs.of(instance, k_g, 0.0)),
+        K_H=bound(Needs.of(instance, 0.0, k_h)),
+        L_G=PartitionBound(k_g * partition.time, partition.assignment, partition.exact),
+        K_G_sigma=RegularisedBound(sigma, k_g * C_sigma, C_sigma, regularised.weights),
+        best=instance.best,
+        delta_g=delta_g,
+        delta_h=delta_h,
+    )
+
+
+def _risks(delta: float | None, delta_g: float | None, delta_h: float | None) -> tuple[float, float]:
+    """Both risks, from one for both or one for each."""
+    if delta is not None:
+        if delta_g is not None or delta_h is not None:
+            raise OsrlError("delta sets both risks; give either delta, or delta_g and delta_h")
+        delta_g = delta_h = delta
+    if delta_g is None or delta_h is None:
+        raise OsrlError("no risk given; set delta for both, or delta_g and delta_h")
+    for name, value in (("delta_g", delta_g), ("delta_h", delta_h)):
+        if not 0 < value < 1:
+            raise OsrlError(f"{name} is {value}; a risk is a number between 0 and 1, such as 0.05")
+    return float(delta_g), float(delta_h)
+
+
+def _evidence(p: float, q: float) -> float:
+    """kl(p, q) of two coins: the evidence that tells events of probabilities p and q apart."""
+    return float(divergence(p, q, 0.0))
+
+
+def _valid_predictor_need(delta_g: float, delta_h: float) -> float:
+    """The need of the predictor tests that the PAC property really implies."""
+    right = 1 - delta_g - delta_h
+    if right <= delta_h:
+        return 0.0
+    return max(_evidence(right, delta_h), _evidence(delta_h, right))
+
+
+def _reciprocal(value: float) -> float:
+    """1 / value; infinite where no positive value is left (a regulariser that outweighs all)."""
+    return 1.0 / value if value > 0 else math.inf
+
+
+def _invert(allocation: Allocation) -> Bound:
+    """The bound K = 1 / z* from an allocation with lower <= z* <= upper."""
+    return Bound(_reciprocal(allocation.upper), _reciprocal(allocation.lower), allocation.weights)
