@@ -5,21 +5,39 @@ best g, and each task has its own best h. The package finds them with as few sam
 
 The data flow, and the tree:
 
-    instance -> alternatives, glr -> allocation -> bounds
-                                                   thresholds
+    instance -> alternatives, glr -> allocation -> bounds, thresholds -> policies -> simulate
 
 - `Instance`: means, names and reward family of a problem
 - `lower_bound`: how many samples any policy needs (`osrl.bounds`)
 - `allocate`, `Needs`: the optimal allocation, with a certificate (`osrl.allocation`)
 - `rho`: how fast an allocation learns the shared representation (`osrl.glr`)
 - `OsrlError`: input that cannot be used
+
+Names are imported on first use, so that `import osrl` costs nothing.
 """
 
-from osrl.allocation import Allocation, Needs, allocate
-from osrl.bounds import LowerBound, lower_bound
-from osrl.errors import OsrlError
-from osrl.glr import rho
-from osrl.instance import Instance
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from osrl.allocation import Allocation, Needs, allocate
+    from osrl.bounds import LowerBound, lower_bound
+    from osrl.errors import OsrlError
+    from osrl.glr import rho
+    from osrl.instance import Instance
+
+_HOME = {
+    "Allocation": "osrl.allocation",
+    "Instance": "osrl.instance",
+    "LowerBound": "osrl.bounds",
+    "Needs": "osrl.allocation",
+    "OsrlError": "osrl.errors",
+    "allocate": "osrl.allocation",
+    "lower_bound": "osrl.bounds",
+    "rho": "osrl.glr",
+}
 
 __all__ = [
     "Allocation",
@@ -31,3 +49,13 @@ __all__ = [
     "lower_bound",
     "rho",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'osrl' has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOME[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

@@ -17,11 +17,7 @@ With the needs k_G = kl(delta_G, 1 - delta_G) and k_H = kl(delta_H, 1 - delta_H)
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import NamedTuple
-
-import numpy as np
-from numpy.typing import ArrayLike
 
 from osrl.allocation import Allocation, Needs, allocate
 from osrl.allocation.partition import best_partition
@@ -95,7 +91,7 @@ def lower_bound(
     (2821.0, 44.89, 2804.2)
     """
     delta_g, delta_h = _risks(delta, delta_g, delta_h)
-    k_g, k_h = _evidence(delta_g, 1 - delta_g), _evidence(delta_h, 1 - delta_h)
+    k_g, k_h = _evidence(1 - delta_g, delta_g), _evidence(1 - delta_h, delta_h)
     valid_g = k_g if delta_g < 0.5 else 0.0
     valid_h = _valid_predictor_need(delta_g, delta_h)
 
@@ -142,7 +138,7 @@ def _valid_predictor_need(delta_g: float, delta_h: float) -> float:
     right = 1 - delta_g - delta_h
     if right <= delta_h:
         return 0.0
-    return max(_evidence(right, delta_h), _evidence(delta_h, right))
+    return max(_evidence(right, delta_h), _evidence(1 - delta_h, delta_g + delta_h))
 
 
 def _reciprocal(value: float) -> float:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from osrl.allocation.interior_point import Solution, climb
-from osrl.allocation.program import Program, build_program
+from osrl.allocation.program import Program, build_program, rough_allocation
 from osrl.allocation.single_task import SingleTask, single_task
 from osrl.alternatives import Floats
 from osrl.compiled import kernel
@@ -45,7 +45,8 @@ class Needs(NamedTuple):
         """The same need for all tests of a kind, with the best arms of ``instance`` left out."""
         tasks, representations, predictors = instance.shape
         best = instance.best
-        against_g, against_h = np.full(representations, need_g), np.full((tasks, predictors), need_h)
+        against_g = np.full(representations, float(need_g))
+        against_h = np.full((tasks, predictors), float(need_h))
         against_g[best.representation] = 0.0
         against_h[np.arange(tasks), best.predictors] = 0.0
         return cls(against_g, against_h, pooled)
@@ -75,7 +76,9 @@ class Allocation(NamedTuple):
     @property
     def gap(self) -> float:
         """Relative width of the certified interval; 0 when nothing has to be learnt."""
-        return 0.0 if math.isinf(self.lower) else (self.upper - self.lower) / abs(self.lower)
+        if math.isinf(self.lower):
+            return 0.0
+        return (self.upper - self.lower) / abs(self.lower) if self.lower != 0 else math.inf
 
 
 def program_for(
@@ -91,7 +94,7 @@ def program_for(
     best = instance.best
     n = representations * predictors
     if costs is not None and frequencies is not None:
-        raise OsrlError("costs and frequencies exclude each other: where tasks arrive, they cannot be bought")
+        raise OsrlError("costs and frequencies exclude each other; give frequencies only if tasks arrive")
     if sigma is not None and not (math.isfinite(sigma) and sigma > 0):
         raise OsrlError(f"sigma is {sigma}; give a positive number, or leave it out for no regulariser")
     need_h = np.zeros(instance.shape)
@@ -142,10 +145,10 @@ def allocate(
     """
     program = program_for(instance, needs, costs=costs, frequencies=frequencies, sigma=sigma)
     tasks, n = program.mu.shape
-    weights = np.full((tasks, n), 1.0 / (tasks * n))
-    if start is not None:
-        weights = _checked_start(start, instance).reshape(tasks, n)
-    solution = solve(program, weights, tolerance)
+    if start is None:
+        solution = solve_afresh(program, tolerance)
+    else:
+        solution = solve(program, _checked_start(start, instance).reshape(tasks, n), tolerance)
     shape = instance.shape
     witness = Witness(*(part.reshape(shape) for part in _by_arm(program, solution)))
     return Allocation(
@@ -162,17 +165,28 @@ def solve(program: Program, weights: Floats, tolerance: float) -> Solution:
     """Solve a program from ``weights`` (X, n) over arms; the solution is by rank.
 
     The start is mixed with the uniform allocation, because the interior-point method needs every
-    arm to have some weight. Without any test every allocation is optimal, with an infinite value.
+    arm to have some weight.
     """
     tasks, n = weights.shape
     start = np.empty((tasks, n))
     for x in range(tasks):
         for r in range(n):
             start[x, r] = 0.5 * weights[x, program.arm[x, r]] + 0.5 / (tasks * n)
+    return climb(program, start, tolerance, MOST_ITERATIONS)
+
+
+@kernel
+def solve_afresh(program: Program, tolerance: float) -> Solution:
+    """Solve a program of which nothing is known; the solution is by rank.
+
+    Without any test every allocation is optimal, with an infinite value.
+    """
+    tasks, n = program.mu.shape
+    start = np.full((tasks, n), 1.0 / (tasks * n))
     if not program.piece.any():
         nothing = np.zeros((tasks, n))
         return Solution(start, math.inf, math.inf, np.zeros(0), nothing, nothing, 0)
-    return climb(program, start, tolerance, MOST_ITERATIONS)
+    return climb(program, 0.5 * start + 0.5 * rough_allocation(program), tolerance, MOST_ITERATIONS)
 
 
 def _unsorted(program: Program, by_rank: Floats) -> Floats:
@@ -198,7 +212,7 @@ def _checked_costs(costs: ArrayLike, instance: Instance) -> Floats:
     if array.shape != instance.shape:
         raise OsrlError(f"costs have shape {array.shape}; give one for each arm, shape {instance.shape}")
     if not (np.isfinite(array) & (array > 0)).all():
-        raise OsrlError("costs must be positive numbers; leave an arm out instead of giving it no price")
+        raise OsrlError("costs contain a number that is not positive; give every arm a price")
     return array
 
 
@@ -207,12 +221,12 @@ def _checked_frequencies(frequencies: Sequence[float], instance: Instance) -> Fl
     if array.shape != (len(instance.tasks),):
         raise OsrlError(f"{array.size} frequencies for {len(instance.tasks)} tasks; give one for each task")
     if not (np.isfinite(array) & (array > 0)).all() or abs(array.sum() - 1) > 1e-9:
-        raise OsrlError(f"frequencies {array.tolist()} must be positive and sum to 1")
+        raise OsrlError(f"frequencies are {array.tolist()}; give positive numbers that sum to 1")
     return array
 
 
 def _checked_start(start: Floats, instance: Instance) -> Floats:
     array = np.array(start, dtype=float)
     if array.shape != instance.shape or not (np.isfinite(array) & (array >= 0)).all() or array.sum() <= 0:
-        raise OsrlError(f"start must be weights of shape {instance.shape}: finite, not negative, not all zero")
+        raise OsrlError(f"start does not fit; give weights >= 0 of shape {instance.shape}, not all zero")
     return array / array.sum()

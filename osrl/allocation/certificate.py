@@ -237,7 +237,7 @@ def price_groups(program: Program, c: Floats) -> float:
                         if over > 0.0:
                             slope -= sigma * over * program.cost[x, r]
                             curvature += sigma * program.cost[x, r] ** 2
-            if curvature == 0.0 or abs(slope) <= 1e-14 * program.budget[k]:
+            if curvature == 0.0 or abs(slope) <= 1e-8 * program.budget[k]:
                 break
             price -= slope / curvature
         bound += price * program.budget[k]

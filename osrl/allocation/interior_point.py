@@ -147,13 +147,13 @@ def climb(program: Program, start: Floats, tolerance: float, most: int) -> Solut
         if value > lower:
             lower = value
             best[:] = at.q
-        # a certified gap far above the complementarity gap: the duals lag behind, so centre first
         gap, products = _complementarity(program, at)
+        centring = 0.06 if length > 0.9 else (0.2 if length > 0.5 else 0.6)
+        if gap > 0.3 * abs(value):
+            continue
         bound = upper_bound(program, pieces, at.dual, at.test_dual, value, 3.0 * gap, used, kept)
         if bound - value > 3.0 * gap:
-            centring = 1.0
-        else:
-            centring = 0.06 if length > 0.9 else (0.2 if length > 0.5 else 0.6)
+            centring = 1.0  # the duals lag behind the complementarity gap: let them catch up
         if bound < upper:
             upper = bound
             share[:] = used.share

@@ -28,6 +28,7 @@ from osrl.compiled import kernel
 from osrl.families import variance
 
 SMALLEST_PIVOT = 1e-15
+STIFFEST = 1e5
 
 
 class Iterate(NamedTuple):
@@ -129,6 +130,39 @@ def solve_shared(matrix: Floats, right: Floats) -> None:
 
 
 @kernel
+def rotate_in(factor: Floats, right: Floats, row: Floats, beside: Floats) -> None:
+    """Add row'row to the matrix U'U by Givens rotations of (U, right) with (row, beside).
+
+    Unlike a sum this loses no digits when the row outweighs the matrix. What remains of
+    ``beside`` is the part of its columns that the unknowns cannot explain.
+    """
+    size, columns = right.shape
+    for j in range(size):
+        if row[j] == 0.0:
+            continue
+        root = math.hypot(factor[j, j], row[j])
+        cosine, sine = factor[j, j] / root, row[j] / root
+        factor[j, j] = root
+        for k in range(j + 1, size):
+            above = factor[j, k]
+            factor[j, k] = cosine * above + sine * row[k]
+            row[k] = cosine * row[k] - sine * above
+        for c in range(columns):
+            above = right[j, c]
+            right[j, c] = cosine * above + sine * beside[c]
+            beside[c] = cosine * beside[c] - sine * above
+
+
+@kernel
+def _column_product(right: Floats, a: int, b: int) -> float:
+    """Inner product of two columns."""
+    product = 0.0
+    for k in range(right.shape[0]):
+        product += right[k, a] * right[k, b]
+    return product
+
+
+@kernel
 def eliminate_task(
     program: Program, pieces: Pieces, at: Iterate, x: int, tau: float, top: int, out: Elimination
 ) -> None:
@@ -146,6 +180,10 @@ def eliminate_task(
     quadratic = np.zeros((top + 1, 6))
     crossed = np.zeros((top + 1, cells, 3))
     linear = np.zeros((top + 1, 3, 3))  # columns: right-hand side, z, price
+    rest = np.zeros(top)
+    softest = math.inf
+    for r in range(top):
+        softest = min(softest, program.inverse_sigma + at.reduced[x, r] / at.q[x, r])
     for c in range(cells):
         right[c, 0] = at.test_dual[c]
         right[c, 2 + c] = -1.0
@@ -170,6 +208,10 @@ def eliminate_task(
         bend = at.dual[x, r] / (pieces.mass[x, r] * variance(level, program.noise))
         granted = at.p[x, cell] if cell >= 0 else need * at.z[0]
         push = tau / at.slack[x, r] - stiff * (pieces.value[x, r] - granted - at.slack[x, r])
+        if not low:
+            # only a part of a stiff gradient is assembled; the rest is rotated into the factor
+            full, stiff = stiff, min(stiff, STIFFEST * softest / (own * own))
+            rest[r] = full - stiff
         # gradient (1, g1, g2) and curvature direction (0, level, -1) of the piece on its pool
         g1, g2, depart = -pieces.base[x, r], -pieces.slope[x, r], level - mu[r]
         pivot = barrier + stiff * own * own + bend * depart * depart
@@ -259,22 +301,35 @@ def eliminate_task(
             right[row, column if column < 2 else price] += (
                 line3[0] * potential[i] + line3[1] + line3[2] * mu[i]
             )
-    factorise(matrix[: cells + top, : cells + top], right[: cells + top])
-    columns = right.shape[1]
-    for a in range(1, columns):
+    size = cells + top
+    matrix, right = matrix[:size, :size], right[:size]
+    factorise(matrix, right)
+    out.shared[0, 0] -= _column_product(right, 1, 1)
+    out.shared_right[0] -= _column_product(right, 1, 0)
+    for r in range(1, top):
+        if rest[r] > 0.0:
+            row, beside = np.zeros(size), np.zeros(right.shape[1])
+            weight = math.sqrt(rest[r])
+            for i in range(pieces.size[x, r]):
+                row[cells + i] = weight * (potential[i] - pieces.base[x, r] - pieces.slope[x, r] * mu[i])
+            row[cells + r] = weight * pieces.own[x, r]
+            if program.cell[x, r] >= 0:
+                row[program.cell[x, r]] = -weight
+            else:
+                beside[1] = -weight * program.need_h[x, r]
+            rotate_in(matrix, right, row, beside)
+            out.shared[0, 0] += beside[1] * beside[1]
+            out.shared_right[0] += beside[1] * beside[0]
+    for a in range(1, price + 1):
         to = a - 1 if a < price else shared_price
-        dot = 0.0
-        for k in range(cells + top):
-            dot += right[k, a] * right[k, 0]
-        out.shared_right[to] -= dot
-        for b in range(a, columns):
-            dot = 0.0
-            for k in range(cells + top):
-                dot += right[k, a] * right[k, b]
+        if a > 1:
+            out.shared_right[to] -= _column_product(right, a, 0)
+            out.shared[to, to] -= _column_product(right, a, a)
+        for b in range(a + 1, price + 1):
             other = b - 1 if b < price else shared_price
-            out.shared[to, other] -= dot
-            if to != other:
-                out.shared[other, to] -= dot
+            product = _column_product(right, a, b)
+            out.shared[to, other] -= product
+            out.shared[other, to] -= product
 
 
 @kernel

@@ -17,6 +17,7 @@ Arms are stored **by rank**: decreasing mean, the leader first.
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -128,3 +129,38 @@ def scale_to_budget(program: Program, q: Floats) -> None:
         factor = program.budget[program.group[x]] / spent[program.group[x]]
         for r in range(n):
             q[x, r] *= factor
+
+
+@kernel
+def rough_allocation(program: Program) -> Floats:
+    """An allocation (X, n) by rank within a small factor of the best one, to start from.
+
+    Each piece is tested against the leader alone, and each representation in the one task where
+    that is cheapest: arm b gets need / d_b, d_b the two-arm information of equal weights, and the
+    leader the root of their sum of squares.
+    """
+    tasks, n = program.mu.shape
+    cells = program.need.size
+    price = np.zeros((tasks, n))  # weight of an arm for one unit of evidence
+    cost = np.zeros((tasks, cells))
+    for x in range(tasks):
+        for r in range(1, n):
+            if program.piece[x, r]:
+                middle = 0.5 * (program.mu[x, 0] + program.mu[x, r])
+                information = divergence(program.mu[x, 0], middle, program.noise)
+                information += divergence(program.mu[x, r], middle, program.noise)
+                price[x, r] = 1.0 / max(information, 1e-300)
+                if program.cell[x, r] >= 0:
+                    cost[x, program.cell[x, r]] += price[x, r] * program.cost[x, r]
+    q = np.zeros((tasks, n))
+    for x in range(tasks):
+        square = 0.0
+        for r in range(1, n):
+            cell = program.cell[x, r]
+            if cell < 0:
+                q[x, r] = program.need_h[x, r] * price[x, r]
+            elif np.argmin(cost[:, cell]) == x:
+                q[x, r] = program.need[cell] * price[x, r]
+            square += q[x, r] * q[x, r]
+        q[x, 0] = math.sqrt(square)
+    return q / q.sum()

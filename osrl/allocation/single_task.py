@@ -84,7 +84,7 @@ def single_task(mu: Floats, noise: float) -> SingleTask:
         proposal = y - excess / slope
         if not low < proposal < high:
             proposal = 0.5 * (low + high) if high < math.inf else 2.0 * y
-        if abs(proposal - y) <= 1e-15 * y or high - low <= 1e-15 * high:
+        if abs(proposal - y) <= 1e-15 * y or high - low <= 1e-15 * low:
             break
         y = proposal
     total = weights.sum()

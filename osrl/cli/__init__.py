@@ -1,0 +1,59 @@
+"""The command line: `osrl`, with one file of this package for each command.
+
+Commands import the mathematics when they run, so that help and usage errors come at once.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib.metadata import version
+from typing import Annotated
+
+import typer
+
+from osrl.cli.bound import bound
+from osrl.errors import OsrlError
+
+INTERRUPTED = 130  # the exit code of a shell for Ctrl-C
+
+# Without markup, usage errors are three plain lines; tracebacks are Python's own, without local values.
+app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+app.command()(bound)
+
+
+@app.callback(invoke_without_command=True)
+def _osrl(
+    context: typer.Context,
+    show_version: Annotated[bool, typer.Option("--version", help="Show the version and exit.")] = False,
+) -> None:
+    """Find the best representation and predictors of several tasks with few samples."""
+    if show_version:
+        typer.echo(f"osrl {version('osrl')}")
+        raise typer.Exit
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code: 2, with one line on stderr, for input that is refused."""
+    try:
+        app(arguments, prog_name="osrl")
+    except SystemExit as end:
+        if end.code == INTERRUPTED:
+            print("interrupted", file=sys.stderr)
+        return end.code if isinstance(end.code, int) else 0
+    except OsrlError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    except OSError as error:
+        _discard_output()
+        print(f"error: cannot write the output: {error.strerror}; write it elsewhere", file=sys.stderr)
+        return 2
+    return 0
+
+
+def _discard_output() -> None:
+    """Drop what could not be written, or Python would try again, and complain, when it ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,0 +1,56 @@
+"""`osrl bound`: how many samples any policy needs on an instance."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from osrl.cli.output import print_json, print_report, working
+
+DEFAULT_RISK = 0.1
+TOLERANCE = 1e-6  # relative width of the certified intervals
+
+
+def bound(
+    file: Annotated[
+        str, typer.Argument(metavar="FILE", help="An instance file (.toml or .json), or 'paper'.")
+    ],
+    delta: Annotated[float | None, typer.Option(help="Both risks at once.")] = None,
+    delta_g: Annotated[
+        float | None, typer.Option(help="Accepted risk of a wrong representation.  [default: 0.1]")
+    ] = None,
+    delta_h: Annotated[
+        float | None, typer.Option(help="Accepted risk of a wrong predictor in a task.  [default: 0.1]")
+    ] = None,
+    sigma: Annotated[
+        float | None, typer.Option(help="The paper's regulariser, for K_G_sigma.  [default: 1e5]")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """How many samples any policy needs, and how best to spread them."""
+    with working("computing the bounds ..."):
+        # Here, not above: these compile and load kernels, which help and usage errors do not need.
+        from osrl.bounds import DEFAULT_SIGMA, lower_bound
+        from osrl.instance import Instance
+        from osrl.report.bound import BoundReport
+        from osrl.report.separate_tasks import separate_tasks
+
+        if delta is None:
+            delta_g = DEFAULT_RISK if delta_g is None else delta_g
+            delta_h = DEFAULT_RISK if delta_h is None else delta_h
+        instance = Instance.load(file)
+        found = lower_bound(
+            instance,
+            delta=delta,
+            delta_g=delta_g,
+            delta_h=delta_h,
+            sigma=DEFAULT_SIGMA if sigma is None else sigma,
+            tolerance=TOLERANCE,
+        )
+        separate = separate_tasks(instance, found.delta_g, found.delta_h, tolerance=TOLERANCE)
+        report = BoundReport(instance, found, separate, TOLERANCE)
+    if as_json:
+        print_json(report.document())
+    else:
+        print_report(report)

@@ -1,0 +1,128 @@
+"""Track-and-stop in one task: a contest of n arms for the best one, at several risks at once.
+
+Used by phase 2 of the paper's algorithm and by its baselines. Weights are the exact optimal
+proportions of the current estimate, recomputed when the contest has grown by ``growth`` (between
+two recomputations they hardly move); sampling does not depend on the risk, so one contest serves
+all columns.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from osrl.allocation.single_task import single_task
+from osrl.alternatives import Floats
+from osrl.compiled import kernel
+from osrl.families import divergence
+from osrl.policies.tracking import least_pulled, track
+from osrl.thresholds import TrackAndStop
+
+GROWTH = 0.05
+
+
+class Contests(NamedTuple):
+    """One contest for each task; arrays are updated in place."""
+
+    pulls: Floats  # (X, n)
+    sums: Floats  # (X, n)
+    means: Floats  # (X, n)
+    weights: Floats  # (X, n) proportions to follow
+    rounds: Floats  # (X,) pulls of the task
+    due: Floats  # (X,) pulls at which to recompute the weights
+    threshold: Floats  # (R, 3) terms of each column
+    growth: float
+    noise: float
+
+
+def new_contests(
+    tasks: int, arms: int, deltas: tuple[float, ...], noise: float, growth: float = GROWTH
+) -> Contests:
+    """Contests of ``arms`` arms in each task, to be stopped at the risks ``deltas``."""
+    return Contests(
+        np.zeros((tasks, arms)),
+        np.zeros((tasks, arms)),
+        np.zeros((tasks, arms)),
+        np.full((tasks, arms), 1.0 / arms),
+        np.zeros(tasks),
+        np.full(tasks, float(arms)),
+        np.array([TrackAndStop(arms, delta).terms for delta in deltas]),
+        growth,
+        noise,
+    )
+
+
+@kernel
+def leader_of(means: Floats) -> int:
+    """The arm with the largest mean, or -1 when two share it."""
+    best, unique = 0, True
+    for a in range(1, means.size):
+        if means[a] > means[best]:
+            best, unique = a, True
+        elif means[a] == means[best]:
+            unique = False
+    return best if unique else -1
+
+
+@kernel
+def contest_due(contests: Contests, x: int) -> bool:
+    """Whether the weights of task ``x`` are to be recomputed."""
+    return contests.rounds[x] >= contests.due[x] and leader_of(contests.means[x]) >= 0
+
+
+@kernel
+def contest_design(contests: Contests, x: int) -> None:
+    """Recompute the weights of task ``x``."""
+    found = single_task(contests.means[x], contests.noise)
+    contests.weights[x] = found.weights
+    contests.due[x] = max(contests.rounds[x] + 1.0, contests.rounds[x] * (1.0 + contests.growth))
+
+
+@kernel
+def contest_select(contests: Contests, x: int) -> int:
+    """The arm to pull in task ``x``; the least pulled one while two arms share the lead."""
+    pulls = contests.pulls[x : x + 1]
+    if leader_of(contests.means[x]) < 0:
+        return least_pulled(pulls)
+    return track(pulls, contests.weights[x : x + 1], contests.rounds[x])
+
+
+@kernel
+def contest_observe(contests: Contests, x: int, a: int, reward: float) -> None:
+    """Take in a reward of arm ``a`` of task ``x``."""
+    contests.pulls[x, a] += 1.0
+    contests.sums[x, a] += reward
+    contests.means[x, a] = contests.sums[x, a] / contests.pulls[x, a]
+    contests.rounds[x] += 1.0
+
+
+@kernel
+def contest_evidence(contests: Contests, x: int) -> float:
+    """How clearly the leader of task ``x`` leads: the least two-arm likelihood ratio, or -1 for a tie.
+
+    min over b of N_1 kl(mu_1, m) + N_b kl(mu_b, m), m their pooled mean; -1 while an arm is untried.
+    """
+    means, pulls = contests.means[x], contests.pulls[x]
+    leader = leader_of(means)
+    if leader < 0:
+        return -1.0
+    least = math.inf
+    for b in range(means.size):
+        if pulls[b] < 1.0:
+            return -1.0
+        if b == leader:
+            continue
+        m = (contests.sums[x, leader] + contests.sums[x, b]) / (pulls[leader] + pulls[b])
+        value = pulls[leader] * divergence(means[leader], m, contests.noise)
+        value += pulls[b] * divergence(means[b], m, contests.noise)
+        least = min(least, value)
+    return least
+
+
+@kernel
+def contest_stops(contests: Contests, x: int, evidence: float, column: int) -> bool:
+    """Whether the evidence of task ``x`` exceeds the threshold of ``column``."""
+    terms = contests.threshold[column]
+    return evidence > terms[0] + terms[2] * math.log(max(contests.rounds[x], 1.0))

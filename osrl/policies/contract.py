@@ -1,0 +1,253 @@
+"""What a policy is: a state (arrays in a named tuple) and a few kernels that act on it.
+
+A policy is written once. The compiled simulation loop and the interactive study call the same
+kernels, so a trajectory does not depend on who drives it. The kernels of a policy:
+
+- ``wants_design(state) -> bool``: is it time to solve for new weights?
+- ``design(state)``: solve for new weights. A step of its own, so that a study can log its result;
+- ``select(state, task, propensities) -> int``: the next arm, x * n + a with a = g * H + h. A rule
+  that leaves nothing to chance returns it; a randomised one fills ``propensities`` (X, n), the
+  probability of each arm, and returns -1: the driver draws. ``task`` is -1 where the policy chooses
+  the task, otherwise the task that has arrived;
+- ``ticket(state, x, a, propensities) -> Floats``: what the reward of this trial will be judged with,
+  fixed when the trial is handed out;
+- ``observe(state, x, a, reward, ticket)``: take in a reward, and write down in ``state.outcome``
+  what is decided by it;
+- ``conclude(state, column)``: the best guess, for a run that is cut short;
+- ``stream(state) -> int``: which stream of rewards the next trial draws from. Phases that must not
+  depend on how long earlier ones lasted have streams of their own.
+
+**Columns.** Where sampling does not depend on the risk, several risks (and thresholds) are read off
+one run: every state decides for a list of columns, and the run goes on until all are decided.
+
+Policies own no random numbers. They are found by the *type* of their state, both by the
+interpreter and, through `numba.extending.overload`, by the compiler: kernels passed as arguments
+would be compiled anew in every process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba.extending import overload
+
+from osrl.alternatives import Floats, Integers
+from osrl.compiled import kernel
+from osrl.errors import OsrlError
+from osrl.families import Family
+
+RUNNING, DECIDED, NO_SHARED, EXHAUSTED = 0, 1, 2, 3
+VERDICTS = ("running", "decided", "no shared representation", "budget exhausted")
+
+
+class Column(NamedTuple):
+    """One way to stop: risks, and the name of the threshold that keeps them."""
+
+    threshold: str
+    delta_g: float
+    delta_h: float
+
+
+class Outcome(NamedTuple):
+    """What is decided, for each column (arrays are filled in place)."""
+
+    status: Integers  # (R,) RUNNING, DECIDED, NO_SHARED or EXHAUSTED
+    tau: Integers  # (R,) samples used
+    tau_g: Integers  # (R,) of which until the representation was decided
+    representation: Integers  # (R, X) for each task: only some baselines may disagree over tasks
+    predictor: Integers  # (R, X)
+    pulls: Integers  # (R, X, n)
+
+
+@kernel
+def new_outcome(columns: int, tasks: int, n: int) -> Outcome:
+    """Nothing decided yet."""
+    return Outcome(
+        np.zeros(columns, np.int64),
+        np.zeros(columns, np.int64),
+        np.zeros(columns, np.int64),
+        np.full((columns, tasks), -1),
+        np.full((columns, tasks), -1),
+        np.zeros((columns, tasks, n), np.int64),
+    )
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What a policy knows before its first sample: shape, reward family, and how to stop."""
+
+    shape: tuple[int, int, int]
+    family: Family
+    columns: tuple[Column, ...]
+
+
+@dataclass(frozen=True)
+class Policy:
+    """A policy as drivers see it. ``new(problem, draw, **options)`` makes the initial state.
+
+    ``draw`` is one number in [0, 1) for policies that start at random. ``thresholds`` lists the
+    names it takes, the default first. ``given_tasks``: works with tasks that arrive from outside.
+    ``shares_runs(options)``: sampling does not depend on the risk, so columns share a run.
+    """
+
+    name: str
+    summary: str
+    state: type
+    new: Callable[..., Any]
+    wants_design: Callable[[Any], bool]
+    design: Callable[[Any], None]
+    select: Callable[[Any, int, Floats], int]
+    observe: Callable[[Any, int, int, float, Floats], None]
+    conclude: Callable[[Any, int], None]
+    ticket: Callable[[Any, int, int, Floats], Floats]
+    stream: Callable[[Any], int]
+    thresholds: tuple[str, ...] = ("own",)
+    given_tasks: bool = False
+    shares_runs: Callable[[Mapping[str, Any]], bool] = lambda options: True
+
+    def columns(
+        self, deltas: Sequence[tuple[float, float]], thresholds: Sequence[str] | None = None
+    ) -> tuple[Column, ...]:
+        """The columns for pairs of risks and names of thresholds (default: the policy's first)."""
+        names = self.thresholds[:1] if not thresholds else thresholds
+        for name in names:
+            if name not in self.thresholds:
+                raise OsrlError(
+                    f"policy {self.name!r} has no threshold {name!r}; use one of {', '.join(self.thresholds)}"
+                )
+        for pair in deltas:
+            for delta in pair:
+                if not 0 < delta < 1:
+                    raise OsrlError(f"the risk is {delta}; give a number between 0 and 1, such as 0.05")
+        return tuple(Column(name, *pair) for name in names for pair in deltas)
+
+
+_BY_STATE: dict[type, Policy] = {}
+_BY_NAME: dict[str, Policy] = {}
+
+
+def register(policy: Policy) -> Policy:
+    """Make a policy known by its name, and its kernels by the type of its state."""
+    known = _BY_NAME.get(policy.name)
+    if known is not None and known.state.__qualname__ != policy.state.__qualname__:
+        raise OsrlError(f"a policy {policy.name!r} exists already; give yours another name")
+    _BY_STATE[policy.state] = policy
+    _BY_NAME[policy.name] = policy
+    return policy
+
+
+def find(name: str) -> Policy:
+    """The policy called ``name``."""
+    if name not in _BY_NAME:
+        raise OsrlError(f"unknown policy {name!r}; use one of {', '.join(sorted(_BY_NAME))}")
+    return _BY_NAME[name]
+
+
+def registered() -> tuple[Policy, ...]:
+    """Every policy, in the order of registration."""
+    return tuple(_BY_NAME.values())
+
+
+def wants_design(state: Any) -> bool:
+    """Whether it is time for `design`."""
+    return _BY_STATE[type(state)].wants_design(state)
+
+
+def design(state: Any) -> None:
+    """Solve for new weights."""
+    _BY_STATE[type(state)].design(state)
+
+
+def select(state: Any, task: int, propensities: Floats) -> int:
+    """The next arm, or -1 with the probability of each arm in ``propensities``."""
+    return _BY_STATE[type(state)].select(state, task, propensities)
+
+
+def ticket(state: Any, x: int, a: int, propensities: Floats) -> Floats:
+    """What the reward of this trial will be judged with."""
+    return _BY_STATE[type(state)].ticket(state, x, a, propensities)
+
+
+def observe(state: Any, x: int, a: int, reward: float, ticket: Floats) -> None:
+    """Take in a reward."""
+    _BY_STATE[type(state)].observe(state, x, a, reward, ticket)
+
+
+def conclude(state: Any, column: int) -> None:
+    """Write down the best guess of a run that is cut short."""
+    _BY_STATE[type(state)].conclude(state, column)
+
+
+def stream(state: Any) -> int:
+    """Which stream of rewards the next trial draws from."""
+    return _BY_STATE[type(state)].stream(state)
+
+
+# The same seven functions for the compiler, resolved by the type of the state. Each policy's kernel
+# is called by name inside a small function that is compiled into the caller.
+
+
+@overload(wants_design)
+def _wants_design(state):  # type: ignore[no-untyped-def]
+    act = _BY_STATE[state.instance_class].wants_design
+    return lambda state: act(state)
+
+
+@overload(design)
+def _design(state):  # type: ignore[no-untyped-def]
+    act = _BY_STATE[state.instance_class].design
+    return lambda state: act(state)
+
+
+@overload(select)
+def _select(state, task, propensities):  # type: ignore[no-untyped-def]
+    act = _BY_STATE[state.instance_class].select
+    return lambda state, task, propensities: act(state, task, propensities)
+
+
+@overload(ticket)
+def _ticket(state, x, a, propensities):  # type: ignore[no-untyped-def]
+    act = _BY_STATE[state.instance_class].ticket
+    return lambda state, x, a, propensities: act(state, x, a, propensities)
+
+
+@overload(observe)
+def _observe(state, x, a, reward, ticket):  # type: ignore[no-untyped-def]
+    act = _BY_STATE[state.instance_class].observe
+    return lambda state, x, a, reward, ticket: act(state, x, a, reward, ticket)
+
+
+@overload(conclude)
+def _conclude(state, column):  # type: ignore[no-untyped-def]
+    act = _BY_STATE[state.instance_class].conclude
+    return lambda state, column: act(state, column)
+
+
+@overload(stream)
+def _stream(state):  # type: ignore[no-untyped-def]
+    act = _BY_STATE[state.instance_class].stream
+    return lambda state: act(state)
+
+
+@kernel
+def is_open(outcome: Outcome) -> bool:
+    """Whether some column is still running."""
+    for status in outcome.status:
+        if status == RUNNING:
+            return True
+    return False
+
+
+@kernel
+def no_ticket(state: Any, x: int, a: int, propensities: Floats) -> Floats:
+    """For policies that judge a reward by itself: nothing, an empty part of ``propensities``."""
+    return propensities[0, :0]
+
+
+@kernel
+def one_stream(state: Any) -> int:
+    """For policies whose rewards all come from one stream."""
+    return 0

@@ -1,0 +1,137 @@
+"""`tas`: track-and-stop on each task with all G * H arms, the baseline of the paper.
+
+Tasks are independent of each other and are finished one after the other; the number of samples
+is the sum over tasks, with threshold ln(2 t (GH - 1) / delta) in each. Nothing is shared, so tasks
+may even disagree about the representation.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from osrl.alternatives import Floats, Integers
+from osrl.compiled import kernel
+from osrl.policies.contest import (
+    GROWTH,
+    Contests,
+    contest_design,
+    contest_due,
+    contest_evidence,
+    contest_observe,
+    contest_select,
+    contest_stops,
+    new_contests,
+)
+from osrl.policies.contract import (
+    DECIDED,
+    EXHAUSTED,
+    Outcome,
+    Policy,
+    Problem,
+    new_outcome,
+    no_ticket,
+    one_stream,
+    register,
+)
+
+
+class TasState(NamedTuple):
+    """One contest for each task, all arms in it."""
+
+    contests: Contests
+    current: Integers  # (1,) the task in progress
+    stopped: Integers  # (R, X) pulls of the task when it stopped, 0 before
+    outcome: Outcome
+    predictors: int
+
+
+def new(problem: Problem, draw: float, *, growth: float = GROWTH) -> TasState:
+    """The state before the first sample. A risk is that of the whole answer of a task: delta_g."""
+    X, G, H = problem.shape
+    deltas = tuple(column.delta_g for column in problem.columns)
+    return TasState(
+        new_contests(X, G * H, deltas, problem.family.noise, growth),
+        np.zeros(1, np.int64),
+        np.zeros((len(deltas), X), np.int64),
+        new_outcome(len(deltas), X, G * H),
+        H,
+    )
+
+
+@kernel
+def wants_design(state: TasState) -> bool:
+    """Whether the weights of the current task are old."""
+    return contest_due(state.contests, state.current[0])
+
+
+@kernel
+def design(state: TasState) -> None:
+    """New weights for the current task."""
+    contest_design(state.contests, state.current[0])
+
+
+@kernel
+def select(state: TasState, task: int, propensities: Floats) -> int:
+    """The arm that lags behind its share in the current task."""
+    x = state.current[0]
+    return x * state.contests.pulls.shape[1] + contest_select(state.contests, x)
+
+
+@kernel
+def observe(state: TasState, x: int, a: int, reward: float, ticket: Floats) -> None:
+    """Take in a reward; on to the next task when every column has stopped in this one."""
+    contest_observe(state.contests, x, a, reward)
+    evidence = contest_evidence(state.contests, x)
+    open_columns = False
+    for r in range(state.stopped.shape[0]):
+        if state.stopped[r, x] == 0:
+            if contest_stops(state.contests, x, evidence, r):
+                _note(state, r, x)
+                state.stopped[r, x] = np.int64(state.contests.rounds[x])
+                if x == state.stopped.shape[1] - 1:
+                    state.outcome.status[r] = DECIDED
+            else:
+                open_columns = True
+    if not open_columns and x + 1 < state.stopped.shape[1]:
+        state.current[0] = x + 1
+
+
+@kernel
+def _note(state: TasState, r: int, x: int) -> None:
+    """Write down the answer of task ``x`` and what it has used."""
+    best = np.argmax(state.contests.means[x])
+    out = state.outcome
+    out.representation[r, x] = best // state.predictors
+    out.predictor[r, x] = best % state.predictors
+    out.tau[r] += np.int64(state.contests.rounds[x])
+    out.tau_g[r] = out.tau[r]
+    for a in range(state.contests.pulls.shape[1]):
+        out.pulls[r, x, a] = np.int64(state.contests.pulls[x, a])
+
+
+@kernel
+def conclude(state: TasState, column: int) -> None:
+    """The best guess of every task that is not finished."""
+    for x in range(state.stopped.shape[1]):
+        if state.stopped[column, x] == 0:
+            _note(state, column, x)
+    state.outcome.status[column] = EXHAUSTED
+
+
+policy = register(
+    Policy(
+        name="tas",
+        summary="track-and-stop on each task with all arms: the paper's baseline",
+        state=TasState,
+        new=new,
+        wants_design=wants_design,
+        design=design,
+        select=select,
+        observe=observe,
+        conclude=conclude,
+        ticket=no_ticket,
+        stream=one_stream,
+    )
+)

@@ -1,0 +1,42 @@
+"""The tracking rule that the paper's policies share: D-tracking with forced exploration.
+
+Every arm is pulled once. Then, when some arm has fewer than sqrt(t) - K / 2 pulls, the least pulled
+one; otherwise the arm that lags most behind its share, argmax t q_a - N_a (Garivier and Kaufmann).
+"""
+
+from __future__ import annotations
+
+import math
+
+from osrl.alternatives import Floats
+from osrl.compiled import kernel
+
+
+@kernel
+def least_pulled(pulls: Floats) -> int:
+    """The first arm with the fewest pulls, x * n + a of an array (X, n)."""
+    tasks, n = pulls.shape
+    found, least = 0, math.inf
+    for x in range(tasks):
+        for a in range(n):
+            if pulls[x, a] < least:
+                found, least = x * n + a, pulls[x, a]
+    return found
+
+
+@kernel
+def track(pulls: Floats, weights: Floats, rounds: float) -> int:
+    """The arm x * n + a to pull after ``rounds`` pulls, to follow ``weights`` (X, n), sum 1."""
+    tasks, n = pulls.shape
+    least, fewest = 0, math.inf
+    lagging, furthest = 0, -math.inf
+    for x in range(tasks):
+        for a in range(n):
+            if pulls[x, a] < fewest:
+                least, fewest = x * n + a, pulls[x, a]
+            behind = rounds * weights[x, a] - pulls[x, a]
+            if behind > furthest:
+                lagging, furthest = x * n + a, behind
+    if fewest < 1.0 or fewest < math.sqrt(rounds) - 0.5 * pulls.size:
+        return least
+    return lagging

@@ -1,0 +1,118 @@
+"""An allocation on the terminal: a heat map for each task, or the largest shares of many arms."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from rich.box import SIMPLE
+from rich.columns import Columns
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.padding import Padding
+from rich.style import Style
+from rich.table import Table
+from rich.text import Text
+
+from osrl.alternatives import Floats
+from osrl.instance import BestArms, Instance
+
+MOST_CELLS = 100  # arms up to which every one is shown
+LISTED = 12  # arms that are listed where there are more
+BAR = 20  # characters of the longest bar
+WIDEST_NAME = 24
+SMALLEST_SHOWN = 0.0005
+
+# Light to dark, each with a colour of text that can be read on it.
+SHADES = (
+    Style(color="black", bgcolor="#deebf7"),
+    Style(color="black", bgcolor="#9ecae1"),
+    Style(color="black", bgcolor="#6baed6"),
+    Style(color="white", bgcolor="#2171b5"),
+    Style(color="white", bgcolor="#08306b"),
+)
+
+
+class AllocationView(NamedTuple):
+    """The shares of all arms, with the best arm of each task marked by a star."""
+
+    instance: Instance
+    weights: Floats  # (X, G, H)
+    best: BestArms
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Heat maps where they can be read, otherwise the list."""
+        if self.weights.size <= MOST_CELLS:
+            maps = [self._heat_map(x) for x in range(len(self.instance.tasks))]
+            unlimited = options.update(max_width=10**6)
+            if max(console.measure(one, options=unlimited).maximum for one in maps) <= options.max_width:
+                yield Text("Share of the samples, in %; * marks the best arm of the task")
+                yield Columns([Padding(one, (0, 0, 1, 0)) for one in maps], padding=(0, 4), equal=True)
+                return
+        yield self._list("#" if options.ascii_only else "█")
+
+    def _heat_map(self, x: int) -> Table:
+        """Rows are representations, columns are predictors."""
+        table = Table(box=None, padding=0, title=_name(self.instance.tasks[x], "bold"), title_style="")
+        table.add_column("", min_width=1 + max(_name(g).cell_len for g in self.instance.representations))
+        for predictor in self.instance.predictors:
+            header = _name(predictor)
+            table.add_column(header, justify="right", min_width=max(header.cell_len + 2, 7))
+        for g, representation in enumerate(self.instance.representations):
+            cells = [self._cell(x, g, h) for h in range(len(self.instance.predictors))]
+            table.add_row(_name(representation), *cells)
+        return table
+
+    def _cell(self, x: int, g: int, h: int) -> Text:
+        """One share; its background fills the cell."""
+        share = float(self.weights[x, g, h])
+        star = "*" if self._is_best(x, g, h) else ""
+        if share < SMALLEST_SHOWN:
+            return Text(f"{star}-")
+        depth = share / float(self.weights.max())
+        return Text(f"{star}{100 * share:.1f}", SHADES[min(int(depth * len(SHADES)), len(SHADES) - 1)])
+
+    def _list(self, block: str) -> RenderableType:
+        """The arms with the largest shares, and what is left for all the others."""
+        order = largest_shares(self.weights)[:LISTED]
+        largest = float(self.weights.max())
+        table = Table(
+            box=SIMPLE,
+            title=f"The {len(order)} largest shares of the samples; * marks the best arm of the task",
+            title_style="",
+            title_justify="left",
+        )
+        for header in ("task", "representation", "predictor"):
+            table.add_column(header)
+        table.add_column("share", justify="right")
+        table.add_column("")
+        for x, g, h in order:
+            share = float(self.weights[x, g, h])
+            table.add_row(
+                _name(self.instance.tasks[x]),
+                _name(self.instance.representations[g]),
+                _name(self.instance.predictors[h]),
+                f"{'*' if self._is_best(x, g, h) else ''}{100 * share:.1f} %",
+                Text(block * round(BAR * share / largest), style="blue"),
+            )
+        if others := self.weights.size - len(order):
+            left = 1 - sum(float(self.weights[arm]) for arm in order)
+            table.add_section()
+            table.add_row(f"{others:,} others", "", "", f"{100 * max(left, 0.0):.1f} %", "")
+        return table
+
+    def _is_best(self, x: int, g: int, h: int) -> bool:
+        return (g, h) == (self.best.representation, self.best.predictors[x])
+
+
+def largest_shares(weights: Floats) -> list[tuple[int, int, int]]:
+    """Arms (x, g, h) by decreasing share; shares that look equal keep the order of the instance."""
+    order = np.argsort(-weights.round(4), axis=None, kind="stable")
+    x, g, h = (indices.tolist() for indices in np.unravel_index(order, weights.shape))
+    return list(zip(x, g, h, strict=True))
+
+
+def _name(name: str, style: str = "") -> Text:
+    """A name in a table, shortened where it would take too much room."""
+    text = Text(name, style)
+    text.truncate(WIDEST_NAME, overflow="ellipsis")
+    return text

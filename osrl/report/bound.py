@@ -1,0 +1,216 @@
+"""The lower bounds of an instance: a JSON document, and a report for the terminal."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from rich.box import SIMPLE
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.table import Table
+from rich.text import Text
+
+from osrl.bounds import Bound, LowerBound
+from osrl.instance import Instance
+from osrl.report.allocation import AllocationView, largest_shares
+from osrl.report.numbers import count, interval, measure, percent, relative_width
+from osrl.report.separate_tasks import SeparateTasks
+
+MOST_NAMED = 6  # names in a sentence before the rest are only counted
+NOTABLE_SHARE = 0.05  # of the samples, for an arm to be named in the summary
+
+
+class BoundReport(NamedTuple):
+    """What `osrl bound` found; ``tolerance`` is the relative width that was asked of the intervals."""
+
+    instance: Instance
+    bound: LowerBound
+    separate: SeparateTasks
+    tolerance: float
+
+    def document(self) -> dict[str, Any]:
+        """The contract of `osrl bound --json`: names instead of indices, null instead of infinity."""
+        instance, bound = self.instance, self.bound
+        tasks, representations, predictors = instance.tasks, instance.representations, instance.predictors
+        regularised = bound.K_G_sigma
+        return {
+            "family": instance.family.name,
+            "tasks": list(tasks),
+            "representations": list(representations),
+            "predictors": list(predictors),
+            "delta_g": bound.delta_g,
+            "delta_h": bound.delta_h,
+            "best": {
+                "representation": representations[bound.best.representation],
+                "predictors": {x: predictors[h] for x, h in zip(tasks, bound.best.predictors, strict=True)},
+            },
+            **{name: _certified(value) for name, value in self._intervals()},
+            "L_G": {
+                "value": _finite(bound.L_G.value),
+                "assignment": {representations[g]: tasks[x] for g, x in bound.L_G.assignment.items()},
+                "exact": bound.L_G.exact,
+            },
+            "K_G_sigma": {
+                "sigma": regularised.sigma,
+                "value": _finite(regularised.value),
+                "C_sigma": _finite(regularised.C_sigma),
+                "allocation": regularised.allocation.tolist(),
+            },
+            "separate_tasks": {"lower": _finite(self.separate.lower), "upper": _finite(self.separate.upper)},
+        }
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Bounds, allocation, and what they mean, for the terminal."""
+        yield self._heading()
+        yield self._table()
+        yield from self._notes()
+        yield ""
+        if self.bound.K.upper > 0:
+            yield AllocationView(self.instance, self.bound.K.allocation, self.bound.best)
+        yield self._summary()
+
+    def _intervals(self) -> list[tuple[str, Bound]]:
+        bound = self.bound
+        return [("K", bound.K), ("K_valid", bound.K_valid), ("K_G", bound.K_G), ("K_H", bound.K_H)]
+
+    def _heading(self) -> Text:
+        family = self.instance.family
+        rewards = {
+            "bernoulli": "rewards 0 or 1",
+            "gaussian": f"normal rewards with standard deviation {family.noise_sd}",
+            "bounded": "rewards in [0, 1]",
+        }[family.name]
+        x, g, h = self.instance.shape
+        best = self.bound.best
+        arms = [
+            f"{self.instance.predictors[h]} in {task}"
+            for task, h in zip(self.instance.tasks, best.predictors, strict=True)
+        ]
+        return Text.assemble(
+            f"{_many(x, 'task')}, {_many(g, 'representation')}, {_many(h, 'predictor')}; {rewards}\n",
+            "Best representation: ",
+            (self.instance.representations[best.representation], "bold"),
+            f"; best predictors: {_listed(arms)}\n",
+            f"Accepted risks: delta_g = {self.bound.delta_g:g} (representation), "
+            f"delta_h = {self.bound.delta_h:g} (each predictor)",
+        )
+
+    def _table(self) -> Table:
+        bound = self.bound
+        refuted = [
+            f"{self.instance.representations[g]} in {self.instance.tasks[x]}"
+            for g, x in bound.L_G.assignment.items()
+        ]
+        where = f" ({_listed(refuted)})" if refuted else ""
+        found = "" if bound.L_G.exact else "; the best split found, among too many to try"
+        table = Table(box=SIMPLE, padding=(0, 2, 0, 0), pad_edge=False)
+        table.add_column("bound", style="bold", no_wrap=True)
+        table.add_column("samples", justify="right", no_wrap=True)
+        table.add_column("what it means")
+        meanings = {
+            "K": "to find the representation and all predictors: Theorem 1, as printed",
+            "K_valid": "the same, as far as the proof of Theorem 1 supports it",
+            "K_G": "to find the representation alone",
+            "K_H": "to find the predictors alone, the representation being known",
+        }
+        for name, value in self._intervals():
+            table.add_row(name, interval(value.lower, value.upper), meanings[name])
+        table.add_row(
+            "L_G",
+            measure(bound.L_G.value),
+            Text(f"upper bound of K_G: each representation is refuted in one task{where}{found}"),
+        )
+        sigma = f"K_G with the paper's regulariser sigma = {bound.K_G_sigma.sigma:g}"
+        table.add_row("K_G_sigma", measure(bound.K_G_sigma.value), sigma)
+        table.add_row(
+            "separate",
+            interval(*self.separate),
+            "the sum of K over the tasks, when each is treated on its own",
+        )
+        return table
+
+    def _notes(self) -> Iterator[Text]:
+        """How far the numbers can be trusted."""
+        widths = {name: relative_width(value.lower, value.upper) for name, value in self._intervals()}
+        widths["separate"] = relative_width(*self.separate)
+        loose = [f"{name} ({width:.0e})" for name, width in widths.items() if width > self.tolerance]
+        if loose:
+            yield Text(
+                f"Not certified to the relative width {self.tolerance:.0e} that was asked for: "
+                f"{', '.join(loose)}. The intervals hold, but are wider.",
+                style="yellow",
+            )
+        elif widest := max(widths.values()):
+            yield Text(f"The intervals are certified; relative gap at most {widest:.0e}.")
+        if math.isinf(self.bound.K_G_sigma.value):
+            yield Text("K_G_sigma is infinite: this sigma outweighs all evidence; give a larger one.")
+        if self.instance.family.name == "bounded":
+            yield Text(
+                "The bounds are those for coins (rewards 0 or 1) of these means; rewards that vary "
+                "less may be learnt faster."
+            )
+
+    def _summary(self) -> Text:
+        """What the bounds mean for the reader's experiment."""
+        bound = self.bound
+        if bound.K.upper == 0:
+            return Text("Nothing has to be sampled: there is one arm, or these risks allow a guess.")
+        sentences = [
+            f"By Theorem 1, whatever policy you use, expect at least about {count(bound.K.lower)} samples "
+            f"on average to find the best representation with risk {bound.delta_g:g} and the best "
+            f"predictors with risk {bound.delta_h:g} (as printed; its proof supports "
+            f"{count(bound.K_valid.lower)}).",
+            f"The predictors alone take at least {count(bound.K_H.lower)}, "
+            f"the representation alone {count(bound.K_G.lower)}.",
+            f"To reach the bound, spend {self._shares()}.",
+        ]
+        if len(self.instance.tasks) > 1:
+            ratio = max(self.separate.lower / bound.K.upper, 1.0)
+            more = f"{ratio:.1f} times as many" if ratio >= 2 else f"{percent(ratio - 1)} more"
+            sentences.append(
+                f"An experiment that treats every task on its own needs at least "
+                f"{count(self.separate.lower)} samples, {more}."
+            )
+        return Text(" ".join(sentences))
+
+    def _shares(self) -> str:
+        """The arms that take most of the samples, and how much is left for the others."""
+        weights = self.bound.K.allocation
+        chosen = [arm for arm in largest_shares(weights)[:4] if weights[arm] >= NOTABLE_SHARE]
+        if not chosen:
+            g = self.bound.best.representation
+            right = float(weights[:, g, :].sum())
+            name = self.instance.representations[g]
+            return f"{percent(right)} on the best representation, {name}, and {percent(1 - right)} on others"
+        parts = [f"{percent(float(weights[arm]))} on {self._arm(*arm)}" for arm in chosen]
+        left = 1 - sum(float(weights[arm]) for arm in chosen)
+        if left >= 0.001:
+            parts.append(f"{percent(left)} on the other arms")
+        return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
+
+    def _arm(self, x: int, g: int, h: int) -> str:
+        instance = self.instance
+        return f"({instance.tasks[x]}, {instance.representations[g]}, {instance.predictors[h]})"
+
+
+def _certified(bound: Bound) -> dict[str, Any]:
+    return {
+        "lower": _finite(bound.lower),
+        "upper": _finite(bound.upper),
+        "allocation": bound.allocation.tolist(),
+    }
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def _listed(items: Sequence[str]) -> str:
+    """Names in a sentence; where there are many, the first of them."""
+    rest = len(items) - MOST_NAMED
+    return ", ".join(items) if rest <= 0 else f"{', '.join(items[:MOST_NAMED])} and {rest} more"
+
+
+def _many(n: int, word: str) -> str:
+    return f"{n} {word}" if n == 1 else f"{n} {word}s"

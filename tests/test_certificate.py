@@ -1,0 +1,239 @@
+"""Certified intervals: narrow on random instances, and proved again from the witness alone."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from osrl.allocation import Needs, allocate, single_task
+from osrl.instance import Instance
+from tests import oracle
+from tests.certified import Terms, check, reached
+from tests.instances import Array, Shape, random_instance
+
+PROGRAMS = {"phase 1": (1.0, 0.0), "phase 2": (0.0, 1.0), "joint": (1.0, 1.0)}
+programs = pytest.mark.parametrize("needs", PROGRAMS.values(), ids=PROGRAMS.keys())
+
+
+# Gaps on random instances ---------------------------------------------------------------------------------
+
+
+@programs
+@pytest.mark.parametrize(("shape", "count"), [((2, 3, 2), 200), ((5, 5, 5), 200), ((10, 10, 10), 20)])
+def test_random_instances_are_certified_to_1e_6(
+    shape: Shape, count: int, needs: tuple[float, float]
+) -> None:
+    wide = {}
+    for seed in range(count):
+        instance = random_instance(seed, shape)
+        wanted = Needs.of(instance, *needs)
+        found = allocate(instance, wanted)
+        # the oracle takes a second for an allocation of 1000 arms
+        check(instance, wanted, found, slow=instance.means.size < 20 or (seed < 2 and shape == (5, 5, 5)))
+        if not found.gap <= 1e-6:
+            wide[seed] = found.gap
+    assert not wide
+
+
+@programs
+def test_a_large_instance_is_certified_to_1e_5(needs: tuple[float, float]) -> None:
+    instance = random_instance(0, (20, 22, 22))
+    wanted = Needs.of(instance, *needs)
+    found = allocate(instance, wanted)
+    check(instance, wanted, found, slow=False)
+    assert found.gap <= 1e-5
+
+
+@programs
+@pytest.mark.parametrize("shape", [(2, 3, 2), (4, 4, 4)])
+def test_gaussian_instances(shape: Shape, needs: tuple[float, float]) -> None:
+    for seed in range(20):
+        instance = random_instance(seed, shape, noise_sd=0.5)
+        wanted = Needs.of(instance, *needs)
+        found = allocate(instance, wanted)
+        check(instance, wanted, found, slow=seed < 5)
+        assert found.gap <= 1e-6
+
+
+@pytest.mark.parametrize("needs", [(1.0, 1.0), (0.0, 1.0), (1.0, 8.0), (8.0, 1.0)])
+@pytest.mark.parametrize("noise_sd", [None, 0.5])
+def test_pooled_predictor_tests(noise_sd: float | None, needs: tuple[float, float]) -> None:
+    """The programs of K_valid. A pooled test costs at least the two-arm one, so the value is at least as large."""
+    for seed in range(20):
+        instance = random_instance(seed, (3, 3, 3), noise_sd)
+        wanted = Needs.of(instance, *needs, pooled=True)
+        found = allocate(instance, wanted)
+        check(instance, wanted, found, slow=seed < 5)
+        assert found.gap <= 1e-6
+        assert found.upper >= allocate(instance, wanted._replace(pooled=False)).lower
+
+
+@programs
+@pytest.mark.parametrize("sigma", [1e5, 10.0, 1.0, 0.1])
+def test_regularised_programs(sigma: float, needs: tuple[float, float]) -> None:
+    for seed in range(10):
+        instance = random_instance(seed, (3, 3, 2))
+        wanted = Needs.of(instance, *needs)
+        found = allocate(instance, wanted, sigma=sigma)
+        check(instance, wanted, found, Terms(sigma=sigma))
+        assert found.gap <= 1e-6
+        assert found.lower <= allocate(instance, wanted).upper
+
+
+@programs
+def test_priced_samples(needs: tuple[float, float]) -> None:
+    for seed in range(20):
+        instance = random_instance(seed, (3, 3, 2))
+        costs = np.random.default_rng(seed).lognormal(size=instance.shape)
+        wanted = Needs.of(instance, *needs)
+        found = allocate(instance, wanted, costs=costs)
+        check(instance, wanted, found, Terms(costs=costs))
+        assert found.gap <= 1e-6
+
+
+@programs
+def test_tasks_that_arrive(needs: tuple[float, float]) -> None:
+    for seed in range(20):
+        instance = random_instance(seed, (3, 3, 2))
+        frequencies = np.random.default_rng(seed).dirichlet(np.ones(3)).tolist()
+        wanted = Needs.of(instance, *needs)
+        found = allocate(instance, wanted, frequencies=frequencies)
+        check(instance, wanted, found, Terms(frequencies=frequencies))
+        assert found.gap <= 1e-6
+        assert found.lower <= allocate(instance, wanted).upper
+
+
+@pytest.mark.parametrize("sigma", [10.0, 0.1])
+def test_regularised_programs_with_prices_or_arrivals(sigma: float) -> None:
+    for seed in range(5):
+        instance = random_instance(seed, (3, 3, 2))
+        wanted = Needs.of(instance, 1.0, 1.0)
+        costs = np.random.default_rng(seed).lognormal(size=instance.shape)
+        for terms in (Terms(costs=costs, sigma=sigma), Terms(frequencies=[0.2, 0.3, 0.5], sigma=sigma)):
+            found = allocate(instance, wanted, **terms._asdict())
+            check(instance, wanted, found, terms)
+            assert found.gap <= 1e-6
+
+
+def different_needs(instance: Instance, seed: int, pooled: bool = False) -> Needs:
+    """Another need for every test, over two orders of magnitude, a third of them zero."""
+    rng = np.random.default_rng([seed, 1])
+    X, G, H = instance.shape
+    best = instance.best
+    need_g, need_h = (10 ** rng.uniform(-1, 1, n) * (rng.uniform(size=n) > 1 / 3) for n in (G, (X, H)))
+    need_g[best.representation] = 0.0
+    need_h[np.arange(X), best.predictors] = 0.0
+    return Needs(need_g, need_h, pooled)
+
+
+@pytest.mark.parametrize("pooled", [False, True])
+def test_every_test_may_have_its_own_need(pooled: bool) -> None:
+    for seed in range(30):
+        instance = random_instance(seed, (3, 4, 3))
+        wanted = different_needs(instance, seed, pooled)
+        found = allocate(instance, wanted)
+        check(instance, wanted, found, slow=seed < 10)
+        assert found.gap <= 1e-6
+
+
+# The same value by another method -------------------------------------------------------------------------
+
+
+@programs
+@pytest.mark.parametrize("shape", [(1, 2, 1), (1, 3, 3), (2, 2, 2), (2, 3, 2), (3, 3, 1)])
+def test_cutting_planes_find_the_same_value(shape: Shape, needs: tuple[float, float]) -> None:
+    for seed, noise_sd in ((0, None), (1, None), (2, 0.5)):
+        instance = random_instance(seed, shape, noise_sd)
+        agree_with_cutting_planes(instance, Needs.of(instance, *needs))
+
+
+def test_cutting_planes_find_the_same_value_for_different_needs() -> None:
+    for seed in range(5):
+        instance = random_instance(seed, (2, 3, 2))
+        agree_with_cutting_planes(instance, different_needs(instance, seed))
+
+
+def agree_with_cutting_planes(instance: Instance, needs: Needs) -> None:
+    best = instance.best
+    found = allocate(instance, needs)
+    _, lower, upper = oracle.cutting_planes(
+        instance.means,
+        instance.family.noise,
+        needs.representations,
+        needs.predictors,
+        best.representation,
+        best.predictors,
+        tolerance=1e-5,
+    )
+    assert found.lower <= upper * (1 + 1e-8) and lower <= found.upper * (1 + 1e-8)
+
+
+@pytest.mark.nojit
+@programs
+def test_no_random_allocation_beats_the_upper_bound(needs: tuple[float, float]) -> None:
+    rng = np.random.default_rng(0)
+    for seed in range(5):
+        instance = random_instance(seed, (2, 3, 2))
+        wanted = Needs.of(instance, *needs)
+        found = allocate(instance, wanted)
+        check(instance, wanted, found)
+        assert found.gap <= 1e-6
+        for _ in range(20):
+            near = found.weights * rng.lognormal(sigma=rng.choice([0.01, 1.0]), size=instance.shape)
+            assert reached(instance, wanted, near / near.sum()) <= found.upper
+
+
+# What cannot be certified to the end ----------------------------------------------------------------------
+
+
+def is_honest(instance: Instance, needs: Needs, truth: float) -> None:
+    """The interval holds the truth, and ``gap`` is its width."""
+    found = allocate(instance, needs)
+    assert 0 <= found.lower <= truth * (1 + 1e-9)
+    assert truth * (1 - 1e-9) <= found.upper < math.inf
+    assert found.gap == (pytest.approx((found.upper - found.lower) / found.lower) if found.lower else math.inf)
+    assert found.weights.sum() == pytest.approx(1.0)
+    assert found.iterations <= 200
+
+
+def times(rows: Array) -> Array:
+    return np.array([single_task(row, 0.0).time for row in rows])
+
+
+@pytest.mark.parametrize("distance", [1e-3, 1e-5, 1e-7, 1e-9, 1e-12, 1e-15, 1.2e-16])
+@pytest.mark.parametrize("top", [0.5, 0.9, 0.01])
+def test_nearly_tied_arms_give_an_honest_interval(top: float, distance: float) -> None:
+    """One task with one predictor, and predictors of one representation: the truth is known exactly."""
+    row = np.array([top, top - distance, 0.2 * top])
+    if row[0] == row[1]:
+        pytest.skip("too close to be two means")
+    one_task = Instance.bernoulli(row.reshape(1, 3, 1))
+    is_honest(one_task, Needs.of(one_task, 1.0, 0.0), 1 / times(row[None])[0])
+    rows = np.array([row, [0.2, 0.3, 0.4]])
+    predictors = Instance.bernoulli(rows[:, None, :])
+    is_honest(predictors, Needs.of(predictors, 0.0, 1.0), 1 / times(rows).sum())
+
+
+@pytest.mark.nojit
+@pytest.mark.parametrize(
+    "row", [[1.0, 0.0], [1.0, 0.0, 0.0], [1.0, 0.5, 0.0], [0.5, 0.0, 0.0], [1e-9, 0.0], [1.0, 1 - 1e-9]]
+)
+def test_means_at_zero_and_one(row: list[float]) -> None:
+    one_task = Instance.bernoulli(np.reshape(row, (1, -1, 1)))
+    is_honest(one_task, Needs.of(one_task, 1.0, 0.0), 1 / times(np.array([row]))[0])
+
+
+def test_tasks_with_nothing_to_offer_do_not_spoil_the_certificate() -> None:
+    """In phase 1 the second task gets no mass in the limit, so its levels are of the form 0 / 0."""
+    for distance in (1e-2, 1e-3, 1e-4):
+        useful = [[0.6, 0.3], [0.4, 0.3], [0.5, 0.2]]
+        useless = [[0.5, 0.5 - distance / 3], [0.5 - distance, 0.5 - distance], [0.5 - distance, 0.5 - distance]]
+        instance = Instance.bernoulli([useful, useless])
+        wanted = Needs.of(instance, 1.0, 0.0)
+        found = allocate(instance, wanted)
+        check(instance, wanted, found)
+        assert found.gap <= 1e-6
+        alone = Instance.bernoulli([useful])
+        assert found.upper >= allocate(alone, Needs.of(alone, 1.0, 0.0)).lower
