@@ -57,13 +57,15 @@ def draw_growth(sizes: Sequence[Timed], out: Path) -> None:
         for phase in phases
         for k, seconds in medians(sizes, phase).items()
     ]
-    x = alt.X("arms:Q", title="number of arms K = XGH").scale(type="log", domain=[10, 12_000])
-    y = alt.Y("ms:Q", title="time to a certified gap of 1e-6 (ms)").scale(type="log")
+    x = alt.X("arms:Q", title="number of arms K = XGH").scale(type="log", domain=[10, 12_000], nice=False)
+    x = x.axis(values=[10, 100, 1000, 10_000])
+    y = alt.Y("ms:Q", title="time to a certified gap of 1e-6 (ms)").scale(type="log", nice=False)
+    y = y.axis(values=[0.01, 0.1, 1, 10, 100, 1000])
     colour = alt.Color("program:N", sort=phases).scale(domain=phases, range=COLOURS[: len(phases)])
     exponents = ", ".join(f"K^{growth_exponent(sizes, phase):.2f} {phase}" for phase in phases)
     chart = (
         alt.layer(
-            alt.Chart(pl.DataFrame(points)).mark_circle(opacity=0.45, size=22).encode(x, y, colour),
+            alt.Chart(pl.DataFrame(points)).mark_circle(opacity=0.5, size=26).encode(x, y, colour),
             alt.Chart(pl.DataFrame(lines)).mark_line(strokeWidth=2).encode(x, y, colour),
         )
         .properties(

@@ -60,7 +60,7 @@ def cutting_planes(program: Program, tolerance: float, most_seconds: float = mat
     measure(program, uniform, pieces)
     best, lower, upper = uniform, float(objective(program, uniform, pieces)), math.inf
     scale = lower  # brings z near 1, so that the solver's absolute tolerances are relative ones
-    linear = _LinearProgram(program, scale)
+    linear = _LinearProgram(program)
     linear.add(cuts_at(program, pieces.level) / scale)
     rounds = 0
     while upper - lower > tolerance * lower and time.perf_counter() - started < most_seconds:
@@ -95,7 +95,7 @@ def cuts_at(program: Program, level: Array) -> Array:
 class _LinearProgram:
     """The program with the cuts added so far. Columns: q by task and rank, then p[x, c], then z."""
 
-    def __init__(self, program: Program, scale: float) -> None:
+    def __init__(self, program: Program) -> None:
         tasks, self.n = program.mu.shape
         cells = program.need.size
         self.arms = tasks * self.n
@@ -136,6 +136,6 @@ class _LinearProgram:
         if self.aim.size <= SMALL:
             system, paid = system.toarray(), paid.toarray()
         solved = linprog(self.aim, system, zero, paid, self.budget, method="highs-ds", options=OPTIONS)
-        if solved.x is None:
+        if solved.x is None or solved.fun is None:
             raise RuntimeError(f"the linear program was not solved: {solved.message}")
         return np.maximum(solved.x[: self.arms], 0.0), -float(solved.fun)

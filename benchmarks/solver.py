@@ -29,7 +29,7 @@ ROOT = Path(__file__).resolve().parents[1]
 TOLERANCE = 1e-6
 MOST_STEPS = 20_000
 CERTIFY_EVERY = 100
-FASTER = 16.0  # the paper's steps, times this: the best power of two on the paper's phase 1
+FASTER = 32.0  # the paper's steps, times this: the best power of two on phase 1 of the paper's instance
 PHASES = {"phase 1": (1.0, 0.0), "phase 2": (0.0, 1.0), "joint": (1.0, 1.0)}
 SHAPES = [(2, 3, 2), (3, 4, 3), (5, 5, 5), (6, 7, 6), (10, 10, 10), (14, 14, 14), (20, 22, 22)]
 

@@ -60,12 +60,12 @@ CACHE_FOLDER = _cache_folder()
 
 def kernel(function: Callable[P, R]) -> Callable[P, R]:
     """Compile ``function`` in nopython mode and cache the machine code on disk."""
-    before = config.CACHE_DIR
-    config.CACHE_DIR = str(CACHE_FOLDER)
+    before = getattr(config, "CACHE_DIR")  # noqa: B009 - set by numba at run time, unknown to checkers
+    setattr(config, "CACHE_DIR", str(CACHE_FOLDER))  # noqa: B010
     try:
         compiled: Callable[P, R] = numba.njit(cache=True, nogil=True, error_model="numpy")(function)
     finally:
-        config.CACHE_DIR = before
+        setattr(config, "CACHE_DIR", before)  # noqa: B010
     return compiled
 
 
@@ -85,4 +85,4 @@ class _FirstCompilation(event.Listener):
 
 
 if sys.stderr is not None and sys.stderr.isatty():
-    event.register("numba:compile", _FirstCompilation())
+    event.register("numba:compile", _FirstCompilation())  # type: ignore[no-untyped-call]

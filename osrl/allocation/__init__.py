@@ -229,4 +229,5 @@ def _checked_start(start: Floats, instance: Instance) -> Floats:
     array = np.array(start, dtype=float)
     if array.shape != instance.shape or not (np.isfinite(array) & (array >= 0)).all() or array.sum() <= 0:
         raise OsrlError(f"start does not fit; give weights >= 0 of shape {instance.shape}, not all zero")
-    return array / array.sum()
+    array /= array.sum()
+    return array

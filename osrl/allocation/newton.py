@@ -22,13 +22,13 @@ from typing import NamedTuple
 import numpy as np
 
 from osrl.allocation.certificate import Pieces
+from osrl.allocation.linear import column_product, factorise, rotate_in, solve_shared
 from osrl.allocation.program import Program
 from osrl.alternatives import Floats
 from osrl.compiled import kernel
 from osrl.families import variance
 
-SMALLEST_PIVOT = 1e-15
-STIFFEST = 1e5
+STIFFEST = 1e5  # of a gradient that is assembled, relative to the softest barrier
 
 
 class Iterate(NamedTuple):
@@ -72,94 +72,10 @@ def new_iterate(tasks: int, n: int, cells: int) -> Iterate:
 @kernel
 def test_surplus(program: Program, at: Iterate, j: int) -> float:
     """By how much the cells of test ``j`` exceed its need (for a step: the change of it)."""
-    surplus = -program.need[j] * at.z[0]
+    surplus = -float(program.need[j] * at.z[0])
     for x in range(at.p.shape[0]):
         surplus += at.p[x, j]
     return surplus
-
-
-@kernel
-def factorise(matrix: Floats, right: Floats) -> None:
-    """Cholesky factor U of a positive definite matrix = U'U, and U'^-1 right, both in place.
-
-    Only the upper triangle is used. Updates run along rows, which the compiler vectorises.
-    """
-    size, columns = right.shape
-    diagonal = np.empty(size)
-    for j in range(size):
-        diagonal[j] = matrix[j, j]
-    for j in range(size):
-        root = math.sqrt(matrix[j, j]) if matrix[j, j] > SMALLEST_PIVOT * diagonal[j] else 1e100
-        matrix[j, j] = root
-        for k in range(j + 1, size):
-            matrix[j, k] /= root
-        for c in range(columns):
-            right[j, c] /= root
-        for i in range(j + 1, size):
-            factor = matrix[j, i]
-            if factor != 0.0:
-                for k in range(i, size):
-                    matrix[i, k] -= factor * matrix[j, k]
-                for c in range(columns):
-                    right[i, c] -= factor * right[j, c]
-
-
-@kernel
-def solve_shared(matrix: Floats, right: Floats) -> None:
-    """Gaussian elimination with row pivoting, in place; a singular matrix gives non-finite numbers."""
-    size = right.size
-    for j in range(size):
-        best = j
-        for i in range(j + 1, size):
-            if abs(matrix[i, j]) > abs(matrix[best, j]):
-                best = i
-        if best != j:
-            for k in range(j, size):
-                matrix[j, k], matrix[best, k] = matrix[best, k], matrix[j, k]
-            right[j], right[best] = right[best], right[j]
-        for i in range(j + 1, size):
-            factor = matrix[i, j] / matrix[j, j]
-            if factor != 0.0:
-                for k in range(j + 1, size):
-                    matrix[i, k] -= factor * matrix[j, k]
-                right[i] -= factor * right[j]
-    for j in range(size - 1, -1, -1):
-        for k in range(j + 1, size):
-            right[j] -= matrix[j, k] * right[k]
-        right[j] /= matrix[j, j]
-
-
-@kernel
-def rotate_in(factor: Floats, right: Floats, row: Floats, beside: Floats) -> None:
-    """Add row'row to the matrix U'U by Givens rotations of (U, right) with (row, beside).
-
-    Unlike a sum this loses no digits when the row outweighs the matrix. What remains of
-    ``beside`` is the part of its columns that the unknowns cannot explain.
-    """
-    size, columns = right.shape
-    for j in range(size):
-        if row[j] == 0.0:
-            continue
-        root = math.hypot(factor[j, j], row[j])
-        cosine, sine = factor[j, j] / root, row[j] / root
-        factor[j, j] = root
-        for k in range(j + 1, size):
-            above = factor[j, k]
-            factor[j, k] = cosine * above + sine * row[k]
-            row[k] = cosine * row[k] - sine * above
-        for c in range(columns):
-            above = right[j, c]
-            right[j, c] = cosine * above + sine * beside[c]
-            beside[c] = cosine * beside[c] - sine * above
-
-
-@kernel
-def _column_product(right: Floats, a: int, b: int) -> float:
-    """Inner product of two columns."""
-    product = 0.0
-    for k in range(right.shape[0]):
-        product += right[k, a] * right[k, b]
-    return product
 
 
 @kernel
@@ -304,30 +220,30 @@ def eliminate_task(
     size = cells + top
     matrix, right = matrix[:size, :size], right[:size]
     factorise(matrix, right)
-    out.shared[0, 0] -= _column_product(right, 1, 1)
-    out.shared_right[0] -= _column_product(right, 1, 0)
+    out.shared[0, 0] -= column_product(right, 1, 1)
+    out.shared_right[0] -= column_product(right, 1, 0)
     for r in range(1, top):
         if rest[r] > 0.0:
-            row, beside = np.zeros(size), np.zeros(right.shape[1])
+            added, beside = np.zeros(size), np.zeros(right.shape[1])
             weight = math.sqrt(rest[r])
             for i in range(pieces.size[x, r]):
-                row[cells + i] = weight * (potential[i] - pieces.base[x, r] - pieces.slope[x, r] * mu[i])
-            row[cells + r] = weight * pieces.own[x, r]
+                added[cells + i] = weight * (potential[i] - pieces.base[x, r] - pieces.slope[x, r] * mu[i])
+            added[cells + r] = weight * pieces.own[x, r]
             if program.cell[x, r] >= 0:
-                row[program.cell[x, r]] = -weight
+                added[program.cell[x, r]] = -weight
             else:
                 beside[1] = -weight * program.need_h[x, r]
-            rotate_in(matrix, right, row, beside)
+            rotate_in(matrix, right, added, beside)
             out.shared[0, 0] += beside[1] * beside[1]
             out.shared_right[0] += beside[1] * beside[0]
     for a in range(1, price + 1):
         to = a - 1 if a < price else shared_price
         if a > 1:
-            out.shared_right[to] -= _column_product(right, a, 0)
-            out.shared[to, to] -= _column_product(right, a, a)
+            out.shared_right[to] -= column_product(right, a, 0)
+            out.shared[to, to] -= column_product(right, a, a)
         for b in range(a + 1, price + 1):
             other = b - 1 if b < price else shared_price
-            product = _column_product(right, a, b)
+            product = column_product(right, a, b)
             out.shared[to, other] -= product
             out.shared[other, to] -= product
 

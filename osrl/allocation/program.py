@@ -163,4 +163,5 @@ def rough_allocation(program: Program) -> Floats:
                 q[x, r] = program.need[cell] * price[x, r]
             square += q[x, r] * q[x, r]
         q[x, 0] = math.sqrt(square)
-    return q / q.sum()
+    q /= q.sum()
+    return q

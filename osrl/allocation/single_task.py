@@ -30,7 +30,8 @@ class SingleTask(NamedTuple):
 @kernel
 def _ratio(y: float, top: float, mean: float, noise: float) -> float:
     """The x with g(x) = y. Newton from the left: g is increasing and concave."""
-    x = max(y / divergence(mean, top, noise), 1e-12)
+    # from a sure win the divergence is infinite: start just far enough to tell m from it
+    x = 1e-15 / (top - mean) if noise == 0.0 and top == 1.0 else y / divergence(mean, top, noise)
     for _ in range(200):
         m = (top + x * mean) / (1.0 + x)
         slope = divergence(mean, m, noise)
@@ -55,15 +56,16 @@ def single_task(mu: Floats, noise: float) -> SingleTask:
     n = mu.size
     best = int(np.argmax(mu))
     top = mu[best]
-    highest = math.inf
+    highest, even = math.inf, math.inf  # even: the y of equal weights, roughly
     for a in range(n):
         if a != best:
             highest = min(highest, divergence(top, mu[a], noise))
+            even = min(even, 2.0 * divergence(top, 0.5 * (top + mu[a]), noise))
     if n == 1 or highest == 0.0:
         return SingleTask(np.full(n, 1.0 / n), 0.0 if n == 1 else math.inf)
     weights = np.ones(n)
     low, high = 0.0, highest  # infinite when every rival has mean 0
-    y = 0.5 * min(highest, 1.0)
+    y = min(0.5 * highest, even)
     for _ in range(200):
         excess, slope = -1.0, 0.0
         for a in range(n):
@@ -77,7 +79,7 @@ def single_task(mu: Floats, noise: float) -> SingleTask:
             # d(above / below) / dx, divided by dy / dx = below
             drift = (mu[a] - top) / ((1.0 + x) ** 2 * variance(m, noise))
             slope += ((m - top) * below - (m - mu[a]) * above) * drift / below**3
-        if excess > 0.0:
+        if not excess <= 0.0:  # also where x overflows
             high = y
         else:
             low = y

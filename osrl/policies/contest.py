@@ -125,4 +125,4 @@ def contest_evidence(contests: Contests, x: int) -> float:
 def contest_stops(contests: Contests, x: int, evidence: float, column: int) -> bool:
     """Whether the evidence of task ``x`` exceeds the threshold of ``column``."""
     terms = contests.threshold[column]
-    return evidence > terms[0] + terms[2] * math.log(max(contests.rounds[x], 1.0))
+    return bool(evidence > terms[0] + terms[2] * math.log(max(contests.rounds[x], 1.0)))

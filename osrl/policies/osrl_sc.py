@@ -113,7 +113,7 @@ def shared_representation(leaders: Integers, predictors: int) -> int:
     """The representation of all leaders, or -1 when they disagree or a task has none."""
     if leaders[0] < 0:
         return -1
-    g = leaders[0] // predictors
+    g = int(leaders[0]) // predictors
     for x in range(1, leaders.size):
         if leaders[x] < 0 or leaders[x] // predictors != g:
             return -1
@@ -168,11 +168,10 @@ def design(state: OsrlScState) -> None:
 @kernel
 def select(state: OsrlScState, task: int, propensities: Floats) -> int:
     """The arm that lags behind its share, among all in phase 1 and within a task in phase 2."""
-    predictors = state.contests.pulls.shape[1]
-    n = state.pulls.shape[1]
+    predictors, n = int(state.contests.pulls.shape[1]), int(state.pulls.shape[1])
     if state.clock[REPRESENTATION] >= 0:
-        x = state.clock[TASK]
-        return x * n + state.clock[REPRESENTATION] * predictors + contest_select(state.contests, x)
+        x, g = int(state.clock[TASK]), int(state.clock[REPRESENTATION])
+        return x * n + g * predictors + contest_select(state.contests, x)
     if _estimate_of(state) < 0:
         return least_pulled(state.pulls)
     return track(state.pulls, state.weights, float(state.clock[ROUNDS]))
@@ -295,9 +294,9 @@ def _note_predictor(state: OsrlScState, r: int, x: int) -> None:
     spent = 0
     for h in range(predictors):
         a = out.representation[r, x] * predictors + h
-        count = np.int64(contests.pulls[x, h])
+        count = int(contests.pulls[x, h])
         if state.reuse:
-            count -= np.int64(state.pulls[x, a])
+            count -= int(state.pulls[x, a])
         out.pulls[r, x, a] += count
         spent += count
     out.tau[r] += spent

@@ -75,8 +75,8 @@ def design(state: TasState) -> None:
 @kernel
 def select(state: TasState, task: int, propensities: Floats) -> int:
     """The arm that lags behind its share in the current task."""
-    x = state.current[0]
-    return x * state.contests.pulls.shape[1] + contest_select(state.contests, x)
+    x = int(state.current[0])
+    return x * int(state.contests.pulls.shape[1]) + contest_select(state.contests, x)
 
 
 @kernel

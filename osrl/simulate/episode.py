@@ -38,8 +38,8 @@ def pick(propensities: Floats, draw: float) -> int:
         for a in range(n):
             p = propensities[x, a]
             if p > 0.0:
-                last = x * n + a
-                draw -= p
+                last = int(x * n + a)
+                draw -= float(p)
                 if draw < 0.0:
                     return last
     return last
