@@ -64,35 +64,34 @@ def new_glr(tasks: int, representations: int, predictors: int) -> Glr:
 @kernel
 def update_task(glr: Glr, x: int, mu: Floats, q: Floats, noise: float) -> None:
     """Redo task ``x`` for its new means and pulls (n,), and the sums over tasks."""
+    order, costs, least, predictor, total = glr.order[x], glr.cost[x], glr.least, glr.predictor, glr.total
     n = mu.size
-    tasks, representations = glr.least.shape
+    tasks, representations = least.shape
     predictors = n // representations
-    order = glr.order[x]
     sort_by_mean(mu, order)
     level, mass, cost = np.empty(n), np.empty(n), np.empty(n)
     sorted_costs(mu[order], q[order], noise, level, np.empty(n, np.int64), mass, cost)
     for rank in range(n):
-        glr.cost[x, order[rank]] = cost[rank]
+        costs[order[rank]] = cost[rank]
     for g in range(representations):
-        least = math.inf
+        least[x, g] = math.inf
         for h in range(predictors):
-            value = glr.cost[x, g * predictors + h]
-            if value < least:
-                least = value
-                glr.predictor[x, g] = h
-        glr.least[x, g] = least
-        total = 0.0
+            value = costs[g * predictors + h]
+            if value < least[x, g]:
+                least[x, g] = value
+                predictor[x, g] = h
+        total[g] = 0.0
         for y in range(tasks):
-            total += glr.least[y, g]
-        glr.total[g] = total
+            total[g] += least[y, g]
 
 
 @kernel
 def cheapest(glr: Glr, except_for: int) -> int:
     """The representation that is cheapest to believe in, other than ``except_for`` (-1: of all)."""
+    total = glr.total
     found = -1
-    for g in range(glr.total.size):
-        if g != except_for and (found < 0 or glr.total[g] < glr.total[found]):
+    for g in range(total.size):
+        if g != except_for and (found < 0 or total[g] < total[found]):
             found = g
     return found
 

@@ -151,10 +151,11 @@ def allocate(
         solution = solve(program, _checked_start(start, instance).reshape(tasks, n), tolerance)
     shape = instance.shape
     witness = Witness(*(part.reshape(shape) for part in _by_arm(program, solution)))
+    lower, upper = sorted((float(solution.lower), float(solution.upper)))  # rounding may let them cross
     return Allocation(
         _unsorted(program, solution.q).reshape(shape),
-        float(solution.lower),
-        float(solution.upper),
+        lower,
+        upper,
         witness,
         int(solution.iterations),
     )

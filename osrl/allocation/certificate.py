@@ -55,52 +55,58 @@ def new_pieces(tasks: int, n: int) -> Pieces:
 @kernel
 def measure(program: Program, q: Floats, pieces: Pieces) -> None:
     """Evaluate every piece at the allocation ``q`` (by rank)."""
+    mu_of, potential_of, reference_of = program.mu, program.potential, program.reference
+    piece, cell_of, pooled, noise = program.piece, program.cell, program.pooled, program.noise
+    level_of, size_of, mass_of, value_of = pieces.level, pieces.size, pieces.mass, pieces.value
+    base_of, slope_of, own_of = pieces.base, pieces.slope, pieces.own
     tasks, n = q.shape
     spent = np.empty(n + 1)
     for x in range(tasks):
-        mu, potential, reference = program.mu[x], program.potential[x], program.reference[x]
-        level, size, mass = pieces.level[x], pieces.size[x], pieces.mass[x]
+        mu, potential, reference = mu_of[x], potential_of[x], reference_of[x]
+        level, size, mass = level_of[x], size_of[x], mass_of[x]
         pool_sizes(mu, q[x], level, size, mass)
         spent[0] = 0.0
         for r in range(n):
             spent[r + 1] = spent[r] + q[x, r] * potential[r]
         for r in range(1, n):
-            if not program.piece[x, r]:
+            if not piece[x, r]:
                 continue
-            if program.cell[x, r] < 0 and not program.pooled:
+            if cell_of[x, r] < 0 and not pooled:
                 size[r] = 1
                 mass[r] = q[x, 0] + q[x, r]
                 level[r] = (q[x, 0] * mu[0] + q[x, r] * mu[r]) / mass[r]
-            pay = divergence(level[r], reference, program.noise)
-            slope = tilt(level[r], reference, program.noise)
-            pieces.slope[x, r] = slope
-            pieces.base[x, r] = pay - slope * level[r]
-            pieces.own[x, r] = divergence(mu[r], level[r], program.noise)
-            pieces.value[x, r] = max(spent[size[r]] + q[x, r] * potential[r] - mass[r] * pay, 0.0)
+            pay = divergence(level[r], reference, noise)
+            slope = tilt(level[r], reference, noise)
+            slope_of[x, r] = slope
+            base_of[x, r] = pay - slope * level[r]
+            own_of[x, r] = divergence(mu[r], level[r], noise)
+            value_of[x, r] = max(spent[size[r]] + q[x, r] * potential[r] - mass[r] * pay, 0.0)
 
 
 @kernel
 def objective(program: Program, q: Floats, pieces: Pieces) -> float:
     """The objective reached by ``q`` (which spends its budgets), given its measured pieces."""
+    cell_of, need, need_h, inverse_sigma = program.cell, program.need, program.need_h, program.inverse_sigma
+    value_of = pieces.value
     tasks, n = q.shape
     z = math.inf
-    value = np.zeros(program.need.size)
-    least = np.empty(program.need.size)
+    value = np.zeros(need.size)
+    least = np.empty(need.size)
     square = 0.0
     for x in range(tasks):
         least[:] = math.inf
         square += q[x, 0] * q[x, 0]
         for r in range(1, n):
             square += q[x, r] * q[x, r]
-            if program.cell[x, r] >= 0:
-                least[program.cell[x, r]] = min(least[program.cell[x, r]], pieces.value[x, r])
-            elif program.need_h[x, r] > 0.0:
-                z = min(z, pieces.value[x, r] / program.need_h[x, r])
+            if cell_of[x, r] >= 0:
+                least[cell_of[x, r]] = min(least[cell_of[x, r]], value_of[x, r])
+            elif need_h[x, r] > 0.0:
+                z = min(z, value_of[x, r] / need_h[x, r])
         for c in range(least.size):
             value[c] += least[c]
     for j in range(value.size):
-        z = min(z, value[j] / program.need[j])
-    return z - 0.5 * program.inverse_sigma * square
+        z = min(z, value[j] / need[j])
+    return z - 0.5 * inverse_sigma * square
 
 
 class Response(NamedTuple):
@@ -129,15 +135,18 @@ def copy_response(source: Response, target: Response, x: int) -> None:
 @kernel
 def respond(program: Program, pieces: Pieces, dual: Floats, x: int, response: Response) -> None:
     """Take shares and levels of task ``x`` from the duals of its pieces."""
-    total = np.zeros(program.need.size)
+    cell_of, need = program.cell, program.need
+    level_of = pieces.level
+    share_of, chosen_level = response.share, response.level
+    total = np.zeros(need.size)
     n = dual.shape[1]
     for r in range(1, n):
-        if program.cell[x, r] >= 0:
-            total[program.cell[x, r]] += dual[x, r]
+        if cell_of[x, r] >= 0:
+            total[cell_of[x, r]] += dual[x, r]
     for r in range(1, n):
-        cell = program.cell[x, r]
-        response.share[x, r] = dual[x, r] / total[cell] if cell >= 0 else dual[x, r]
-        response.level[x, r] = pieces.level[x, r]
+        cell = cell_of[x, r]
+        share_of[x, r] = dual[x, r] / total[cell] if cell >= 0 else dual[x, r]
+        chosen_level[x, r] = level_of[x, r]
 
 
 @kernel
@@ -146,21 +155,24 @@ def slopes(program: Program, response: Response, x: int, test_dual: Floats, tota
 
     ``test_dual`` (C,) weighs the tests; ``total`` is their `dual_total`.
     """
-    n = c.shape[1]
     mu, potential, reference = program.mu[x], program.potential[x], program.reference[x]
+    piece = program.piece
+    cell_of, pooled, cost_of, noise = program.cell, program.pooled, program.cost, program.noise
+    share_of, chosen_level = response.share, response.level
+    n = c.shape[1]
     # a pool is a prefix of the ranks, so the pieces are summed from the deepest pool upwards
     deep = np.zeros((n + 1, 3))
     for r in range(n):
         c[x, r] = 0.0
     for r in range(1, n):
-        if not program.piece[x, r]:
+        if not piece[x, r]:
             continue
-        cell, level = program.cell[x, r], response.level[x, r]
-        w = response.share[x, r] / total
+        cell, level = cell_of[x, r], chosen_level[x, r]
+        w = share_of[x, r] / total
         depth = 1
         if cell >= 0:
             w *= test_dual[cell]
-        if cell >= 0 or program.pooled:
+        if cell >= 0 or pooled:
             high = r
             while depth < high:
                 middle = (depth + high) // 2
@@ -168,10 +180,10 @@ def slopes(program: Program, response: Response, x: int, test_dual: Floats, tota
                     depth = middle + 1
                 else:
                     high = middle
-        slope = tilt(level, reference, program.noise)
-        c[x, r] += w * divergence(mu[r], level, program.noise)
+        slope = tilt(level, reference, noise)
+        c[x, r] += w * divergence(mu[r], level, noise)
         deep[depth, 0] += w
-        deep[depth, 1] += w * (divergence(level, reference, program.noise) - slope * level)
+        deep[depth, 1] += w * (divergence(level, reference, noise) - slope * level)
         deep[depth, 2] += w * slope
     weight, base, tilted, largest = 0.0, 0.0, 0.0, 0.0
     for r in range(n - 1, -1, -1):
@@ -179,15 +191,16 @@ def slopes(program: Program, response: Response, x: int, test_dual: Floats, tota
         base += deep[r + 1, 1]
         tilted += deep[r + 1, 2]
         c[x, r] += max(weight * potential[r] - base - tilted * mu[r], 0.0)
-        largest = max(largest, c[x, r] / program.cost[x, r])
+        largest = max(largest, c[x, r] / cost_of[x, r])
     return largest
 
 
 @kernel
 def has_predictor_tests(program: Program, x: int) -> bool:
     """Whether task ``x`` has tests of its own, and so some mass in every good allocation."""
-    for r in range(1, program.need_h.shape[1]):
-        if program.need_h[x, r] > 0.0:
+    need_h = program.need_h
+    for r in range(1, need_h.shape[1]):
+        if need_h[x, r] > 0.0:
             return True
     return False
 
@@ -195,14 +208,15 @@ def has_predictor_tests(program: Program, x: int) -> bool:
 @kernel
 def dual_total(program: Program, dual: Floats, test_dual: Floats) -> float:
     """The normalisation of dual weights: one for a pair that prices z at one."""
+    need, need_h = program.need, program.need_h
     total = 0.0
-    for j in range(program.need.size):
-        total += program.need[j] * test_dual[j]
+    for j in range(need.size):
+        total += need[j] * test_dual[j]
     tasks, n = dual.shape
     for x in range(tasks):
         for r in range(1, n):
-            if program.need_h[x, r] > 0.0:
-                total += program.need_h[x, r] * dual[x, r]
+            if need_h[x, r] > 0.0:
+                total += need_h[x, r] * dual[x, r]
     return total
 
 
@@ -213,38 +227,39 @@ def price_groups(program: Program, c: Floats) -> float:
     For each group: min over a price nu of nu * budget + (sigma / 2) sum max(c - nu cost, 0)^2,
     which without the regulariser is budget * max c / cost. Every nu gives a valid bound.
     """
+    cost_of, group, budget, inverse_sigma = program.cost, program.group, program.budget, program.inverse_sigma
     tasks, n = c.shape
     bound = 0.0
-    for k in range(program.budget.size):
+    for k in range(budget.size):
         price, cheapest = 0.0, math.inf
         for x in range(tasks):
-            if program.group[x] == k:
+            if group[x] == k:
                 for r in range(n):
-                    price = max(price, c[x, r] / program.cost[x, r])
-                    cheapest = min(cheapest, program.cost[x, r])
-        if program.inverse_sigma == 0.0:
-            bound += price * program.budget[k]
+                    price = max(price, c[x, r] / cost_of[x, r])
+                    cheapest = min(cheapest, cost_of[x, r])
+        if inverse_sigma == 0.0:
+            bound += price * budget[k]
             continue
-        sigma = 1.0 / program.inverse_sigma
+        sigma = 1.0 / inverse_sigma
         # the bound is convex and piecewise quadratic in the price: Newton from the left converges
-        price -= program.budget[k] / (sigma * cheapest**2)
+        price -= budget[k] / (sigma * cheapest**2)
         for _ in range(100):
-            slope, curvature = program.budget[k], 0.0
+            slope, curvature = budget[k], 0.0
             for x in range(tasks):
-                if program.group[x] == k:
+                if group[x] == k:
                     for r in range(n):
-                        over = c[x, r] - price * program.cost[x, r]
+                        over = c[x, r] - price * cost_of[x, r]
                         if over > 0.0:
-                            slope -= sigma * over * program.cost[x, r]
-                            curvature += sigma * program.cost[x, r] ** 2
-            if curvature == 0.0 or abs(slope) <= 1e-8 * program.budget[k]:
+                            slope -= sigma * over * cost_of[x, r]
+                            curvature += sigma * cost_of[x, r] ** 2
+            if curvature == 0.0 or abs(slope) <= 1e-8 * budget[k]:
                 break
             price -= slope / curvature
-        bound += price * program.budget[k]
+        bound += price * budget[k]
         for x in range(tasks):
-            if program.group[x] == k:
+            if group[x] == k:
                 for r in range(n):
-                    over = max(c[x, r] - price * program.cost[x, r], 0.0)
+                    over = max(c[x, r] - price * cost_of[x, r], 0.0)
                     bound += 0.5 * sigma * over * over
     return bound
 

@@ -33,48 +33,55 @@ class Solution(NamedTuple):
 @kernel
 def _start(program: Program, pieces: Pieces, at: Iterate) -> None:
     """An interior point around the allocation ``at.q``."""
-    tasks, n = at.q.shape
-    z = math.inf
-    at.p[:] = math.inf
+    piece, cell_of, need, need_h = program.piece, program.cell, program.need, program.need_h
+    value_of = pieces.value
+    q, reduced, p, slack = at.q, at.reduced, at.p, at.slack
+    dual, test_slack, test_dual, z = at.dual, at.test_slack, at.test_dual, at.z
+    tasks, n = q.shape
+    least = math.inf
+    p[:] = math.inf
     for x in range(tasks):
         for r in range(1, n):
-            cell = program.cell[x, r]
+            cell = cell_of[x, r]
             if cell >= 0:
-                at.p[x, cell] = min(at.p[x, cell], 0.8 * pieces.value[x, r])
-            elif program.need_h[x, r] > 0.0:
-                z = min(z, pieces.value[x, r] / program.need_h[x, r])
-    at.z[0] = 0.0
-    for j in range(program.need.size):
-        z = min(z, test_surplus(program, at, j) / program.need[j])
-    at.z[0] = 0.8 * z
-    tau = at.z[0] / (tasks * n)
-    for j in range(program.need.size):
-        at.test_slack[j] = test_surplus(program, at, j)
-        at.test_dual[j] = tau / at.test_slack[j]
+                p[x, cell] = min(p[x, cell], 0.8 * value_of[x, r])
+            elif need_h[x, r] > 0.0:
+                least = min(least, value_of[x, r] / need_h[x, r])
+    z[0] = 0.0
+    for j in range(need.size):
+        least = min(least, test_surplus(program, at, j) / need[j])
+    z[0] = 0.8 * least
+    tau = z[0] / (tasks * n)
+    for j in range(need.size):
+        test_slack[j] = test_surplus(program, at, j)
+        test_dual[j] = tau / test_slack[j]
     for x in range(tasks):
         for r in range(n):
-            at.reduced[x, r] = tau / at.q[x, r]
-            if program.piece[x, r]:
-                cell = program.cell[x, r]
-                granted = at.p[x, cell] if cell >= 0 else program.need_h[x, r] * at.z[0]
-                at.slack[x, r] = pieces.value[x, r] - granted
-                at.dual[x, r] = tau / at.slack[x, r]
+            reduced[x, r] = tau / q[x, r]
+            if piece[x, r]:
+                cell = cell_of[x, r]
+                granted = p[x, cell] if cell >= 0 else need_h[x, r] * z[0]
+                slack[x, r] = value_of[x, r] - granted
+                dual[x, r] = tau / slack[x, r]
 
 
 @kernel
 def _complementarity(program: Program, at: Iterate) -> tuple[float, int]:
     """Sum of all products of a slack and its dual, and how many there are."""
-    tasks, n = at.q.shape
+    piece, need = program.piece, program.need
+    q, reduced, slack, dual = at.q, at.reduced, at.slack, at.dual
+    test_slack, test_dual = at.test_slack, at.test_dual
+    tasks, n = q.shape
     total, count = 0.0, 0
-    for j in range(program.need.size):
-        total += at.test_slack[j] * at.test_dual[j]
+    for j in range(need.size):
+        total += test_slack[j] * test_dual[j]
         count += 1
     for x in range(tasks):
         for r in range(n):
-            total += at.q[x, r] * at.reduced[x, r]
+            total += q[x, r] * reduced[x, r]
             count += 1
-            if program.piece[x, r]:
-                total += at.slack[x, r] * at.dual[x, r]
+            if piece[x, r]:
+                total += slack[x, r] * dual[x, r]
                 count += 1
     return total, count
 
@@ -88,39 +95,45 @@ def _longest(value: float, change: float, limit: float) -> float:
 @kernel
 def _advance(program: Program, at: Iterate, step: Iterate) -> float:
     """Go along ``step`` as far as positivity allows; the smaller of the two step lengths."""
-    tasks, n = at.q.shape
-    primal, dual = 1.0, 1.0
-    for j in range(program.need.size):
-        primal = _longest(at.test_slack[j], step.test_slack[j], primal)
-        dual = _longest(at.test_dual[j], step.test_dual[j], dual)
+    piece, need = program.piece, program.need
+    q, reduced, p, slack = at.q, at.reduced, at.p, at.slack
+    dual, test_slack, test_dual, z = at.dual, at.test_slack, at.test_dual, at.z
+    dq, dreduced, dp, dslack = step.q, step.reduced, step.p, step.slack
+    ddual, dtest_slack, dtest_dual, dz = step.dual, step.test_slack, step.test_dual, step.z
+    tasks, n = q.shape
+    primal, dually = 1.0, 1.0
+    for j in range(need.size):
+        primal = _longest(test_slack[j], dtest_slack[j], primal)
+        dually = _longest(test_dual[j], dtest_dual[j], dually)
     for x in range(tasks):
         for r in range(n):
-            primal = _longest(at.q[x, r], step.q[x, r], primal)
-            dual = _longest(at.reduced[x, r], step.reduced[x, r], dual)
-            if program.piece[x, r]:
-                primal = _longest(at.slack[x, r], step.slack[x, r], primal)
-                dual = _longest(at.dual[x, r], step.dual[x, r], dual)
-    at.z[0] += primal * step.z[0]
-    for j in range(program.need.size):
-        at.test_slack[j] += primal * step.test_slack[j]
-        at.test_dual[j] += dual * step.test_dual[j]
+            primal = _longest(q[x, r], dq[x, r], primal)
+            dually = _longest(reduced[x, r], dreduced[x, r], dually)
+            if piece[x, r]:
+                primal = _longest(slack[x, r], dslack[x, r], primal)
+                dually = _longest(dual[x, r], ddual[x, r], dually)
+    z[0] += primal * dz[0]
+    for j in range(need.size):
+        test_slack[j] += primal * dtest_slack[j]
+        test_dual[j] += dually * dtest_dual[j]
     for x in range(tasks):
-        for c in range(program.need.size):
-            at.p[x, c] += primal * step.p[x, c]
+        for c in range(need.size):
+            p[x, c] += primal * dp[x, c]
         for r in range(n):
-            at.q[x, r] += primal * step.q[x, r]
-            at.reduced[x, r] += dual * step.reduced[x, r]
-            at.slack[x, r] += primal * step.slack[x, r]
-            at.dual[x, r] += dual * step.dual[x, r]
-    return min(primal, dual)
+            q[x, r] += primal * dq[x, r]
+            reduced[x, r] += dually * dreduced[x, r]
+            slack[x, r] += primal * dslack[x, r]
+            dual[x, r] += dually * ddual[x, r]
+    return min(primal, dually)
 
 
 @kernel
 def climb(program: Program, start: Floats, tolerance: float, most: int) -> Solution:
     """Solve from the strictly positive allocation ``start`` (by rank) until the relative gap is met."""
+    need = program.need
     tasks, n = start.shape
-    at = new_iterate(tasks, n, program.need.size)
-    step = new_iterate(tasks, n, program.need.size)
+    at = new_iterate(tasks, n, need.size)
+    step = new_iterate(tasks, n, need.size)
     pieces = new_pieces(tasks, n)
     at.q[:] = start
     scale_to_budget(program, at.q)

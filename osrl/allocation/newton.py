@@ -72,9 +72,11 @@ def new_iterate(tasks: int, n: int, cells: int) -> Iterate:
 @kernel
 def test_surplus(program: Program, at: Iterate, j: int) -> float:
     """By how much the cells of test ``j`` exceed its need (for a step: the change of it)."""
-    surplus = -float(program.need[j] * at.z[0])
-    for x in range(at.p.shape[0]):
-        surplus += at.p[x, j]
+    need = program.need
+    p, z = at.p, at.z
+    surplus = -float(need[j] * z[0])
+    for x in range(p.shape[0]):
+        surplus += p[x, j]
     return surplus
 
 
@@ -86,12 +88,19 @@ def eliminate_task(
 
     Unknowns of the block: the values of the cells, then the ``top`` arms that pools reach.
     """
-    n = at.q.shape[1]
-    cells = program.need.size
-    mu, potential = program.mu[x], program.potential[x]
-    matrix, right = out.factor[x], out.right[x]
+    mu, potential, piece, cell_of = program.mu[x], program.potential[x], program.piece, program.cell
+    need, need_h, cost_of, group = program.need, program.need_h, program.cost, program.group
+    inverse_sigma, noise = program.inverse_sigma, program.noise
+    level_of, size_of, mass_of, value_of = pieces.level, pieces.size, pieces.mass, pieces.value
+    base_of, slope_of, own_of = pieces.base, pieces.slope, pieces.own
+    q, reduced, p, slack = at.q, at.reduced, at.p, at.slack
+    dual, test_dual, z = at.dual, at.test_dual, at.z
+    matrix, right, pivot_of = out.factor[x], out.right[x], out.pivot
+    shared, shared_right = out.shared, out.shared_right
+    n = q.shape[1]
+    cells = need.size
     price = right.shape[1] - 1
-    shared_price = 1 + program.need.size + program.group[x]
+    shared_price = 1 + cells + group[x]
     # coefficients of u = (potential, 1, mu), to be applied to the arms above each depth
     quadratic = np.zeros((top + 1, 6))
     crossed = np.zeros((top + 1, cells, 3))
@@ -99,37 +108,37 @@ def eliminate_task(
     rest = np.zeros(top)
     softest = math.inf
     for r in range(top):
-        softest = min(softest, program.inverse_sigma + at.reduced[x, r] / at.q[x, r])
+        softest = min(softest, inverse_sigma + reduced[x, r] / q[x, r])
     for c in range(cells):
-        right[c, 0] = at.test_dual[c]
+        right[c, 0] = test_dual[c]
         right[c, 2 + c] = -1.0
     for r in range(n):
-        barrier = program.inverse_sigma + at.reduced[x, r] / at.q[x, r]
-        pull = tau / at.q[x, r] - program.inverse_sigma * at.q[x, r]
-        cost = program.cost[x, r]
+        barrier = inverse_sigma + reduced[x, r] / q[x, r]
+        pull = tau / q[x, r] - inverse_sigma * q[x, r]
+        cost = cost_of[x, r]
         low = r >= top
         if not low:
             matrix[cells + r, cells + r] += barrier
             right[cells + r, 0] += pull
             right[cells + r, price] += cost
-        if not program.piece[x, r]:
+        if not piece[x, r]:
             if low:
-                out.pivot[x, r] = barrier
-                out.shared[shared_price, shared_price] -= cost * cost / barrier
-                out.shared_right[shared_price] -= cost * pull / barrier
+                pivot_of[x, r] = barrier
+                shared[shared_price, shared_price] -= cost * cost / barrier
+                shared_right[shared_price] -= cost * pull / barrier
             continue
-        cell, need, depth = program.cell[x, r], program.need_h[x, r], pieces.size[x, r]
-        own, level = pieces.own[x, r], pieces.level[x, r]
-        stiff = at.dual[x, r] / at.slack[x, r]
-        bend = at.dual[x, r] / (pieces.mass[x, r] * variance(level, program.noise))
-        granted = at.p[x, cell] if cell >= 0 else need * at.z[0]
-        push = tau / at.slack[x, r] - stiff * (pieces.value[x, r] - granted - at.slack[x, r])
+        cell, wanted, depth = cell_of[x, r], need_h[x, r], size_of[x, r]
+        own, level = own_of[x, r], level_of[x, r]
+        stiff = dual[x, r] / slack[x, r]
+        bend = dual[x, r] / (mass_of[x, r] * variance(level, noise))
+        granted = p[x, cell] if cell >= 0 else wanted * z[0]
+        push = tau / slack[x, r] - stiff * (value_of[x, r] - granted - slack[x, r])
         if not low:
             # only a part of a stiff gradient is assembled; the rest is rotated into the factor
             full, stiff = stiff, min(stiff, STIFFEST * softest / (own * own))
             rest[r] = full - stiff
         # gradient (1, g1, g2) and curvature direction (0, level, -1) of the piece on its pool
-        g1, g2, depart = -pieces.base[x, r], -pieces.slope[x, r], level - mu[r]
+        g1, g2, depart = -base_of[x, r], -slope_of[x, r], level - mu[r]
         pivot = barrier + stiff * own * own + bend * depart * depart
         quad, line = quadratic[depth], linear[depth]
         # how the arm itself answers to a change of the arms above it
@@ -143,7 +152,7 @@ def eliminate_task(
             if cell >= 0:
                 matrix[cell, row] -= stiff * own
             else:
-                right[row, 1] -= need * stiff * own
+                right[row, 1] -= wanted * stiff * own
             kept, e0, e1, e2 = 1.0, 1.0, g1, g2
             quad[0] += stiff
             quad[1] += stiff * g1
@@ -154,7 +163,7 @@ def eliminate_task(
         else:
             # with the arm eliminated the piece keeps a part of its gradient; written as sums of
             # like signs, because the difference of the two large terms would lose all digits
-            out.pivot[x, r] = pivot
+            pivot_of[x, r] = pivot
             kept = (barrier + bend * depart * depart) / pivot
             e0 = kept
             e1 = kept * g1 - bend * depart * own * level / pivot
@@ -175,11 +184,11 @@ def eliminate_task(
                 if cell >= 0:
                     right[cell, column if column == 0 else price] += stiff * own * amount
             if cell < 0:
-                out.shared_right[0] += need * stiff * own * pull / pivot
-                out.shared[0, shared_price] += need * stiff * own * cost / pivot
-                out.shared[shared_price, 0] += need * stiff * own * cost / pivot
-            out.shared[shared_price, shared_price] -= cost * cost / pivot
-            out.shared_right[shared_price] -= cost * (pull + own * push) / pivot
+                shared_right[0] += wanted * stiff * own * pull / pivot
+                shared[0, shared_price] += wanted * stiff * own * cost / pivot
+                shared[shared_price, 0] += wanted * stiff * own * cost / pivot
+            shared[shared_price, shared_price] -= cost * cost / pivot
+            shared_right[shared_price] -= cost * (pull + own * push) / pivot
         line[0, 0] += push * e0
         line[0, 1] += push * e1
         line[0, 2] += push * e2
@@ -190,11 +199,11 @@ def eliminate_task(
             crossed[depth, cell, 1] -= stiff * e1
             crossed[depth, cell, 2] -= stiff * e2
         else:
-            out.shared[0, 0] += need * need * stiff * kept
-            out.shared_right[0] -= need * push * kept
-            line[1, 0] -= need * stiff * e0
-            line[1, 1] -= need * stiff * e1
-            line[1, 2] -= need * stiff * e2
+            shared[0, 0] += wanted * wanted * stiff * kept
+            shared_right[0] -= wanted * push * kept
+            line[1, 0] -= wanted * stiff * e0
+            line[1, 1] -= wanted * stiff * e1
+            line[1, 2] -= wanted * stiff * e2
     for i in range(top - 1, -1, -1):
         row = cells + i
         for k in range(6):
@@ -220,32 +229,32 @@ def eliminate_task(
     size = cells + top
     matrix, right = matrix[:size, :size], right[:size]
     factorise(matrix, right)
-    out.shared[0, 0] -= column_product(right, 1, 1)
-    out.shared_right[0] -= column_product(right, 1, 0)
+    shared[0, 0] -= column_product(right, 1, 1)
+    shared_right[0] -= column_product(right, 1, 0)
     for r in range(1, top):
         if rest[r] > 0.0:
             added, beside = np.zeros(size), np.zeros(right.shape[1])
             weight = math.sqrt(rest[r])
-            for i in range(pieces.size[x, r]):
-                added[cells + i] = weight * (potential[i] - pieces.base[x, r] - pieces.slope[x, r] * mu[i])
-            added[cells + r] = weight * pieces.own[x, r]
-            if program.cell[x, r] >= 0:
-                added[program.cell[x, r]] = -weight
+            for i in range(size_of[x, r]):
+                added[cells + i] = weight * (potential[i] - base_of[x, r] - slope_of[x, r] * mu[i])
+            added[cells + r] = weight * own_of[x, r]
+            if cell_of[x, r] >= 0:
+                added[cell_of[x, r]] = -weight
             else:
-                beside[1] = -weight * program.need_h[x, r]
+                beside[1] = -weight * need_h[x, r]
             rotate_in(matrix, right, added, beside)
-            out.shared[0, 0] += beside[1] * beside[1]
-            out.shared_right[0] += beside[1] * beside[0]
+            shared[0, 0] += beside[1] * beside[1]
+            shared_right[0] += beside[1] * beside[0]
     for a in range(1, price + 1):
         to = a - 1 if a < price else shared_price
         if a > 1:
-            out.shared_right[to] -= column_product(right, a, 0)
-            out.shared[to, to] -= column_product(right, a, a)
+            shared_right[to] -= column_product(right, a, 0)
+            shared[to, to] -= column_product(right, a, a)
         for b in range(a + 1, price + 1):
             other = b - 1 if b < price else shared_price
             product = column_product(right, a, b)
-            out.shared[to, other] -= product
-            out.shared[other, to] -= product
+            shared[to, other] -= product
+            shared[other, to] -= product
 
 
 @kernel
@@ -260,13 +269,21 @@ def recover_task(
     step: Iterate,
 ) -> None:
     """The step of task ``x`` once the shared unknowns are known."""
-    n = at.q.shape[1]
-    cells = program.need.size
-    size = cells + top
-    mu, potential = program.mu[x], program.potential[x]
-    matrix, right = found.factor[x], found.right[x]
+    mu, potential, piece, cell_of = program.mu[x], program.potential[x], program.piece, program.cell
+    need, need_h, cost_of, group = program.need, program.need_h, program.cost, program.group
+    inverse_sigma, noise = program.inverse_sigma, program.noise
+    level_of, size_of, mass_of, value_of = pieces.level, pieces.size, pieces.mass, pieces.value
+    base_of, slope_of, own_of = pieces.base, pieces.slope, pieces.own
+    q, reduced, p, slack = at.q, at.reduced, at.p, at.slack
+    dual, z = at.dual, at.z
+    dq, dreduced, dp, dslack = step.q, step.reduced, step.p, step.slack
+    ddual, dz = step.dual, step.z
+    matrix, right, pivot_of = found.factor[x], found.right[x], found.pivot
     shared = found.shared_right
-    price = shared[1 + cells + program.group[x]]
+    n = q.shape[1]
+    cells = need.size
+    size = cells + top
+    price = shared[1 + cells + group[x]]
     unknown = np.empty(size)
     for k in range(size):
         value = right[k, 0] - right[k, 2 + cells] * price
@@ -279,49 +296,53 @@ def recover_task(
             value -= matrix[k, i] * unknown[i]
         unknown[k] = value / matrix[k, k]
     for c in range(cells):
-        step.p[x, c] = unknown[c]
+        dp[x, c] = unknown[c]
     moved = np.zeros((top + 1, 3))
     for i in range(top):
         change = unknown[cells + i]
-        step.q[x, i] = change
+        dq[x, i] = change
         moved[i + 1, 0] = moved[i, 0] + potential[i] * change
         moved[i + 1, 1] = moved[i, 1] + change
         moved[i + 1, 2] = moved[i, 2] + mu[i] * change
     for r in range(n):
         low = r >= top
-        pull = tau / at.q[x, r] - program.inverse_sigma * at.q[x, r] - program.cost[x, r] * price
-        if program.piece[x, r]:
-            cell, need = program.cell[x, r], program.need_h[x, r]
-            own, level, slack = pieces.own[x, r], pieces.level[x, r], at.slack[x, r]
-            depth = pieces.size[x, r]
+        pull = tau / q[x, r] - inverse_sigma * q[x, r] - cost_of[x, r] * price
+        if piece[x, r]:
+            cell, wanted = cell_of[x, r], need_h[x, r]
+            own, level, gap = own_of[x, r], level_of[x, r], slack[x, r]
+            depth = size_of[x, r]
             m0, m1, m2 = moved[depth, 0], moved[depth, 1], moved[depth, 2]
-            stiff = at.dual[x, r] / slack
-            change = m0 - pieces.base[x, r] * m1 - pieces.slope[x, r] * m2
-            change -= step.p[x, cell] if cell >= 0 else need * step.z[0]
-            missing = pieces.value[x, r] - (at.p[x, cell] if cell >= 0 else need * at.z[0]) - slack
+            stiff = dual[x, r] / gap
+            change = m0 - base_of[x, r] * m1 - slope_of[x, r] * m2
+            change -= dp[x, cell] if cell >= 0 else wanted * dz[0]
+            missing = value_of[x, r] - (p[x, cell] if cell >= 0 else wanted * z[0]) - gap
             if low:
-                bend = at.dual[x, r] / (pieces.mass[x, r] * variance(level, program.noise))
-                force = own * (tau / slack - stiff * (missing + change)) - bend * (level - mu[r]) * (
-                    level * m1 - m2
-                )
-                step.q[x, r] = (pull + force) / found.pivot[x, r]
-            step.slack[x, r] = change + own * step.q[x, r] + missing
-            step.dual[x, r] = tau / slack - at.dual[x, r] - stiff * step.slack[x, r]
+                bend = dual[x, r] / (mass_of[x, r] * variance(level, noise))
+                force = own * (tau / gap - stiff * (missing + change))
+                force -= bend * (level - mu[r]) * (level * m1 - m2)
+                dq[x, r] = (pull + force) / pivot_of[x, r]
+            dslack[x, r] = change + own * dq[x, r] + missing
+            ddual[x, r] = tau / gap - dual[x, r] - stiff * dslack[x, r]
         elif low:
-            step.q[x, r] = pull / found.pivot[x, r]
-        step.reduced[x, r] = (tau - at.reduced[x, r] * step.q[x, r]) / at.q[x, r] - at.reduced[x, r]
+            dq[x, r] = pull / pivot_of[x, r]
+        dreduced[x, r] = (tau - reduced[x, r] * dq[x, r]) / q[x, r] - reduced[x, r]
 
 
 @kernel
 def newton_step(program: Program, pieces: Pieces, at: Iterate, tau: float, step: Iterate) -> None:
     """The step from ``at`` towards complementarity products all equal to ``tau``."""
-    tasks, n = at.q.shape
-    cells, budgets = program.need.size, program.budget.size
+    piece, need, cost_of, group = program.piece, program.need, program.cost, program.group
+    budget = program.budget
+    size_of = pieces.size
+    q, test_slack, test_dual = at.q, at.test_slack, at.test_dual
+    dtest_slack, dtest_dual, dz = step.test_slack, step.test_dual, step.z
+    tasks, n = q.shape
+    cells, budgets = need.size, budget.size
     top = 1
     for x in range(tasks):
         for r in range(1, n):
-            if program.piece[x, r]:
-                top = max(top, pieces.size[x, r])
+            if piece[x, r]:
+                top = max(top, size_of[x, r])
     width = 1 + cells + budgets
     found = Elimination(
         np.zeros((tasks, cells + top, cells + top)),
@@ -333,25 +354,25 @@ def newton_step(program: Program, pieces: Pieces, at: Iterate, tau: float, step:
     shared, right = found.shared, found.shared_right
     right[0] = 1.0
     for j in range(cells):
-        dual, slack = at.test_dual[j], at.test_slack[j]
-        right[0] -= program.need[j] * dual
-        shared[0, 1 + j] = program.need[j]
-        shared[1 + j, 0] = program.need[j]
+        dual, slack = test_dual[j], test_slack[j]
+        right[0] -= need[j] * dual
+        shared[0, 1 + j] = need[j]
+        shared[1 + j, 0] = need[j]
         shared[1 + j, 1 + j] = -slack / dual
         right[1 + j] = test_surplus(program, at, j) - tau / dual
     for k in range(budgets):
-        right[1 + cells + k] = program.budget[k]
+        right[1 + cells + k] = budget[k]
     for x in range(tasks):
         for r in range(n):
-            right[1 + cells + program.group[x]] -= program.cost[x, r] * at.q[x, r]
+            right[1 + cells + group[x]] -= cost_of[x, r] * q[x, r]
     for x in range(tasks):
         eliminate_task(program, pieces, at, x, tau, top, found)
     solve_shared(shared, right)
-    step.z[0] = right[0]
+    dz[0] = right[0]
     for j in range(cells):
-        step.test_dual[j] = right[1 + j]
+        dtest_dual[j] = right[1 + j]
     for x in range(tasks):
         recover_task(program, pieces, at, x, tau, top, found, step)
     for j in range(cells):
-        missing = test_surplus(program, at, j) - at.test_slack[j]
-        step.test_slack[j] = test_surplus(program, step, j) + missing
+        missing = test_surplus(program, at, j) - test_slack[j]
+        dtest_slack[j] = test_surplus(program, step, j) + missing

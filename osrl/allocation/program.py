@@ -120,13 +120,14 @@ def build_program(
 @kernel
 def scale_to_budget(program: Program, q: Floats) -> None:
     """Scale the tasks of each group so that they spend exactly its budget."""
-    spent = np.zeros(program.budget.size)
+    cost, group, budget = program.cost, program.group, program.budget
+    spent = np.zeros(budget.size)
     tasks, n = q.shape
     for x in range(tasks):
         for r in range(n):
-            spent[program.group[x]] += program.cost[x, r] * q[x, r]
+            spent[group[x]] += cost[x, r] * q[x, r]
     for x in range(tasks):
-        factor = program.budget[program.group[x]] / spent[program.group[x]]
+        factor = budget[group[x]] / spent[group[x]]
         for r in range(n):
             q[x, r] *= factor
 

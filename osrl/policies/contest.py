@@ -69,7 +69,8 @@ def leader_of(means: Floats) -> int:
 @kernel
 def contest_due(contests: Contests, x: int) -> bool:
     """Whether the weights of task ``x`` are to be recomputed."""
-    return contests.rounds[x] >= contests.due[x] and leader_of(contests.means[x]) >= 0
+    means, rounds, due = contests.means[x], contests.rounds[x], contests.due[x]
+    return rounds >= due and leader_of(means) >= 0
 
 
 @kernel
@@ -83,19 +84,26 @@ def contest_design(contests: Contests, x: int) -> None:
 @kernel
 def contest_select(contests: Contests, x: int) -> int:
     """The arm to pull in task ``x``; the least pulled one while two arms share the lead."""
-    pulls = contests.pulls[x : x + 1]
-    if leader_of(contests.means[x]) < 0:
+    one = slice(x, x + 1)
+    pulls, weights, means, rounds = (
+        contests.pulls[one],
+        contests.weights[one],
+        contests.means[x],
+        contests.rounds[x],
+    )
+    if leader_of(means) < 0:
         return least_pulled(pulls)
-    return track(pulls, contests.weights[x : x + 1], contests.rounds[x])
+    return track(pulls, weights, rounds)
 
 
 @kernel
 def contest_observe(contests: Contests, x: int, a: int, reward: float) -> None:
     """Take in a reward of arm ``a`` of task ``x``."""
-    contests.pulls[x, a] += 1.0
-    contests.sums[x, a] += reward
-    contests.means[x, a] = contests.sums[x, a] / contests.pulls[x, a]
-    contests.rounds[x] += 1.0
+    pulls, sums, means, rounds = contests.pulls, contests.sums, contests.means, contests.rounds
+    pulls[x, a] += 1.0
+    sums[x, a] += reward
+    means[x, a] = sums[x, a] / pulls[x, a]
+    rounds[x] += 1.0
 
 
 @kernel
@@ -104,7 +112,7 @@ def contest_evidence(contests: Contests, x: int) -> float:
 
     min over b of N_1 kl(mu_1, m) + N_b kl(mu_b, m), m their pooled mean; -1 while an arm is untried.
     """
-    means, pulls = contests.means[x], contests.pulls[x]
+    means, pulls, sums, noise = contests.means[x], contests.pulls[x], contests.sums[x], contests.noise
     leader = leader_of(means)
     if leader < 0:
         return -1.0
@@ -114,9 +122,9 @@ def contest_evidence(contests: Contests, x: int) -> float:
             return -1.0
         if b == leader:
             continue
-        m = (contests.sums[x, leader] + contests.sums[x, b]) / (pulls[leader] + pulls[b])
-        value = pulls[leader] * divergence(means[leader], m, contests.noise)
-        value += pulls[b] * divergence(means[b], m, contests.noise)
+        m = (sums[leader] + sums[b]) / (pulls[leader] + pulls[b])
+        value = pulls[leader] * divergence(means[leader], m, noise)
+        value += pulls[b] * divergence(means[b], m, noise)
         least = min(least, value)
     return least
 
@@ -124,5 +132,5 @@ def contest_evidence(contests: Contests, x: int) -> float:
 @kernel
 def contest_stops(contests: Contests, x: int, evidence: float, column: int) -> bool:
     """Whether the evidence of task ``x`` exceeds the threshold of ``column``."""
-    terms = contests.threshold[column]
-    return bool(evidence > terms[0] + terms[2] * math.log(max(contests.rounds[x], 1.0)))
+    terms, rounds = contests.threshold[column], contests.rounds[x]
+    return bool(evidence > terms[0] + terms[2] * math.log(max(rounds, 1.0)))
