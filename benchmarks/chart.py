@@ -59,7 +59,7 @@ def draw_growth(sizes: Sequence[Timed], out: Path) -> None:
     ]
     x = alt.X("arms:Q", title="number of arms K = XGH").scale(type="log", domain=[10, 12_000], nice=False)
     x = x.axis(values=[10, 100, 1000, 10_000])
-    y = alt.Y("ms:Q", title="time to a certified gap of 1e-6 (ms)").scale(type="log", nice=False)
+    y = alt.Y("ms:Q", title="time to a certified gap of 1e-6 (ms)").scale(type="log", domain=[0.02, 1000])
     y = y.axis(values=[0.01, 0.1, 1, 10, 100, 1000])
     colour = alt.Color("program:N", sort=phases).scale(domain=phases, range=COLOURS[: len(phases)])
     exponents = ", ".join(f"K^{growth_exponent(sizes, phase):.2f} {phase}" for phase in phases)

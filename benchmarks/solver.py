@@ -4,7 +4,8 @@
     python benchmarks/solver.py --quick    # a minute less; prints only, unless --out is given
 
 All times of one table come from one run, taken in turns, so that the ratios compare like with like. They
-are processor time, which other processes on the machine disturb least; every method uses one core.
+are the least of several measurements of processor time, because other work on the machine can only add
+to it; every method uses one core.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ SHAPES = [(2, 3, 2), (3, 4, 3), (5, 5, 5), (6, 7, 6), (10, 10, 10), (14, 14, 14)
 
 
 class Result(NamedTuple):
-    """What one method did on one program: median seconds, certified gap, and what ended it."""
+    """What one method did on one program: least seconds, certified gap, and what ended it."""
 
     seconds: float
     gap: float
@@ -151,7 +152,7 @@ def compare(instance: Instance, needs: Needs, rounds: int, literal: bool = False
                 began = time.process_time()
                 call()
                 times[name].append(time.process_time() - began)
-    return {name: Result(float(np.median(times[name])), *outcome[name]) for name in calls}
+    return {name: Result(min(times[name]), *outcome[name]) for name in calls}
 
 
 def growth(shapes: list[tuple[int, int, int]], instances: int) -> list[Size]:
@@ -169,7 +170,7 @@ def growth(shapes: list[tuple[int, int, int]], instances: int) -> list[Size]:
                     solution = solve_afresh(program, TOLERANCE)
                     times.append(time.process_time() - began)
                 gap = relative_gap(solution.lower, solution.upper)
-                found.append(Size(shape, phase, float(np.median(times)), gap, solution.iterations))
+                found.append(Size(shape, phase, min(times), gap, solution.iterations))
     return found
 
 
@@ -185,7 +186,7 @@ def duration(seconds: float) -> str:
 def comparison_table(results: dict[str, dict[str, Result]]) -> list[str]:
     """One row for each program and method: how many times longer than ours, and how it ended."""
     lines = [
-        "| program | method | times ours | gap | ended after | median time |",
+        "| program | method | times ours | gap | ended after | time |",
         "|---|---|---|---|---|---|",
     ]
     for program, found in results.items():
@@ -253,10 +254,9 @@ def main() -> None:
     for shape in SHAPES[2:3] if options.quick else [(5, 5, 5), (10, 10, 10)]:
         instance = random_instance(shape, seed=0)
         for phase, need in PHASES.items():
-            say(f"random instance {shape}, {phase}")
-            results[f"{shape}, {phase}"] = compare(
-                instance, Needs.of(instance, *need), 1 if shape[0] > 5 else 3
-            )
+            name = f"random {' x '.join(map(str, shape))}, {phase}"
+            say(name)
+            results[name] = compare(instance, Needs.of(instance, *need), 1 if shape[0] > 5 else 3)
     sizes = growth(SHAPES[:5] if options.quick else SHAPES, 3 if options.quick else 7)
 
     text = "\n".join(
@@ -266,7 +266,7 @@ def main() -> None:
             *headline(results, sizes),
             "",
             f"Every method aims at a certified relative gap of {TOLERANCE:g}; mirror ascent gives up after "
-            f"{MOST_STEPS} steps. Times are medians of processor time, taken in turns in one run.",
+            f"{MOST_STEPS} steps. Times are the least processor time of several turns, all in one run.",
             "",
             *comparison_table(results),
             "",

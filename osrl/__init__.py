@@ -5,12 +5,14 @@ best g, and each task has its own best h. The package finds them with as few sam
 
 The data flow, and the tree:
 
-    instance -> alternatives, glr -> allocation -> bounds, thresholds -> policies -> simulate
+    instance -> alternatives, glr -> allocation -> bounds, thresholds -> policies -> simulation | study
 
 - `Instance`: means, names and reward family of a problem
 - `lower_bound`: how many samples any policy needs (`osrl.bounds`)
 - `allocate`, `Needs`: the optimal allocation, with a certificate (`osrl.allocation`)
 - `rho`: how fast an allocation learns the shared representation (`osrl.glr`)
+- `simulate`, `Runs`: replications of a policy on an instance (`osrl.simulation`)
+- `Study`: a live experiment, with ask and tell (`osrl.study`)
 - `OsrlError`: input that cannot be used
 
 Names are imported on first use, so that `import osrl` costs nothing.
@@ -27,6 +29,9 @@ if TYPE_CHECKING:
     from osrl.errors import OsrlError
     from osrl.glr import rho
     from osrl.instance import Instance
+    from osrl.simulation.runs import Runs
+    from osrl.simulation.simulate import simulate
+    from osrl.study.study import Study
 
 _HOME = {
     "Allocation": "osrl.allocation",
@@ -34,9 +39,12 @@ _HOME = {
     "LowerBound": "osrl.bounds",
     "Needs": "osrl.allocation",
     "OsrlError": "osrl.errors",
+    "Runs": "osrl.simulation.runs",
+    "Study": "osrl.study.study",
     "allocate": "osrl.allocation",
     "lower_bound": "osrl.bounds",
     "rho": "osrl.glr",
+    "simulate": "osrl.simulation.simulate",
 }
 
 __all__ = [
@@ -45,9 +53,12 @@ __all__ = [
     "LowerBound",
     "Needs",
     "OsrlError",
+    "Runs",
+    "Study",
     "allocate",
     "lower_bound",
     "rho",
+    "simulate",
 ]
 
 

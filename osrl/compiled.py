@@ -2,7 +2,9 @@
 
 Numba's own cache goes stale when a function in *another* file is edited: the caller keeps
 running the old code. Here the cache folder is named after a digest of every kernel source of
-the package, so that any edit starts an empty cache, for callers and callees alike.
+the package, so that any edit starts an empty cache, for callers and callees alike. Kernels that
+others declare with it, such as those of a policy, have a folder of their own inside it, named
+after their sources in the same way.
 
 The folder is ``$NUMBA_CACHE_DIR/osrl-<digest>`` where that variable is set, otherwise
 ``~/.cache/osrl/<digest>`` (or ``$XDG_CACHE_HOME``). Numba's configuration is changed only
@@ -58,12 +60,50 @@ def _cache_folder() -> Path:
 CACHE_FOLDER = _cache_folder()
 
 
+_OUTSIDE: dict[str, str] = {}  # digests of the files outside the package that have declared kernels
+
+
 def kernel(function: Callable[P, R]) -> Callable[P, R]:
     """Compile ``function`` in nopython mode and cache the machine code on disk."""
+    return _compile(function, _folder_for(function.__code__.co_filename, function.__module__))
+
+
+def kernel_for(function: Callable[P, R], module: str) -> Callable[P, R]:
+    """The kernel ``function`` of the package, for types that ``module`` outside the package defines.
+
+    The machine code holds kernels of that module, so it is cached beside theirs.
+    """
+    plain = getattr(function, "py_func", function)
+    return _compile(plain, _folder_for(getattr(sys.modules[module], "__file__", None) or "", module))
+
+
+def _folder_for(file: str, module: str) -> Path | None:
+    """Where to cache machine code of ``module``; None for what another process cannot import.
+
+    Outside the package a kernel may call those of its own file and of files that were imported
+    before it: the folder is named after all of them.
+    """
+    if Path(file).is_relative_to(_PACKAGE):
+        return CACHE_FOLDER
+    if module == "__main__" or not Path(file).is_file():
+        return None
+    if file not in _OUTSIDE:
+        _OUTSIDE[file] = hashlib.sha256(Path(file).read_bytes()).hexdigest()
+    return CACHE_FOLDER / f"outside-{outside_digest()}"
+
+
+def outside_digest() -> str:
+    """Digest of every source file outside the package that has declared a kernel in this process."""
+    return hashlib.sha256("".join(sorted(_OUTSIDE.values())).encode()).hexdigest()[:16]
+
+
+def _compile(function: Callable[P, R], folder: Path | None) -> Callable[P, R]:
+    """Hand ``function`` to Numba, with ``folder`` as its cache."""
     before = getattr(config, "CACHE_DIR")  # noqa: B009 - set by numba at run time, unknown to checkers
-    setattr(config, "CACHE_DIR", str(CACHE_FOLDER))  # noqa: B010
+    setattr(config, "CACHE_DIR", str(folder))  # noqa: B010
     try:
-        compiled: Callable[P, R] = numba.njit(cache=True, nogil=True, error_model="numpy")(function)
+        cached = folder is not None
+        compiled: Callable[P, R] = numba.njit(cache=cached, nogil=True, error_model="numpy")(function)
     finally:
         setattr(config, "CACHE_DIR", before)  # noqa: B010
     return compiled

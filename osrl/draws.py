@@ -10,11 +10,15 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from osrl.compiled import kernel
 
 _MASK = 0xFFFFFFFF
 
-CHOICES = 0  # the lane of the driver's own draws; reward lanes follow
+CHOICES = 0  # the lane of the driver's own draws
+START = 1  # the lane of the one number that a policy may start with; reward lanes follow
 FIRST_REWARD_LANE = 16
 
 
@@ -88,6 +92,22 @@ def uniform(key: Key, lane: int, n: int) -> float:
     """The n-th number in [0, 1) of a lane, with 53 random bits."""
     a, b = threefry(key.low, key.high, lane, n)
     return ((a >> 5) * 67108864.0 + (b >> 6)) / 9007199254740992.0
+
+
+@kernel
+def pick(propensities: NDArray[np.float64], draw: float) -> int:
+    """The arm x * n + a that a number in [0, 1) picks from the probabilities (X, n)."""
+    tasks, n = propensities.shape
+    last = 0
+    for x in range(tasks):
+        for a in range(n):
+            p = propensities[x, a]
+            if p > 0.0:
+                last = int(x * n + a)
+                draw -= float(p)
+                if draw < 0.0:
+                    return last
+    return last
 
 
 @kernel

@@ -58,6 +58,18 @@ class Family:
         """The means that are possible, in words."""
         return "finite numbers" if self.name == "gaussian" else "numbers in [0, 1]"
 
+    def accepts_reward(self, reward: float) -> bool:
+        """Whether a reward of this family can have this value."""
+        if self.name == "bernoulli":
+            return reward in (0.0, 1.0)
+        return math.isfinite(reward) and (self.name == "gaussian" or 0.0 <= reward <= 1.0)
+
+    @property
+    def reward_range(self) -> str:
+        """The rewards that are possible, in words."""
+        words = {"bernoulli": "0 or 1", "bounded": "a number in [0, 1]", "gaussian": "a finite number"}
+        return words[self.name]
+
 
 @kernel
 def _surprise(u: float) -> float:

@@ -15,7 +15,6 @@ from __future__ import annotations
 import json
 import os
 import reprlib
-import secrets
 import tomllib
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
@@ -31,6 +30,7 @@ from numpy.typing import NDArray
 
 from osrl.errors import OsrlError
 from osrl.families import FAMILIES, Family
+from osrl.files import replace_file
 
 Means = Sequence[Sequence[Sequence[float]]] | NDArray[Any]
 
@@ -129,9 +129,12 @@ class Instance:
         """Write the instance as .toml or .json; a file at ``path`` is replaced whole or not at all."""
         path = Path(path)
         try:
-            _replace_file(path, _render(self.to_dict(), _file_format(path)))
+            replace_file(path, _render(self.to_dict(), _file_format(path)).encode())
         except OsrlError as error:
             raise OsrlError(f"{path}: {error}") from None
+        except OSError as error:
+            what = f"cannot be written: {error.strerror}"
+            raise OsrlError(f"{path}: {what}; give a folder that exists and that you may write to") from None
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Instance:
@@ -374,21 +377,3 @@ def _render(data: dict[str, Any], suffix: str) -> str:
         return f"{tomli_w.dumps(head)}means = [\n{blocks},\n]\n"
     lines = [f"{json.dumps(key)}: {json.dumps(value, ensure_ascii=False)}" for key, value in head.items()]
     return "{\n" + ",\n".join([*lines, f'"means": [\n{blocks}\n]']) + "\n}\n"
-
-
-def _replace_file(path: Path, text: str) -> None:
-    """Write beside ``path``, then rename: a reader sees the old file or the new one, never a part."""
-    partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    try:
-        try:
-            with partial.open("x", encoding="utf-8", newline="\n") as file:
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
-            partial.replace(path)
-        finally:
-            partial.unlink(missing_ok=True)
-    except OSError as error:
-        raise OsrlError(
-            f"cannot be written: {error.strerror}; give a folder that exists and that you may write to"
-        ) from None

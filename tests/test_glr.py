@@ -99,7 +99,7 @@ def test_one_reward_at_a_time_equals_from_scratch_and_the_oracle(
     glr = new_glr(*shape)
     pulls, sums, means = (np.zeros((X, G * H)) for _ in range(3))
     for _ in range(30):
-        x, a = rng.integers(X), rng.integers(G * H)
+        x, a = int(rng.integers(X)), int(rng.integers(G * H))
         pulls[x, a] += 1
         sums[x, a] += rng.normal() if noise > 0 else rng.integers(2)
         means[x, a] = sums[x, a] / pulls[x, a]

@@ -111,15 +111,17 @@ class ReleasedState(NamedTuple):
 @kernel
 def uniform_point(program: Program) -> Point:
     """Where the paper starts: all arms, all tests and all pieces of a cell weigh the same."""
-    tasks, n = program.mu.shape
-    at = Point(np.ones((tasks, n)), 1.0 / program.need, np.zeros((tasks, n)))
-    scale_to_budget(program, at.q)
+    cell_of, need_h = program.cell, program.need_h
+    tasks, n = cell_of.shape
+    share = np.zeros((tasks, n))
     for x in range(tasks):
         for r in range(1, n):
-            if program.cell[x, r] >= 0:
-                at.share[x, r] = 1.0
-            elif program.need_h[x, r] > 0.0:
-                at.share[x, r] = 1.0 / program.need_h[x, r]
+            if cell_of[x, r] >= 0:
+                share[x, r] = 1.0
+            elif need_h[x, r] > 0.0:
+                share[x, r] = 1.0 / need_h[x, r]
+    at = Point(np.ones((tasks, n)), 1.0 / program.need, share)
+    scale_to_budget(program, at.q)
     _normalise(program, at)
     return at
 
@@ -127,11 +129,12 @@ def uniform_point(program: Program) -> Point:
 @kernel
 def restart(program: Program, at: Point, alpha: float) -> None:
     """Go to alpha times the old point and 1 - alpha times the uniform one: no weight stays at 0."""
-    uniform = uniform_point(program)
+    test_dual, uniform = at.test_dual, uniform_point(program)
+    uniform_dual = uniform.test_dual
     _blend(at.q, uniform.q, 1.0 - alpha)
     _blend(at.share, uniform.share, 1.0 - alpha)
-    for c in range(at.test_dual.size):
-        at.test_dual[c] += (1.0 - alpha) * (uniform.test_dual[c] - at.test_dual[c])
+    for c in range(test_dual.size):
+        test_dual[c] += (1.0 - alpha) * (uniform_dual[c] - test_dual[c])
 
 
 @kernel
@@ -145,23 +148,22 @@ def _blend(target: Floats, source: Floats, weight: float) -> None:
 @kernel
 def _normalise(program: Program, at: Point) -> None:
     """Bring theta of every cell, and lambda, back to their simplices."""
-    tasks, n = at.share.shape
-    total = np.empty(program.need.size)
+    cell_of, need_h, share, test_dual = program.cell, program.need_h, at.share, at.test_dual
+    weight = dual_total(program, share, test_dual)
+    tasks, n = share.shape
+    total = np.empty(test_dual.size)
     for x in range(tasks):
         total[:] = 0.0
         for r in range(1, n):
-            if program.cell[x, r] >= 0:
-                total[program.cell[x, r]] += at.share[x, r]
+            if cell_of[x, r] >= 0:
+                total[cell_of[x, r]] += share[x, r]
         for r in range(1, n):
-            if program.cell[x, r] >= 0:
-                at.share[x, r] /= total[program.cell[x, r]]
-    weight = dual_total(program, at.share, at.test_dual)
-    for c in range(program.need.size):
-        at.test_dual[c] /= weight
-    for x in range(tasks):
-        for r in range(1, n):
-            if program.need_h[x, r] > 0.0:
-                at.share[x, r] /= weight
+            if cell_of[x, r] >= 0:
+                share[x, r] /= total[cell_of[x, r]]
+            elif need_h[x, r] > 0.0:
+                share[x, r] /= weight
+    for c in range(test_dual.size):
+        test_dual[c] /= weight
 
 
 @kernel
@@ -174,70 +176,77 @@ def new_gradient(program: Program) -> Gradient:
 @kernel
 def differentiate(program: Program, at: Point, gradient: Gradient) -> float:
     """Fill ``gradient`` at ``at``; the value of the Lagrangian there."""
-    tasks, n = at.q.shape
-    pieces, granted = gradient.pieces, gradient.granted
-    measure(program, at.q, pieces)
-    response = Response(at.share, pieces.level, np.empty(tasks))
+    pieces, granted, cut = gradient.pieces, gradient.granted, gradient.cut
+    q, test_dual, share = at.q, at.test_dual, at.share
+    cell_of, need_h, inverse_sigma = program.cell, program.need_h, program.inverse_sigma
+    tasks, n = q.shape
+    value_of, response = pieces.value, Response(share, pieces.level, np.empty(tasks))
+    measure(program, q, pieces)
     value = 0.0
     granted[:] = 0.0
     for x in range(tasks):
-        slopes(program, response, x, at.test_dual, 1.0, gradient.cut)
+        slopes(program, response, x, test_dual, 1.0, cut)
         for r in range(n):
-            value -= 0.5 * program.inverse_sigma * at.q[x, r] * at.q[x, r]
-            if program.cell[x, r] >= 0:
-                granted[program.cell[x, r]] += at.share[x, r] * pieces.value[x, r]
-            elif program.need_h[x, r] > 0.0:
-                value += at.share[x, r] * pieces.value[x, r]
+            value -= 0.5 * inverse_sigma * q[x, r] * q[x, r]
+            if cell_of[x, r] >= 0:
+                granted[cell_of[x, r]] += share[x, r] * value_of[x, r]
+            elif need_h[x, r] > 0.0:
+                value += share[x, r] * value_of[x, r]
     for c in range(granted.size):
-        value += at.test_dual[c] * granted[c]
+        value += test_dual[c] * granted[c]
     return value
 
 
 @kernel
 def move(program: Program, gradient: Gradient, rates: Rates, k: int, at: Point) -> None:
     """Step ``k``: q up its gradient, lambda and theta down theirs."""
-    tasks, n = at.q.shape
+    q, test_dual, share = at.q, at.test_dual, at.share
+    cut, granted, value_of = gradient.cut, gradient.granted, gradient.pieces.value
+    cell_of, need, need_h = program.cell, program.need, program.need_h
+    cost_of, inverse_sigma = program.cost, program.inverse_sigma
+    tasks, n = q.shape
     tests, pieces_of_cell = _sizes(program)
     q_step = rates.q * math.sqrt(2.0 * math.log(tasks * n) / k)
     lambda_step = rates.dual * math.sqrt(2.0 * math.log(tests + 1) / k)
     theta_step = rates.dual * math.sqrt(2.0 * math.log(pieces_of_cell) / k)
+    lowest, highest = rates.lowest, rates.highest
     slope = np.empty((tasks, n))
     steepest = -math.inf
     for x in range(tasks):
         for r in range(n):
-            rise = (gradient.cut[x, r] - program.inverse_sigma * at.q[x, r]) / program.cost[x, r]
-            slope[x, r] = min(max(rise, rates.lowest), rates.highest)
+            rise = (cut[x, r] - inverse_sigma * q[x, r]) / cost_of[x, r]
+            slope[x, r] = min(max(rise, lowest), highest)
             steepest = max(steepest, slope[x, r])
     for x in range(tasks):
         for r in range(n):
             # a common factor does not matter, so the largest is made 1: exp cannot overflow
-            at.q[x, r] = max(at.q[x, r] * math.exp(q_step * (slope[x, r] - steepest)), SMALLEST)
-            cell, need, value = program.cell[x, r], program.need_h[x, r], gradient.pieces.value[x, r]
-            if cell >= 0:
-                factor = math.exp(-theta_step * at.test_dual[cell] * value)
-                at.share[x, r] = max(at.share[x, r] * factor, SMALLEST)
-            elif need > 0.0:
-                at.share[x, r] = max(at.share[x, r] * math.exp(-lambda_step * value / need), SMALLEST)
-    for c in range(program.need.size):
-        factor = math.exp(-lambda_step * gradient.granted[c] / program.need[c])
-        at.test_dual[c] = max(at.test_dual[c] * factor, SMALLEST)
-    scale_to_budget(program, at.q)
+            q[x, r] = max(q[x, r] * math.exp(q_step * (slope[x, r] - steepest)), SMALLEST)
+            if cell_of[x, r] >= 0:
+                fall = theta_step * test_dual[cell_of[x, r]] * value_of[x, r]
+                share[x, r] = max(share[x, r] * math.exp(-fall), SMALLEST)
+            elif need_h[x, r] > 0.0:
+                fall = lambda_step * value_of[x, r] / need_h[x, r]
+                share[x, r] = max(share[x, r] * math.exp(-fall), SMALLEST)
+    for c in range(need.size):
+        test_dual[c] = max(test_dual[c] * math.exp(-lambda_step * granted[c] / need[c]), SMALLEST)
+    scale_to_budget(program, q)
     _normalise(program, at)
 
 
 @kernel
 def _sizes(program: Program) -> tuple[int, int]:
     """The number of tests, and the largest number of pieces in a cell (H)."""
-    tasks, n = program.mu.shape
+    cell_of, need_h = program.cell, program.need_h
+    tasks, n = cell_of.shape
     tests, most = program.need.size, 1
-    count = np.zeros(program.need.size, np.int64)
+    count = np.zeros(tests, np.int64)
     for x in range(tasks):
         count[:] = 0
         for r in range(1, n):
-            if program.cell[x, r] >= 0:
-                count[program.cell[x, r]] += 1
-                most = max(most, count[program.cell[x, r]])
-            elif program.need_h[x, r] > 0.0:
+            if cell_of[x, r] >= 0:
+                count[cell_of[x, r]] += 1
+                most = max(most, count[cell_of[x, r]])
+            elif need_h[x, r] > 0.0:
                 tests += 1
     return tests, most
 
@@ -253,16 +262,12 @@ def paper_rates(program: Program) -> Rates:
     beyond which no gradient goes. The paper gives no step for lambda and theta: they take the same
     L, each with its own number of weights.
     """
+    need, need_h = program.need, program.need_h
     low, high = program.mu.min(), program.mu.max()
     steepest = max(divergence(low, high, program.noise), divergence(high, low, program.noise))
-    need = math.inf
-    for c in range(program.need.size):
-        need = min(need, program.need[c])
-    for x in range(program.need_h.shape[0]):
-        for r in range(program.need_h.shape[1]):
-            if program.need_h[x, r] > 0.0:
-                need = min(need, program.need_h[x, r])
-    rate = 1.0 / min(steepest / (need * program.cost.min()), CLAMP)
+    least = np.where(need_h > 0.0, need_h, math.inf).min()
+    least = min(least, need.min()) if need.size > 0 else least
+    rate = 1.0 / min(steepest / (least * program.cost.min()), CLAMP)
     return Rates(rate, rate, -CLAMP, CLAMP)
 
 
@@ -275,23 +280,23 @@ def paper_ascent(
     Every iterate is a candidate for the lower bound. Averages converge better than iterates, so every
     ``certify_every`` steps those of q and of the cuts, since the last power of two, are tried as well.
     """
-    tasks, n = at.q.shape
-    gradient = new_gradient(program)
+    now, gradient = at.q, new_gradient(program)
+    pieces, now_cut = gradient.pieces, gradient.cut
+    tasks, n = now.shape
     averaged = new_pieces(tasks, n)
     q, cut = np.zeros((tasks, n)), np.zeros((tasks, n))
-    best, proof = at.q.copy(), np.zeros((tasks, n))
-    lower, upper = -math.inf, math.inf
-    k, since = 0, 0
+    best, proof = now.copy(), np.zeros((tasks, n))
+    lower, upper, k, since = -math.inf, math.inf, 0, 0
     while k < most:
         k += 1
         differentiate(program, at, gradient)
-        reached = objective(program, at.q, gradient.pieces)
+        reached = objective(program, now, pieces)
         if reached > lower:
             lower = reached
-            best[:] = at.q
+            best[:] = now
         since = 1 if k & (k - 1) == 0 else since + 1
-        _blend(q, at.q, 1.0 / since)
-        _blend(cut, gradient.cut, 1.0 / since)
+        _blend(q, now, 1.0 / since)
+        _blend(cut, now_cut, 1.0 / since)
         if k % certify_every == 0 or k == most:
             measure(program, q, averaged)
             reached = objective(program, q, averaged)
@@ -332,15 +337,14 @@ def released_solve(state: ReleasedState, mu: Floats, leader: int, noise: float) 
     one after the last step. The rate of a solve comes from the estimates of the solve before it.
     """
     tasks, n = mu.shape
-    rivals, predictors = state.theta.shape[1], state.theta.shape[2]
+    rivals, rate = state.lam.size, state.rate[0]
     if rivals == 0:
         return math.inf, 0
     program = _phase_1(mu, leader, rivals + 1, noise)
     at = Point(np.empty((tasks, n)), state.lam, np.zeros((tasks, n)))
-    _exchange(program, at, state, predictors, True)
+    _load(program, state, at)
     restart(program, at, ALPHA)
-    rates = Rates(state.rate[0], RELEASED_DUAL * state.rate[0], -math.inf, CLAMP)
-    gradient = new_gradient(program)
+    rates, gradient = Rates(rate, RELEASED_DUAL * rate, -math.inf, CLAMP), new_gradient(program)
     value, k = 0.0, 0
     while k < RELEASED_STEPS:
         k += 1
@@ -349,7 +353,7 @@ def released_solve(state: ReleasedState, mu: Floats, leader: int, noise: float) 
         if k > 2 and abs(value - before) <= SETTLED_ABSOLUTE + SETTLED_RELATIVE * abs(before):
             break
         move(program, gradient, rates, k, at)
-    _exchange(program, at, state, predictors, False)
+    _store(program, at, state)
     state.rate[0] = max(RELEASED_RATE, 1.0 / divergence(program.mu.max(), program.mu.min(), noise))
     return value, k
 
@@ -359,8 +363,7 @@ def _phase_1(mu: Floats, leader: int, representations: int, noise: float) -> Pro
     """The phase-1 program of estimates ``mu`` (X, GH), which are kept off 0 and 1."""
     tasks, n = mu.shape
     predictors = n // representations
-    kept = mu.copy()
-    best = np.empty(tasks, np.int64)
+    kept, best = mu.copy(), np.empty(tasks, np.int64)
     for x in range(tasks):
         best[x] = leader * predictors
         for a in range(n):
@@ -370,22 +373,27 @@ def _phase_1(mu: Floats, leader: int, representations: int, noise: float) -> Pro
                 best[x] = a
     need_g = np.ones(representations)
     need_g[leader] = 0.0
-    nothing, price = np.zeros((tasks, n)), np.ones((tasks, n))
-    group, budget = np.zeros(tasks, np.int64), np.ones(1)
-    return build_program(kept, best, need_g, nothing, False, price, group, budget, 0.0, noise)
+    nothing, price, group = np.zeros((tasks, n)), np.ones((tasks, n)), np.zeros(tasks, np.int64)
+    return build_program(kept, best, need_g, nothing, False, price, group, np.ones(1), 0.0, noise)
 
 
 @kernel
-def _exchange(program: Program, at: Point, state: ReleasedState, predictors: int, load: bool) -> None:
-    """Copy q and theta from the state by arm to the point by rank (``load``), or back."""
-    for x in range(at.q.shape[0]):
-        for r in range(at.q.shape[1]):
-            arm, cell = program.arm[x, r], program.cell[x, r]
-            if load:
-                at.q[x, r] = state.q[x, arm]
-            else:
-                state.q[x, arm] = at.q[x, r]
-            if cell >= 0 and load:
-                at.share[x, r] = state.theta[x, cell, arm % predictors]
-            elif cell >= 0:
-                state.theta[x, cell, arm % predictors] = at.share[x, r]
+def _load(program: Program, state: ReleasedState, at: Point) -> None:
+    """Bring q and theta of the state, by arm, to a point, by rank."""
+    arm_of, cell_of, theta, q, share = program.arm, program.cell, state.theta, at.q, at.share
+    for x in range(q.shape[0]):
+        q[x] = state.q[x][arm_of[x]]
+        for r in range(q.shape[1]):
+            if cell_of[x, r] >= 0:
+                share[x, r] = theta[x, cell_of[x, r], arm_of[x, r] % theta.shape[2]]
+
+
+@kernel
+def _store(program: Program, at: Point, state: ReleasedState) -> None:
+    """Bring q and theta of a point back to the state."""
+    arm_of, cell_of, theta, q, share = program.arm, program.cell, state.theta, state.q, at.share
+    for x in range(q.shape[0]):
+        q[x][arm_of[x]] = at.q[x]
+        for r in range(q.shape[1]):
+            if cell_of[x, r] >= 0:
+                theta[x, cell_of[x, r], arm_of[x, r] % theta.shape[2]] = share[x, r]

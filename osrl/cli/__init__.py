@@ -14,6 +14,8 @@ from typing import Annotated
 import typer
 
 from osrl.cli.bound import bound
+from osrl.cli.simulate import simulate
+from osrl.cli.study import app as study
 from osrl.errors import OsrlError
 
 INTERRUPTED = 130  # the exit code of a shell for Ctrl-C
@@ -21,6 +23,8 @@ INTERRUPTED = 130  # the exit code of a shell for Ctrl-C
 # Without markup, usage errors are three plain lines; tracebacks are Python's own, without local values.
 app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
 app.command()(bound)
+app.command()(simulate)
+app.add_typer(study, name="study")
 
 
 @app.callback(invoke_without_command=True)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import io
 import json
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
+    from rich.console import Console, RenderableType
 
 
 def print_json(document: Mapping[str, Any]) -> None:
@@ -27,12 +27,51 @@ def print_report(report: RenderableType) -> None:
     Console(highlight=False).print(report)
 
 
+class Progress:
+    """How far something is: shown on a terminal, and remembered everywhere."""
+
+    def __init__(self, show: Callable[[int, int], None] | None = None) -> None:
+        self.done = self.total = 0
+        self._show = show
+
+    def update(self, done: int, total: int) -> None:
+        """So much is done."""
+        self.done, self.total = done, total
+        if self._show is not None:
+            self._show(done, total)
+
+
+@contextmanager
+def progress_bar(unit: str) -> Iterator[Progress]:
+    """A bar with the time left, on a terminal; it vanishes when all is done."""
+    from rich import progress as rich
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    if not _animated(console):
+        yield Progress()
+        return
+    parts = (
+        rich.BarColumn(bar_width=None),
+        rich.MofNCompleteColumn(),
+        rich.TextColumn(unit),
+        rich.TimeRemainingColumn(elapsed_when_finished=True),
+    )
+    with rich.Progress(*parts, console=console, transient=True, expand=True) as bar:
+        task = bar.add_task(unit, total=None)
+        yield Progress(lambda done, total: bar.update(task, completed=done, total=total))
+
+
 @contextmanager
 def working(message: str) -> Iterator[None]:
     """Show on a terminal that something is being computed; the line vanishes when it is done."""
     from rich.console import Console
 
     console = Console(stderr=True)
-    # Rich alone would also animate a log file wherever FORCE_COLOR is set.
-    with console.status(message) if console.is_interactive and sys.stderr.isatty() else nullcontext():
+    with console.status(message) if _animated(console) else nullcontext():
         yield
+
+
+def _animated(console: Console) -> bool:
+    """Whether a reader watches; Rich alone would also animate a log file where FORCE_COLOR is set."""
+    return console.is_interactive and sys.stderr.isatty()

@@ -14,6 +14,8 @@ kernels, so a trajectory does not depend on who drives it. The kernels of a poli
 - ``observe(state, x, a, reward, ticket)``: take in a reward, and write down in ``state.outcome``
   what is decided by it;
 - ``conclude(state, column)``: the best guess, for a run that is cut short;
+- ``clear_pending(state)``, ``pend(state, x, a, ticket)``: count the trials that have not reported, by
+  their worst reward; ``forfeit(state, x, a, ticket)``: one that never will. Only studies call them;
 - ``stream(state) -> int``: which stream of rewards the next trial draws from. Phases that must not
   depend on how long earlier ones lasted have streams of their own.
 
@@ -35,7 +37,7 @@ import numpy as np
 from numba.extending import overload
 
 from osrl.alternatives import Floats, Integers
-from osrl.compiled import kernel
+from osrl.compiled import P, R, kernel, kernel_for
 from osrl.errors import OsrlError
 from osrl.families import Family
 
@@ -84,6 +86,49 @@ class Problem:
     columns: tuple[Column, ...]
 
 
+# What policies that need less use in place of a kernel of their own. Not kernels, but functions with
+# an implementation for the compiler: a kernel of the package that takes a state from outside would
+# leave its type in the package's cache, where processes that cannot import it stumble over it.
+
+
+def no_ticket(state: Any, x: int, a: int, propensities: Floats) -> Floats:
+    """For policies that judge a reward by itself: nothing, an empty part of ``propensities``."""
+    return propensities[0, :0]
+
+
+def one_stream(state: Any) -> int:
+    """For policies whose rewards all come from one stream."""
+    return 0
+
+
+def nothing_pending(state: Any) -> None:
+    """For policies whose evidence does not look at trials that have not reported."""
+
+
+def no_evidence(state: Any, x: int, a: int, ticket: Floats) -> None:
+    """For policies in which a trial without a reward says nothing."""
+
+
+@overload(no_ticket, inline="always")
+def _no_ticket(state, x, a, propensities):  # type: ignore[no-untyped-def]
+    return lambda state, x, a, propensities: propensities[0, :0]
+
+
+@overload(one_stream, inline="always")
+def _one_stream(state):  # type: ignore[no-untyped-def]
+    return lambda state: 0
+
+
+@overload(nothing_pending, inline="always")
+def _nothing_pending(state):  # type: ignore[no-untyped-def]
+    return lambda state: None
+
+
+@overload(no_evidence, inline="always")
+def _no_evidence(state, x, a, ticket):  # type: ignore[no-untyped-def]
+    return lambda state, x, a, ticket: None
+
+
 @dataclass(frozen=True)
 class Policy:
     """A policy as drivers see it. ``new(problem, draw, **options)`` makes the initial state.
@@ -104,6 +149,9 @@ class Policy:
     conclude: Callable[[Any, int], None]
     ticket: Callable[[Any, int, int, Floats], Floats]
     stream: Callable[[Any], int]
+    clear_pending: Callable[[Any], None] = nothing_pending
+    pend: Callable[[Any, int, int, Floats], None] = no_evidence
+    forfeit: Callable[[Any, int, int, Floats], None] = no_evidence
     thresholds: tuple[str, ...] = ("own",)
     given_tasks: bool = False
     shares_runs: Callable[[Mapping[str, Any]], bool] = lambda options: True
@@ -190,43 +238,43 @@ def stream(state: Any) -> int:
 # is called by name inside a small function that is compiled into the caller.
 
 
-@overload(wants_design)
+@overload(wants_design, inline="always")
 def _wants_design(state):  # type: ignore[no-untyped-def]
     act = _BY_STATE[state.instance_class].wants_design
     return lambda state: act(state)
 
 
-@overload(design)
+@overload(design, inline="always")
 def _design(state):  # type: ignore[no-untyped-def]
     act = _BY_STATE[state.instance_class].design
     return lambda state: act(state)
 
 
-@overload(select)
+@overload(select, inline="always")
 def _select(state, task, propensities):  # type: ignore[no-untyped-def]
     act = _BY_STATE[state.instance_class].select
     return lambda state, task, propensities: act(state, task, propensities)
 
 
-@overload(ticket)
+@overload(ticket, inline="always")
 def _ticket(state, x, a, propensities):  # type: ignore[no-untyped-def]
     act = _BY_STATE[state.instance_class].ticket
     return lambda state, x, a, propensities: act(state, x, a, propensities)
 
 
-@overload(observe)
+@overload(observe, inline="always")
 def _observe(state, x, a, reward, ticket):  # type: ignore[no-untyped-def]
     act = _BY_STATE[state.instance_class].observe
     return lambda state, x, a, reward, ticket: act(state, x, a, reward, ticket)
 
 
-@overload(conclude)
+@overload(conclude, inline="always")
 def _conclude(state, column):  # type: ignore[no-untyped-def]
     act = _BY_STATE[state.instance_class].conclude
     return lambda state, column: act(state, column)
 
 
-@overload(stream)
+@overload(stream, inline="always")
 def _stream(state):  # type: ignore[no-untyped-def]
     act = _BY_STATE[state.instance_class].stream
     return lambda state: act(state)
@@ -241,13 +289,19 @@ def is_open(outcome: Outcome) -> bool:
     return False
 
 
-@kernel
-def no_ticket(state: Any, x: int, a: int, propensities: Floats) -> Floats:
-    """For policies that judge a reward by itself: nothing, an empty part of ``propensities``."""
-    return propensities[0, :0]
+_LOOPS: dict[tuple[Any, type], Any] = {}
 
 
-@kernel
-def one_stream(state: Any) -> int:
-    """For policies whose rewards all come from one stream."""
-    return 0
+def loop_for(loop: Callable[P, R], policy: Policy) -> Callable[P, R]:
+    """The kernel ``loop``, which drives any state, for the states of ``policy``.
+
+    Its machine code holds the kernels of the policy. For a policy outside the package it is cached
+    beside those: an edit of the policy is noticed, and other policies are not affected.
+    """
+    module = policy.state.__module__
+    if module.split(".")[0] == __name__.split(".")[0]:
+        return loop
+    if (loop, policy.state) not in _LOOPS:
+        _LOOPS[loop, policy.state] = kernel_for(loop, module)
+    own: Callable[P, R] = _LOOPS[loop, policy.state]
+    return own

@@ -24,27 +24,21 @@ from osrl.allocation import solve
 from osrl.allocation.program import build_program
 from osrl.alternatives import Floats, Integers
 from osrl.compiled import kernel
+from osrl.errors import OsrlError
 from osrl.glr import Glr, cheapest, new_glr, update_task
-from osrl.policies.contest import (
-    Contests,
-    contest_design,
-    contest_due,
-    contest_evidence,
-    contest_observe,
-    contest_select,
-    contest_stops,
-    leader_of,
-    new_contests,
-)
-from osrl.policies.contract import (
-    DECIDED,
-    EXHAUSTED,
-    Outcome,
-    Policy,
-    Problem,
-    new_outcome,
-    no_ticket,
-    register,
+from osrl.policies.contest import leader_of
+from osrl.policies.contract import Outcome, Policy, Problem, new_outcome, no_ticket, register
+from osrl.policies.phase2 import (
+    Phase2,
+    choose_representation,
+    conclude_phase_2,
+    in_phase_2,
+    new_phase_2,
+    next_contest,
+    phase_2_design,
+    phase_2_due,
+    phase_2_observe,
+    phase_2_select,
 )
 from osrl.policies.tracking import least_pulled, track
 from osrl.thresholds import exploration, threshold
@@ -52,7 +46,7 @@ from osrl.thresholds import exploration, threshold
 SIGMA = 1e5
 TOLERANCE = 1e-3  # certified gap of the weights that are tracked
 
-ROUNDS, DUE, REPRESENTATION, TASK = 0, 1, 2, 3
+ROUNDS, DUE = 0, 1
 
 
 class OsrlScState(NamedTuple):
@@ -66,9 +60,8 @@ class OsrlScState(NamedTuple):
     leaders: Integers  # (X,) best arm of each task under the estimate, -1 for a tie
     glr: Glr
     threshold: Floats  # (R, 3) terms of each column
-    contests: Contests  # phase 2, on the arms of representation clock[REPRESENTATION]
-    stopped: Integers  # (R, X) pulls of phase 2 when the task stopped, 0 before
-    clock: Integers  # rounds of phase 1, round of the next design, representation and task of phase 2
+    clock: Integers  # rounds of phase 1, round of the next design
+    phase2: Phase2
     outcome: Outcome
     inverse_sigma: float
     period: int
@@ -83,6 +76,8 @@ def new(
     X, G, H = problem.shape
     n = G * H
     columns = problem.columns
+    if reuse and len(columns) > 1:
+        raise OsrlError("reuse makes phase 2 depend on the risk; give one column at a time")
     state = OsrlScState(
         np.zeros((X, n)),
         np.zeros((X, n)),
@@ -92,9 +87,8 @@ def new(
         np.full(X, -1),
         new_glr(X, G, H),
         np.array([threshold(c.threshold, problem.shape, c.delta_g).terms for c in columns]),
-        new_contests(X, H, tuple(c.delta_h for c in columns), problem.family.noise),
-        np.zeros((len(columns), X), np.int64),
-        np.array([0, 0, -1, 0]),
+        np.array([0, 0]),
+        new_phase_2(problem),
         new_outcome(len(columns), X, n),
         1.0 / sigma,
         X * n if period is None else period,
@@ -103,8 +97,8 @@ def new(
     )
     if G == 1:
         for column in range(len(columns)):
-            _end_phase_1(state, column, 0)
-        next_contest(state)
+            choose_representation(state.outcome, column, 0, 0, state.pulls)
+        next_contest(state.phase2, state.outcome)
     return state
 
 
@@ -125,22 +119,22 @@ def _estimate_of(state: OsrlScState) -> int:
     """The best representation under the estimate, or -1 when the estimate is not in the class M."""
     if state.clock[ROUNDS] < state.pulls.size:
         return -1
-    return shared_representation(state.leaders, state.contests.pulls.shape[1])
+    return shared_representation(state.leaders, state.pulls.shape[1] // state.glr.total.size)
 
 
 @kernel
 def wants_design(state: OsrlScState) -> bool:
     """Whether the weights are old: in phase 1 every ``period`` rounds, if the estimate is in M."""
-    if state.clock[REPRESENTATION] >= 0:
-        return contest_due(state.contests, state.clock[TASK])
+    if in_phase_2(state.phase2):
+        return phase_2_due(state.phase2)
     return state.clock[ROUNDS] >= state.clock[DUE] and _estimate_of(state) >= 0
 
 
 @kernel
 def design(state: OsrlScState) -> None:
     """New weights: q_sigma*(mu-hat) in phase 1, those of the task in progress in phase 2."""
-    if state.clock[REPRESENTATION] >= 0:
-        contest_design(state.contests, state.clock[TASK])
+    if in_phase_2(state.phase2):
+        phase_2_design(state.phase2)
         return
     tasks, n = state.pulls.shape
     representations = state.glr.total.size
@@ -168,10 +162,8 @@ def design(state: OsrlScState) -> None:
 @kernel
 def select(state: OsrlScState, task: int, propensities: Floats) -> int:
     """The arm that lags behind its share, among all in phase 1 and within a task in phase 2."""
-    predictors, n = int(state.contests.pulls.shape[1]), int(state.pulls.shape[1])
-    if state.clock[REPRESENTATION] >= 0:
-        x, g = int(state.clock[TASK]), int(state.clock[REPRESENTATION])
-        return x * n + g * predictors + contest_select(state.contests, x)
+    if in_phase_2(state.phase2):
+        return phase_2_select(state.phase2)
     if _estimate_of(state) < 0:
         return least_pulled(state.pulls)
     return track(state.pulls, state.weights, float(state.clock[ROUNDS]))
@@ -180,8 +172,8 @@ def select(state: OsrlScState, task: int, propensities: Floats) -> int:
 @kernel
 def observe(state: OsrlScState, x: int, a: int, reward: float, ticket: Floats) -> None:
     """Take in a reward, and stop what can be stopped."""
-    if state.clock[REPRESENTATION] >= 0:
-        _observe_contest(state, x, a, reward)
+    if in_phase_2(state.phase2):
+        phase_2_observe(state.phase2, state.outcome, x, a, reward)
         return
     state.explored[0] -= exploration(state.pulls[x, a])
     state.pulls[x, a] += 1.0
@@ -197,135 +189,31 @@ def observe(state: OsrlScState, x: int, a: int, reward: float, ticket: Floats) -
     evidence = state.glr.total[cheapest(state.glr, g)]
     undecided = False
     for r in range(state.threshold.shape[0]):
-        if state.outcome.tau_g[r] == 0:
+        if state.outcome.representation[r, 0] < 0:
             if evidence > state.threshold[r, 0] + state.threshold[r, 1] * state.explored[0]:
-                _end_phase_1(state, r, g)
+                choose_representation(state.outcome, r, g, state.clock[ROUNDS], state.pulls)
             else:
                 undecided = True
     if not undecided:
-        next_contest(state)
-
-
-@kernel
-def _end_phase_1(state: OsrlScState, r: int, g: int) -> None:
-    """Column ``r`` has found representation ``g``."""
-    tasks, n = state.pulls.shape
-    out = state.outcome
-    out.tau_g[r] = state.clock[ROUNDS]
-    out.tau[r] = state.clock[ROUNDS]
-    for x in range(tasks):
-        out.representation[r, x] = g
-        for a in range(n):
-            out.pulls[r, x, a] = np.int64(state.pulls[x, a])
-
-
-@kernel
-def next_contest(state: OsrlScState) -> None:
-    """Begin the next contest of phase 2, or end the run when no column needs another one.
-
-    One pass for each representation that some open column has chosen, task after task.
-    """
-    predictors = state.contests.pulls.shape[1]
-    tasks = state.pulls.shape[0]
-    if predictors == 1:
-        for r in range(state.stopped.shape[0]):
-            for x in range(tasks):
-                state.outcome.predictor[r, x] = 0
-            state.outcome.status[r] = DECIDED
-        return
-    for r in range(state.stopped.shape[0]):
-        for x in range(tasks):
-            if state.stopped[r, x] == 0:
-                g = state.outcome.representation[r, x]
-                if g != state.clock[REPRESENTATION]:
-                    _begin_contests(state, g)
-                state.clock[TASK] = x
-                return
-
-
-@kernel
-def _begin_contests(state: OsrlScState, g: int) -> None:
-    """Set up the contests of phase 2 among the arms of ``g``."""
-    contests = state.contests
-    tasks, predictors = contests.pulls.shape
-    state.clock[REPRESENTATION] = g
-    contests.weights[:] = 1.0 / predictors
-    contests.pulls[:] = 0.0
-    contests.sums[:] = 0.0
-    contests.means[:] = 0.0
-    if state.reuse:
-        for x in range(tasks):
-            for h in range(predictors):
-                a = g * predictors + h
-                contests.pulls[x, h] = state.pulls[x, a]
-                contests.sums[x, h] = state.sums[x, a]
-                contests.means[x, h] = state.means[x, a]
-    for x in range(tasks):
-        contests.rounds[x] = contests.pulls[x].sum()
-        contests.due[x] = max(contests.rounds[x], float(predictors))
-
-
-@kernel
-def _observe_contest(state: OsrlScState, x: int, a: int, reward: float) -> None:
-    """Phase 2: take in a reward, and note which columns have found the predictor of task ``x``."""
-    predictors = state.contests.pulls.shape[1]
-    g, h = a // predictors, a % predictors
-    contest_observe(state.contests, x, h, reward)
-    evidence = contest_evidence(state.contests, x)
-    undecided = False
-    for r in range(state.stopped.shape[0]):
-        if state.outcome.representation[r, x] == g and state.stopped[r, x] == 0:
-            if contest_stops(state.contests, x, evidence, r):
-                _note_predictor(state, r, x)
-                if np.all(state.stopped[r] > 0):
-                    state.outcome.status[r] = DECIDED
-            else:
-                undecided = True
-    if not undecided:
-        next_contest(state)
-
-
-@kernel
-def _note_predictor(state: OsrlScState, r: int, x: int) -> None:
-    """Write down the predictor of task ``x`` for column ``r`` and what it has cost."""
-    contests, out = state.contests, state.outcome
-    predictors = contests.pulls.shape[1]
-    out.predictor[r, x] = np.argmax(contests.means[x])
-    spent = 0
-    for h in range(predictors):
-        a = out.representation[r, x] * predictors + h
-        count = int(contests.pulls[x, h])
         if state.reuse:
-            count -= int(state.pulls[x, a])
-        out.pulls[r, x, a] += count
-        spent += count
-    out.tau[r] += spent
-    state.stopped[r, x] = max(spent, 1)
+            state.phase2.earlier_pulls[:] = state.pulls
+            state.phase2.earlier_sums[:] = state.sums
+        next_contest(state.phase2, state.outcome)
 
 
 @kernel
 def conclude(state: OsrlScState, column: int) -> None:
     """The best guess: the representation that is cheapest to believe in, and its best predictors."""
-    tasks, predictors = state.contests.pulls.shape
     out = state.outcome
-    if out.tau_g[column] == 0:
-        _end_phase_1(state, column, cheapest(state.glr, -1))
-    g = out.representation[column, 0]
-    running = state.clock[REPRESENTATION] == g
-    for x in range(tasks):
-        if state.stopped[column, x] > 0:
-            continue
-        if running and state.contests.rounds[x] > 0:
-            _note_predictor(state, column, x)
-        else:
-            out.predictor[column, x] = np.argmax(state.means[x, g * predictors : (g + 1) * predictors])
-    out.status[column] = EXHAUSTED
+    if out.representation[column, 0] < 0:
+        choose_representation(out, column, cheapest(state.glr, -1), state.clock[ROUNDS], state.pulls)
+    conclude_phase_2(state.phase2, out, column, state.means)
 
 
 @kernel
 def stream(state: OsrlScState) -> int:
     """Phase 2 has rewards of its own, unless it builds on those of phase 1."""
-    return 1 if state.clock[REPRESENTATION] >= 0 and not state.reuse else 0
+    return 1 if in_phase_2(state.phase2) and not state.reuse else 0
 
 
 def shares_runs(options: Mapping[str, Any]) -> bool:

@@ -14,6 +14,7 @@ from rich.text import Text
 from osrl.bounds import Bound, LowerBound
 from osrl.instance import Instance
 from osrl.report.allocation import AllocationView, largest_shares
+from osrl.report.instance import describe
 from osrl.report.numbers import count, interval, measure, percent, relative_width
 from osrl.report.separate_tasks import SeparateTasks
 
@@ -75,20 +76,13 @@ class BoundReport(NamedTuple):
         return [("K", bound.K), ("K_valid", bound.K_valid), ("K_G", bound.K_G), ("K_H", bound.K_H)]
 
     def _heading(self) -> Text:
-        family = self.instance.family
-        rewards = {
-            "bernoulli": "rewards 0 or 1",
-            "gaussian": f"normal rewards with standard deviation {family.noise_sd}",
-            "bounded": "rewards in [0, 1]",
-        }[family.name]
-        x, g, h = self.instance.shape
         best = self.bound.best
         arms = [
             f"{self.instance.predictors[h]} in {task}"
             for task, h in zip(self.instance.tasks, best.predictors, strict=True)
         ]
         return Text.assemble(
-            f"{_many(x, 'task')}, {_many(g, 'representation')}, {_many(h, 'predictor')}; {rewards}\n",
+            f"{describe(self.instance)}\n",
             "Best representation: ",
             (self.instance.representations[best.representation], "bold"),
             f"; best predictors: {_listed(arms)}\n",
@@ -210,7 +204,3 @@ def _listed(items: Sequence[str]) -> str:
     """Names in a sentence; where there are many, the first of them."""
     rest = len(items) - MOST_NAMED
     return ", ".join(items) if rest <= 0 else f"{', '.join(items[:MOST_NAMED])} and {rest} more"
-
-
-def _many(n: int, word: str) -> str:
-    return f"{n} {word}" if n == 1 else f"{n} {word}s"

@@ -13,7 +13,7 @@ import numpy as np
 
 from osrl.alternatives import Floats
 from osrl.compiled import kernel
-from osrl.draws import CHOICES, FIRST_REWARD_LANE, Key, reward, uniform
+from osrl.draws import CHOICES, FIRST_REWARD_LANE, Key, pick, reward, uniform
 from osrl.policies.contract import (
     RUNNING,
     conclude,
@@ -27,22 +27,6 @@ from osrl.policies.contract import (
 )
 
 STREAMS = 2
-
-
-@kernel
-def pick(propensities: Floats, draw: float) -> int:
-    """The arm that a number in [0, 1) picks from the probabilities (X, n)."""
-    tasks, n = propensities.shape
-    last = 0
-    for x in range(tasks):
-        for a in range(n):
-            p = propensities[x, a]
-            if p > 0.0:
-                last = int(x * n + a)
-                draw -= float(p)
-                if draw < 0.0:
-                    return last
-    return last
 
 
 @kernel

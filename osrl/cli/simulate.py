@@ -1,0 +1,99 @@
+"""`osrl simulate`: replications of policies on an instance."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from osrl.cli.arguments import key_value
+from osrl.cli.output import print_json, print_report, progress_bar, working
+from osrl.errors import OsrlError
+
+
+def simulate(
+    file: Annotated[
+        str, typer.Argument(metavar="FILE", help="An instance file (.toml or .json), or 'paper'.")
+    ],
+    policy: Annotated[
+        str | None, typer.Option(metavar="NAME,...", help="Policies to run.  [default: osrl-sc]")
+    ] = None,
+    delta: Annotated[
+        str | None, typer.Option(metavar="RISK,...", help="Both risks at once.  [default: 0.1]")
+    ] = None,
+    runs: Annotated[int | None, typer.Option(help="Runs of each policy and risk.  [default: 1120]")] = None,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same runs.")] = 0,
+    delta_g: Annotated[
+        str | None, typer.Option(metavar="RISK,...", help="Risk of a wrong representation.  [default: 0.1]")
+    ] = None,
+    delta_h: Annotated[
+        str | None,
+        typer.Option(metavar="RISK,...", help="Risk of a wrong predictor in a task.  [default: 0.1]"),
+    ] = None,
+    threshold: Annotated[
+        str | None, typer.Option(metavar="NAME,...", help="For policies that have several.")
+    ] = None,
+    option: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY=VALUE", help="An option of a policy; may be repeated."),
+    ] = None,
+    budget: Annotated[int | None, typer.Option(help="End every run after so many samples.")] = None,
+    workers: Annotated[
+        int | None, typer.Option(help="Threads on this machine.  [default: one for each core]")
+    ] = None,
+    dask: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="Run on the cluster of this Dask scheduler instead.")
+    ] = None,
+    out: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DIR", help="Keep the runs in this folder; the same command goes on where it stopped."
+        ),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """Run policies many times: how many samples they use, and how often they are wrong."""
+    with working("loading ..."):
+        # Here, not above: these load kernels, which help and usage errors do not need.
+        from osrl.instance import Instance
+        from osrl.report.simulate import SimulationReport
+        from osrl.simulation.simulate import DEFAULT_POLICY, DEFAULT_RUNS
+        from osrl.simulation.simulate import simulate as run
+
+        instance = Instance.load(file)
+    with progress_bar("runs") as bar:
+        try:
+            found = run(
+                instance,
+                DEFAULT_POLICY if policy is None else policy.split(","),
+                _risks("delta", delta),
+                DEFAULT_RUNS if runs is None else runs,
+                seed,
+                delta_g=_risks("delta_g", delta_g),
+                delta_h=_risks("delta_h", delta_h),
+                threshold=None if threshold is None else threshold.split(","),
+                budget=budget,
+                workers=workers,
+                dask=dask,
+                out=out,
+                options=dict(map(key_value, option or [])),
+                progress=bar.update,
+            )
+        except KeyboardInterrupt:
+            if out is not None:
+                kept = f"{bar.done} of {bar.total} runs are kept in {out}"
+                typer.echo(f"{kept}; the same command goes on where it stopped", err=True)
+            raise
+    report = SimulationReport(instance, found.summary())
+    if as_json:
+        print_json(report.document())
+    else:
+        print_report(report)
+
+
+def _risks(name: str, given: str | None) -> list[float] | None:
+    """Risks from a list with commas."""
+    try:
+        return None if given is None else [float(risk) for risk in given.split(",")]
+    except ValueError:
+        raise OsrlError(f"{name} is {given!r}; give risks such as 0.1 or 0.1,0.05") from None

@@ -1,0 +1,275 @@
+"""`osrl study`: a live experiment from the shell. Every command takes --json."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from osrl.cli.arguments import key_value
+from osrl.cli.output import print_json, print_report
+from osrl.errors import OsrlError
+
+if TYPE_CHECKING:
+    from osrl.report.study import StudyReport
+    from osrl.study.study import Study
+    from osrl.study.trial import Trial
+
+app = typer.Typer(
+    help="Run a live experiment: ask for trials, tell their rewards, until there is a verdict.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+Place = Annotated[
+    str, typer.Argument(metavar="DB", help="A SQLite file, or the URL of a PostgreSQL database.")
+]
+Name = Annotated[str | None, typer.Option("--name", help="The study, where the database holds several.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+Several = Annotated[
+    list[str] | None,
+    typer.Option(metavar="NAME,...", help="Names, separated by commas; or repeat the option for each."),
+]
+
+
+@app.command()
+def create(
+    place: Place,
+    tasks: Several = None,
+    representations: Several = None,
+    predictors: Several = None,
+    instance: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Take names and family from an instance file.")
+    ] = None,
+    family: Annotated[
+        str | None, typer.Option(help="bernoulli, bounded or gaussian.  [default: bernoulli]")
+    ] = None,
+    noise_sd: Annotated[float | None, typer.Option(help="Standard deviation of gaussian rewards.")] = None,
+    delta: Annotated[float | None, typer.Option(help="Both risks at once.  [default: 0.1]")] = None,
+    delta_g: Annotated[float | None, typer.Option(help="Accepted risk of a wrong representation.")] = None,
+    delta_h: Annotated[float | None, typer.Option(help="Accepted risk of a wrong predictor.")] = None,
+    seed: Annotated[int | None, typer.Option(help="To repeat the same draws.  [default: drawn]")] = None,
+    budget: Annotated[int | None, typer.Option(help="The largest number of trials.")] = None,
+    policy: Annotated[str, typer.Option(help="The policy that chooses the trials.")] = "osrl",
+    threshold: Annotated[str | None, typer.Option(help="For policies that have several.")] = None,
+    option: Annotated[
+        list[str] | None, typer.Option(metavar="KEY=VALUE", help="An option of the policy; may be repeated.")
+    ] = None,
+    name: Annotated[str, typer.Option(help="A name for the study.")] = "study",
+    as_json: Json = False,
+) -> None:
+    """Begin a study."""
+    from osrl.study.study import Study
+
+    given = {"tasks": tasks, "representations": representations, "predictors": predictors}
+    names: dict[str, Any] = {key: _names(value) for key, value in given.items() if value}
+    if instance is not None:
+        from osrl.instance import Instance
+
+        loaded = Instance.load(instance)
+        names = {key: list(getattr(loaded, key)) for key in given} | names
+        if family is None:
+            family, noise_sd = loaded.family.name, loaded.family.noise_sd
+    for key in given:
+        if key not in names:
+            raise OsrlError(f"the {key} are missing; give --{key} NAME,... or --instance FILE")
+    study = Study.create(
+        place,
+        **names,
+        family=family or "bernoulli",
+        noise_sd=noise_sd,
+        delta=delta,
+        delta_g=delta_g,
+        delta_h=delta_h,
+        seed=seed,
+        budget=budget,
+        policy=policy,
+        threshold=threshold,
+        options=dict(map(key_value, option or [])),
+        name=name,
+    )
+    with study:
+        if as_json:
+            print_json(_report(study, place).document())
+        else:
+            typer.echo(f"study {name!r} is ready; ask for its first trial with: osrl study ask {place}")
+
+
+@app.command("list")
+def list_studies(place: Place, as_json: Json = False) -> None:
+    """The studies of a database."""
+    from osrl.study.study import Study
+
+    names = Study.list(place)
+    if as_json:
+        print_json({"studies": list(names)})
+    else:
+        for name in names:
+            typer.echo(name)
+
+
+@app.command()
+def ask(
+    place: Place,
+    task: Annotated[str | None, typer.Option(help="The task that has arrived.")] = None,
+    n: Annotated[int | None, typer.Option("-n", "--n", help="Hand out so many trials at once.")] = None,
+    name: Name = None,
+    as_json: Json = False,
+) -> None:
+    """The next trial to run."""
+    with _opened(place, name) as study:
+        found = study.ask(task, n=1 if n is None else n)
+    if as_json:
+        print_json({"trials": [_trial(trial) for trial in found]} if n is not None else _trial(found[0]))
+    else:
+        for trial in found:
+            typer.echo(f"trial {trial.id}: {trial.representation}, {trial.predictor} in {trial.task}")
+
+
+@app.command(context_settings={"ignore_unknown_options": True})  # a reward may be negative
+def tell(
+    place: Place,
+    trial: Annotated[int, typer.Argument(metavar="TRIAL", help="The number of the trial.")],
+    reward: Annotated[float, typer.Argument(metavar="REWARD", help="What it has brought.")],
+    name: Name = None,
+    as_json: Json = False,
+) -> None:
+    """The reward of a trial. It is on the disk when the command returns."""
+    with _opened(place, name) as study:
+        study.tell(trial, reward)
+        verdict = study.verdict
+    if as_json:
+        print_json({"trial": trial, "reward": reward, "verdict": verdict})
+    else:
+        typer.echo(f"trial {trial}: reward {reward:g} is stored; verdict: {verdict}")
+
+
+@app.command()
+def abandon(
+    place: Place,
+    trial: Annotated[int, typer.Argument(metavar="TRIAL", help="The number of the trial.")],
+    ignorable: Annotated[
+        bool, typer.Option("--ignorable", help="State that not reporting tells nothing about the reward.")
+    ] = False,
+    name: Name = None,
+    as_json: Json = False,
+) -> None:
+    """A trial will never report."""
+    with _opened(place, name) as study:
+        study.abandon(trial, ignorable=ignorable)
+        verdict = study.verdict
+    if as_json:
+        print_json({"trial": trial, "ignorable": ignorable, "verdict": verdict})
+    else:
+        typer.echo(f"trial {trial} is abandoned; verdict: {verdict}")
+
+
+@app.command()
+def status(place: Place, name: Name = None, as_json: Json = False) -> None:
+    """What is decided, what is open, how far it is, and who has not reported."""
+    with _opened(place, name) as study:
+        report = _report(study, place)
+    if as_json:
+        print_json(report.document())
+    else:
+        print_report(report)
+
+
+@app.command()
+def watch(
+    place: Place,
+    name: Name = None,
+    every: Annotated[float, typer.Option(help="Seconds between two looks.")] = 1.0,
+    as_json: Json = False,
+) -> None:
+    """The status, live, until there is a verdict; with --json, wait for the verdict."""
+    import sys
+    import time
+
+    from rich.console import Console
+    from rich.live import Live
+
+    with _opened(place, name) as study:
+        report = _report(study, place)
+        if as_json or not sys.stdout.isatty():
+            while report.status.verdict == "running":
+                time.sleep(max(every, 0.05))
+                report = _report(study, place)
+        else:
+            with Live(report, console=Console(highlight=False), auto_refresh=False) as live:
+                while report.status.verdict == "running":
+                    time.sleep(max(every, 0.05))
+                    report = _report(study, place)
+                    live.update(report, refresh=True)
+            return
+    if as_json:
+        print_json(report.document())
+    else:
+        print_report(report)
+
+
+@app.command()
+def verify(place: Place, name: Name = None, as_json: Json = False) -> None:
+    """Replay the log from its first event, and compare. The exit code is 1 where something differs."""
+    with _opened(place, name) as study:
+        found = study.verify()
+    if as_json:
+        print_json({"ok": found.ok, **found._asdict(), "problems": list(found.problems)})
+    else:
+        how = "bit for bit" if found.exact else "to 1e-9 (other versions have written to it)"
+        typer.echo(f"{found.events:,} events, {found.trials:,} trials; verdict: {found.verdict}")
+        typer.echo(f"replay agrees {how}" if found.ok else f"replay differs in {len(found.problems)} places:")
+        for problem in found.problems:
+            typer.echo(f"  {problem}")
+    if not found.ok:
+        raise typer.Exit(1)
+
+
+@app.command()
+def delete(
+    place: Place,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The study to remove.")],
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Remove a study and all its events, for good."""
+    from osrl.study.study import Study
+
+    if not yes and not as_json:
+        typer.confirm(f"remove study {name!r} from {place}, with all its events?", abort=True)
+    if not yes and as_json:
+        raise OsrlError("removing a study cannot be undone; add --yes to do it")
+    Study.delete(place, name)
+    if as_json:
+        print_json({"deleted": name})
+    else:
+        typer.echo(f"study {name!r} is removed")
+
+
+@contextmanager
+def _opened(place: str, name: str | None) -> Iterator[Study]:
+    """The study, as long as the command needs it."""
+    from osrl.study.study import Study
+
+    with Study.open(place, name) as study:
+        yield study
+
+
+def _report(study: Study, place: str) -> StudyReport:
+    from datetime import UTC, datetime
+
+    from osrl.report.study import StudyReport
+
+    return StudyReport(study.place, study.name, study.status, datetime.now(UTC))
+
+
+def _trial(trial: Trial) -> dict[str, Any]:
+    fields = trial._asdict()
+    return {"trial": fields.pop("id"), **fields}
+
+
+def _names(values: list[str]) -> list[str]:
+    """One value is a list with commas; several are one name each."""
+    return [part.strip() for part in values[0].split(",")] if len(values) == 1 else values

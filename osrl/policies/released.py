@@ -1,0 +1,212 @@
+"""`osrl-sc-released`: what the authors' released code does, for the reproduction of Tables 1 and 2.
+
+It is `osrl-sc` but for these differences, all in phase 1:
+
+- the threshold is beta_2(delta_G) alone: their beta_1 is always 0. It carries no guarantee;
+- weights come from their mirror ascent (`released_solve`), which stops long before the optimum; the
+  next solve starts from where the last one ended; sigma is not used;
+- weights are recomputed after K + 1 = XGH + 1 rounds of tracking: rounds of forced exploration do
+  not count. They are computed for the first time in the first such round;
+- tracking and stopping ask for more than an estimate in M: every (x, g) must have one best h, and
+  more than K rounds must have been played. Until then the least pulled arm is drawn;
+- an estimate is updated as ((N - 1) mean + reward) / N. Its rounding errors hide many a tie between
+  equal fractions, so fewer rounds are spent on the least pulled arm: it saves about 60 of them;
+- phase 1 is cut after 20001 rounds, and answers with the representation of the largest estimate.
+
+The number of rounds, the tracking rule and phase 2 are those of `osrl-sc`.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from osrl.allocation.mirror_ascent import ReleasedState, new_released_state, released_solve
+from osrl.alternatives import Floats, Integers
+from osrl.compiled import kernel
+from osrl.glr import Glr, cheapest, new_glr, update_task
+from osrl.policies.contest import leader_of
+from osrl.policies.contract import Outcome, Policy, Problem, new_outcome, no_ticket, register
+from osrl.policies.phase2 import (
+    Phase2,
+    choose_representation,
+    conclude_phase_2,
+    in_phase_2,
+    new_phase_2,
+    next_contest,
+    phase_2_design,
+    phase_2_due,
+    phase_2_observe,
+    phase_2_select,
+)
+from osrl.policies.tracking import least_pulled, track
+from osrl.thresholds import beta_2
+
+CUT = 20000
+
+ROUNDS, TRACKED = 0, 1
+
+
+class OsrlScReleasedState(NamedTuple):
+    """Estimates of phase 1, where the mirror ascent stands, and phase 2."""
+
+    pulls: Floats  # (X, n) in phase 1
+    means: Floats  # (X, n)
+    ascent: ReleasedState  # its q is the allocation that is tracked
+    glr: Glr
+    threshold: Floats  # (R,)
+    clock: Integers  # rounds of phase 1, rounds of tracking since the last design
+    phase2: Phase2
+    outcome: Outcome
+    noise: float
+
+
+def new(problem: Problem, draw: float) -> OsrlScReleasedState:
+    """The state before the first sample."""
+    X, G, H = problem.shape
+    n = G * H
+    columns = problem.columns
+    state = OsrlScReleasedState(
+        np.zeros((X, n)),
+        np.zeros((X, n)),
+        new_released_state(X, G, H),
+        new_glr(X, G, H),
+        np.array([beta_2(problem.shape, column.delta_g) for column in columns]),
+        np.array([0, X * n + 1]),
+        new_phase_2(problem),
+        new_outcome(len(columns), X, n),
+        problem.family.noise,
+    )
+    if G == 1:
+        for column in range(len(columns)):
+            choose_representation(state.outcome, column, 0, 0, state.pulls)
+        next_contest(state.phase2, state.outcome)
+    return state
+
+
+@kernel
+def clear_leader(means: Floats, representations: int) -> int:
+    """The best representation of all tasks, -1 unless every (x, g) has one best h and tasks agree."""
+    tasks, n = means.shape
+    predictors = n // representations
+    shared = -1
+    for x in range(tasks):
+        for g in range(representations):
+            if leader_of(means[x, g * predictors : (g + 1) * predictors]) < 0:
+                return -1
+        best = leader_of(means[x]) // predictors  # -1 for a tie
+        if best < 0 or (x > 0 and best != shared):
+            return -1
+        shared = best
+    return shared
+
+
+@kernel
+def _estimate_of(state: OsrlScReleasedState) -> int:
+    """The best representation under the estimate, or -1 while there is none to track."""
+    if state.clock[ROUNDS] <= state.pulls.size:
+        return -1
+    return clear_leader(state.means, state.glr.total.size)
+
+
+@kernel
+def _tracks(state: OsrlScReleasedState) -> bool:
+    """Whether the next round of phase 1 follows the weights: no arm is forced."""
+    enough = math.sqrt(state.clock[ROUNDS]) - 0.5 * state.pulls.size
+    return _estimate_of(state) >= 0 and state.pulls.min() >= enough
+
+
+@kernel
+def wants_design(state: OsrlScReleasedState) -> bool:
+    """Whether the weights are needed now and old."""
+    if in_phase_2(state.phase2):
+        return phase_2_due(state.phase2)
+    return state.clock[TRACKED] > state.pulls.size and _tracks(state)
+
+
+@kernel
+def design(state: OsrlScReleasedState) -> None:
+    """New weights: those of the mirror ascent in phase 1, of the contest in progress in phase 2."""
+    if in_phase_2(state.phase2):
+        phase_2_design(state.phase2)
+        return
+    released_solve(state.ascent, state.means, _estimate_of(state), state.noise)
+    state.clock[TRACKED] = 0
+
+
+@kernel
+def select(state: OsrlScReleasedState, task: int, propensities: Floats) -> int:
+    """The arm that lags behind its share, among all in phase 1 and within a task in phase 2."""
+    if in_phase_2(state.phase2):
+        return phase_2_select(state.phase2)
+    if _estimate_of(state) < 0:
+        return least_pulled(state.pulls)
+    return track(state.pulls, state.ascent.q, float(state.clock[ROUNDS]))
+
+
+@kernel
+def observe(state: OsrlScReleasedState, x: int, a: int, reward: float, ticket: Floats) -> None:
+    """Take in a reward, and stop what can be stopped."""
+    if in_phase_2(state.phase2):
+        phase_2_observe(state.phase2, state.outcome, x, a, reward)
+        return
+    if _tracks(state):
+        state.clock[TRACKED] += 1
+    state.pulls[x, a] += 1.0
+    count = state.pulls[x, a]
+    state.means[x, a] = ((count - 1.0) * state.means[x, a] + reward) / count
+    state.clock[ROUNDS] += 1
+    update_task(state.glr, x, state.means[x], state.pulls[x], state.noise)
+    g = _estimate_of(state)
+    evidence = state.glr.total[cheapest(state.glr, g)] if g >= 0 else -math.inf
+    cut = state.clock[ROUNDS] > CUT
+    undecided = False
+    for r in range(state.threshold.size):
+        if state.outcome.representation[r, 0] < 0:
+            if evidence > state.threshold[r] or cut:
+                _answer(state, r)
+            else:
+                undecided = True
+    if not undecided:
+        next_contest(state.phase2, state.outcome)
+
+
+@kernel
+def _answer(state: OsrlScReleasedState, r: int) -> None:
+    """Column ``r`` ends phase 1 with the representation of the largest estimate."""
+    predictors = state.phase2.contests.pulls.shape[1]
+    best = np.argmax(state.means) % state.means.shape[1]
+    choose_representation(state.outcome, r, best // predictors, state.clock[ROUNDS], state.pulls)
+
+
+@kernel
+def conclude(state: OsrlScReleasedState, column: int) -> None:
+    """The best guess, as at the cut of phase 1."""
+    if state.outcome.representation[column, 0] < 0:
+        _answer(state, column)
+    conclude_phase_2(state.phase2, state.outcome, column, state.means)
+
+
+@kernel
+def stream(state: OsrlScReleasedState) -> int:
+    """Phase 2 has rewards of its own."""
+    return 1 if in_phase_2(state.phase2) else 0
+
+
+policy = register(
+    Policy(
+        name="osrl-sc-released",
+        summary="the released code's whole behaviour, for the reproduction of the paper's tables",
+        state=OsrlScReleasedState,
+        new=new,
+        wants_design=wants_design,
+        design=design,
+        select=select,
+        observe=observe,
+        conclude=conclude,
+        ticket=no_ticket,
+        stream=stream,
+    )
+)

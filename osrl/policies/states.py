@@ -1,0 +1,32 @@
+"""The arrays of a policy's state, by name: what a design changed, what a snapshot holds.
+
+A state is a named tuple of arrays, numbers and other named tuples. The same array may stand in it
+twice; it then has two names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+def arrays_of(state: Any, prefix: str = "") -> Iterator[tuple[str, NDArray[Any]]]:
+    """Every array of a state, with its name: ``weights``, ``outcome.status``."""
+    for name, part in zip(state._fields, state, strict=True):
+        if isinstance(part, np.ndarray):
+            yield prefix + name, part
+        elif hasattr(part, "_fields"):
+            yield from arrays_of(part, f"{prefix}{name}.")
+
+
+def contents(state: Any) -> dict[str, NDArray[Any]]:
+    """A copy of every array of a state."""
+    return {name: array.copy() for name, array in arrays_of(state)}
+
+
+def differences(one: dict[str, NDArray[Any]], other: dict[str, NDArray[Any]]) -> list[str]:
+    """Names of the arrays that are not the same, bit for bit."""
+    return [name for name in one if one[name].tobytes() != other[name].tobytes()]

@@ -1,0 +1,101 @@
+"""The summary of a simulation: a JSON document, and a table for the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import polars as pl
+from rich.box import SIMPLE
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.measure import Measurement
+from rich.table import Table
+from rich.text import Text
+
+from osrl.instance import Instance
+from osrl.report.instance import describe, many
+from osrl.report.numbers import count
+
+Row = dict[str, Any]
+
+SPREAD = ("std", "least", "most")
+PHASES = ("for g", "for h")
+
+
+class SimulationReport(NamedTuple):
+    """What `osrl simulate` found; ``summary`` is that of `osrl.Runs`."""
+
+    instance: Instance
+    summary: pl.DataFrame
+
+    def document(self) -> dict[str, Any]:
+        """The contract of `osrl simulate --json`: one entry for each policy, threshold and risk."""
+        return {"results": self.summary.to_dicts()}
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """The table, and how to read it."""
+        rows = self.summary.to_dicts()
+        yield Text(f"{describe(self.instance)}\n{many(rows[0]['runs'], 'run')}, seed {rows[0]['seed']}")
+        for left_out in ((), SPREAD, SPREAD + PHASES):
+            table = self._table(rows, left_out)
+            if Measurement.get(console, options.update(width=1000), table).maximum <= options.max_width:
+                break
+        yield table
+        yield Text(" ".join(self._notes(rows)))
+
+    def _table(self, rows: list[Row], left_out: tuple[str, ...]) -> Table:
+        """One line for each entry, without the columns for which there is no room."""
+        table = Table(box=SIMPLE, padding=(0, 1, 0, 0), pad_edge=False)
+        table.add_column("policy", style="bold", no_wrap=True)
+        table.add_column("threshold", no_wrap=True)
+        table.add_column("delta", no_wrap=True)
+        cells = [self._cells(row) for row in rows]
+        shown = [name for name in cells[0] if name not in left_out]
+        if not any(row["budget_exhausted"] for row in rows):
+            shown.remove("exhausted")
+        for name in shown:
+            table.add_column(name, justify="right", no_wrap=True)
+        for row, cell in zip(rows, cells, strict=True):
+            table.add_row(row["policy"], row["threshold"], _risks(row), *(cell[name] for name in shown))
+        return table
+
+    def _cells(self, row: Row) -> dict[str, str]:
+        """The numbers of an entry, by the name of their column."""
+        interval = "" if row["ci975"] is None else f" ± {count(row['ci975'])}"
+        errors = {"wrong g": _share(row["error_g"]), "wrong h": _share(row["error_h"])}
+        return {
+            "samples": f"{count(row['mean'])}{interval}",
+            "std": "" if row["std"] is None else count(row["std"]),
+            "least": f"{row['min']:,}",
+            "most": f"{row['max']:,}",
+            "for g": count(row["tau_g_mean"]),
+            "for h": count(row["tau_h_mean"]),
+            **(errors if self.instance.in_model_class else {}),
+            "exhausted": f"{row['budget_exhausted']:,}",
+        }
+
+    def _notes(self, rows: list[Row]) -> Iterator[str]:
+        """What the columns mean, and how fast it went."""
+        yield "Samples: the mean with a 97.5 % interval; those for g until the representation was decided."
+        if self.instance.in_model_class:
+            yield "Wrong: the share of runs; for h in the worst task, where g was right."
+        else:
+            yield "The instance is outside the paper's class M: no answer would be right."
+        if any(row["budget_exhausted"] for row in rows):
+            yield "Exhausted: runs that used up their budget. They count with it, and never as wrong."
+        speeds = {row["policy"]: row["rounds"] / row["seconds"] for row in rows if row["seconds"] > 0}
+        if speeds:
+            each = ", ".join(f"{policy} {_two_digits(speed)}" for policy, speed in speeds.items())
+            yield f"Rounds a second and core: {each}."
+
+
+def _risks(row: Row) -> str:
+    return f"{row['delta']:g}" if row["delta"] is not None else f"{row['delta_g']:g}, {row['delta_h']:g}"
+
+
+def _share(value: float | None) -> str:
+    return f"{value:.2g}" if value else "0"
+
+
+def _two_digits(value: float) -> str:
+    return f"{float(f'{value:.2g}'):,.0f}"

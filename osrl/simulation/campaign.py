@@ -1,0 +1,221 @@
+"""A campaign: all runs that were asked for, checked, and grouped into jobs.
+
+Where the sampling of a policy does not depend on the risk, all its columns (thresholds and risks) are
+read off the same runs: one job. Where it does, or where a budget may cut runs short, each column
+has a job of its own. Either way a column has the same runs as when it is asked for alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from numbers import Integral, Real
+from types import NoneType
+from typing import Any, get_args, get_type_hints
+
+import osrl.policies  # noqa: F401  (registers the policies of the package)
+from osrl.draws import new_key
+from osrl.errors import OsrlError
+from osrl.instance import Instance
+from osrl.policies.contract import Column, Policy, find
+from osrl.simulation.job import Job, versions
+
+DEFAULT_RISK = 0.1
+FORMAT = 1  # of the manifest and of the tables beside it
+MOST = 2**63 - 1
+
+Risk = float | Sequence[float] | None
+
+
+@dataclass(frozen=True)
+class Campaign:
+    """``runs`` runs of each job; ``manifest`` says all that they depend on, in the words of JSON."""
+
+    jobs: tuple[Job, ...]
+    runs: int
+    manifest: Mapping[str, Any]
+
+    @property
+    def name(self) -> str:
+        """The digest of the manifest: campaigns with the same name have the same runs."""
+        return digest(self.manifest)
+
+
+def read_campaign(
+    instance: Instance,
+    policy: str | Sequence[str],
+    delta: Risk,
+    runs: int,
+    seed: int,
+    *,
+    delta_g: Risk,
+    delta_h: Risk,
+    threshold: str | Sequence[str] | None,
+    budget: int | None,
+    options: Mapping[str, Any] | None,
+) -> Campaign:
+    """The campaign that the arguments of `simulate` ask for; an error when they cannot be used."""
+    runs = read_whole("runs", runs, 1, "how many runs to make, at least 1")
+    seed = read_whole("seed", seed, 0, "a whole number from 0 to 2^63 - 1")
+    if budget is not None:
+        budget = read_whole("budget", budget, 1, "the largest number of samples of a run, at least 1")
+    policies = [find(name) for name in _distinct("policy", policy)]
+    names = [] if threshold is None else _distinct("threshold", threshold)
+    chosen = _options_of(policies, options or {})
+    risks = _read_risks(delta, delta_g, delta_h)
+    groups: list[tuple[Policy, tuple[Column, ...]]] = []
+    for each in policies:
+        columns = each.columns(risks, _thresholds_of(each, names, policies))
+        shared = budget is None and each.shares_runs(chosen[each.name])
+        groups += [(each, columns)] if shared else [(each, (column,)) for column in columns]
+    manifest = {
+        "format": FORMAT,
+        "versions": {key: value for each in policies for key, value in versions(_home(each)).items()},
+        "instance": instance.to_dict(),
+        "seed": seed,
+        "budget": budget,
+        "jobs": [
+            {
+                "policy": each.name,
+                "options": chosen[each.name],
+                "columns": [column._asdict() for column in columns],
+            }
+            for each, columns in groups
+        ],
+    }
+    jobs = tuple(
+        Job(
+            digest(manifest),
+            number,
+            instance,
+            each.name,
+            _home(each),
+            chosen[each.name],
+            columns,
+            seed,
+            budget,
+            versions(_home(each)),
+        )
+        for number, (each, columns) in enumerate(groups)
+    )
+    for job in jobs:
+        _try_out(job)
+    return Campaign(jobs, runs, manifest)
+
+
+def digest(manifest: Mapping[str, Any]) -> str:
+    """A short name for a manifest."""
+    return hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _home(policy: Policy) -> str:
+    """The module in which a policy is defined."""
+    return policy.state.__module__
+
+
+def _try_out(job: Job) -> None:
+    """Make one state, so that options which the policy cannot use are refused before anything runs."""
+    try:
+        job.new_state(new_key(job.seed, 0))
+    except OsrlError:
+        raise
+    except (TypeError, ValueError, ArithmeticError) as error:
+        given = ", ".join(f"{name} = {value}" for name, value in job.options.items())
+        raise OsrlError(f"policy {job.policy!r} cannot use {given}: {error}; give other options") from None
+
+
+def read_whole(name: str, value: object, least: int, meaning: str) -> int:
+    """A whole number, not smaller than ``least``; ``meaning`` says what to give instead."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or not least <= int(value) <= MOST:
+        raise OsrlError(f"{name} is {value!r}; give {meaning}")
+    return int(value)
+
+
+def _distinct(name: str, given: str | Sequence[str]) -> list[str]:
+    """One name or several, each once."""
+    names = [given] if isinstance(given, str) else list(given)
+    if not names:
+        raise OsrlError(f"no {name} is given; name at least one")
+    for i, each in enumerate(names):
+        if each in names[:i]:
+            raise OsrlError(f"{name} {each!r} is given twice; name it once")
+    return names
+
+
+def _read_risks(delta: Risk, delta_g: Risk, delta_h: Risk) -> list[tuple[float, float]]:
+    """Pairs (delta_g, delta_h), from risks for both or risks for each; one number goes with any list."""
+    if delta is not None:
+        if delta_g is not None or delta_h is not None:
+            raise OsrlError("delta sets both risks; give either delta, or delta_g and delta_h")
+        delta_g = delta_h = delta
+    lists = []
+    for name, given in (("delta_g", delta_g), ("delta_h", delta_h)):
+        risks = [DEFAULT_RISK] if given is None else list(given) if isinstance(given, Sequence) else [given]
+        for risk in risks:
+            if isinstance(risk, bool) or not isinstance(risk, Real) or not 0 < risk < 1:
+                raise OsrlError(f"{name} is {risk!r}; a risk is a number between 0 and 1, such as 0.05")
+        lists.append([float(risk) for risk in risks])
+    count = max(map(len, lists))
+    for each in lists:
+        if len(each) not in (1, count) or not each:
+            raise OsrlError(
+                f"{len(lists[0])} risks for the representation and {len(lists[1])} for the predictors; "
+                "give as many of each, or one"
+            )
+    pairs = list(zip(*(each * (count // len(each)) for each in lists), strict=True))
+    if len(set(pairs)) < count:
+        raise OsrlError("a risk is given twice; name it once")
+    return pairs
+
+
+def _thresholds_of(policy: Policy, names: Sequence[str], policies: Sequence[Policy]) -> list[str] | None:
+    """The thresholds among ``names`` that this policy takes; None, for its default, where there are none."""
+    known = {name for each in policies for name in each.thresholds}
+    for name in names:
+        if name not in known:
+            raise OsrlError(f"unknown threshold {name!r}; use one of {', '.join(sorted(known))}")
+    return [name for name in names if name in policy.thresholds] or None
+
+
+def _options_of(policies: Sequence[Policy], options: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """For each policy its options: those given that it takes, and its defaults for the others."""
+    chosen: dict[str, dict[str, Any]] = {}
+    for policy in policies:
+        hints = get_type_hints(policy.new)
+        parameters = inspect.signature(policy.new).parameters.values()
+        chosen[policy.name] = {
+            parameter.name: _read_option(parameter.name, options[parameter.name], hints.get(parameter.name))
+            if parameter.name in options
+            else parameter.default
+            for parameter in parameters
+            if parameter.kind is inspect.Parameter.KEYWORD_ONLY
+        }
+    known = sorted({name for taken in chosen.values() for name in taken})
+    for name in options:
+        if name not in known:
+            what = f"use one of {', '.join(known)}" if known else "leave it out"
+            raise OsrlError(f"unknown option {name!r} of {', '.join(chosen)}; {what}")
+    return chosen
+
+
+def _read_option(name: str, value: Any, hint: Any) -> Any:
+    """The value of an option, as the type that the policy declares for it."""
+    kinds = get_args(hint) or (hint,)
+    if value is None and NoneType in kinds:
+        return None
+    if bool in kinds or isinstance(value, bool):
+        if isinstance(value, bool) and bool in kinds:
+            return value
+        wanted = "true or false" if bool in kinds else "a number"
+    elif int in kinds and isinstance(value, Integral):
+        return int(value)
+    elif float in kinds and isinstance(value, Real):
+        return float(value)
+    elif str in kinds and isinstance(value, str):
+        return value
+    else:
+        wanted = "a whole number" if int in kinds else "a number" if float in kinds else "a text"
+    raise OsrlError(f"option {name} is {value!r}; give {wanted}")

@@ -1,0 +1,135 @@
+"""Some runs of one policy, computed anywhere, as a table.
+
+A run is a function of (job, number of the run): the k-th reward of an arm and the n-th choice of the
+policy depend on nothing else. So runs may be computed in any order, in any chunks, on any machine.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import json
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from osrl.compiled import source_digest
+from osrl.draws import START, Key, new_key, uniform
+from osrl.errors import OsrlError
+from osrl.instance import Instance
+from osrl.policies.contract import EXHAUSTED, Column, Outcome, Problem, find, loop_for
+from osrl.simulation.episode import episode
+from osrl.simulation.table import Label, Rows
+
+UNLIMITED = 2**62  # rounds
+
+
+@cache
+def versions(module: str) -> dict[str, str]:
+    """What the runs of a policy depend on besides the job; ``module`` is where the policy is defined."""
+    found = {name: version(name) for name in ("osrl", "numpy", "numba")}
+    found["kernels"] = source_digest()
+    file = sys.modules[module].__file__
+    if file is not None and not module.startswith("osrl."):
+        found[module] = hashlib.sha256(Path(file).read_bytes()).hexdigest()[:16]
+    return found
+
+
+@dataclass(frozen=True)
+class Job:
+    """Runs of one policy, from each of which all ``columns`` are read off.
+
+    ``number`` is its place in the campaign, ``module`` where the policy is defined, so that other
+    processes find it. ``budget`` ends a run after so many rounds.
+    """
+
+    campaign: str
+    number: int
+    instance: Instance
+    policy: str
+    module: str
+    options: Mapping[str, Any]
+    columns: tuple[Column, ...]
+    seed: int
+    budget: int | None
+    versions: Mapping[str, str]
+
+    def new_state(self, key: Key) -> Any:
+        """The policy before its first sample."""
+        problem = Problem(self.instance.shape, self.instance.family, self.columns)
+        return find(self.policy).new(problem, uniform(key, START, 0), **self.options)
+
+    def play(self, state: Any, key: Key, budget: int | None) -> int:
+        """One run from its first state to its end; the rounds played. What came of it is in the state."""
+        family = self.instance.family
+        means = self.instance.means.reshape(self.instance.shape[0], -1)
+        loop = loop_for(episode, find(self.policy))
+        limit = UNLIMITED if budget is None else budget
+        return loop(state, means, family.noise, family.name == "bounded", key, limit)
+
+    @property
+    def bytes_of_a_run(self) -> int:
+        """How much memory the table of one run takes: most of it for the pulls."""
+        return 8 * len(self.columns) * (self.instance.means.size + 2 * len(self.instance.tasks) + 8)
+
+    def warm_up(self) -> None:
+        """Compile what a run needs, or load it: play one round and forget it."""
+        key = new_key(self.seed, 0)
+        self.play(self.new_state(key), key, 1)
+
+
+class Chunk(NamedTuple):
+    """Finished runs: which ones, and their table as a Parquet file."""
+
+    label: Label
+    table: bytes
+
+
+class Stop:
+    """Ends runs that other threads compute: they are cut short within a round, and dropped."""
+
+    def __init__(self) -> None:
+        self.asked = False
+        self._under_way: dict[int, Outcome] = {}
+
+    def watch(self, outcome: Outcome) -> None:
+        """The calling thread works on ``outcome`` from now on."""
+        self._under_way[threading.get_ident()] = outcome
+        if self.asked:
+            outcome.status[:] = EXHAUSTED
+
+    def ask(self) -> None:
+        """End every run: the compiled loop goes on only while a column of its outcome is open."""
+        self.asked = True
+        for outcome in list(self._under_way.values()):
+            outcome.status[:] = EXHAUSTED
+
+
+def run_chunk(job: Job, first: int, runs: int, stop: Stop | None = None) -> Chunk | None:
+    """Compute the runs first, ..., first + runs - 1; fewer of them, or None, when told to stop."""
+    importlib.import_module(job.module)
+    if job.versions != versions(job.module):
+        here, there = (json.dumps(found) for found in (versions(job.module), job.versions))
+        raise OsrlError(f"a worker has the versions {here}, not {there}; install the same everywhere")
+    job.warm_up()
+    rows = Rows(job.instance, len(job.columns), runs)
+    start = time.thread_time()
+    for run in range(first, first + runs):
+        key = new_key(job.seed, run)
+        state = job.new_state(key)
+        if stop is not None:
+            stop.watch(state.outcome)
+        rounds = job.play(state, key, job.budget)
+        if stop is not None and stop.asked:
+            break
+        rows.add(state.outcome, rounds)
+    if rows.count == 0:
+        return None
+    label = Label(job.campaign, job.number, first, rows.count, time.thread_time() - start)
+    return Chunk(label, rows.parquet(job.policy, job.columns, job.seed, label))

@@ -1,0 +1,97 @@
+"""`simulate`: replications of policies on an instance."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+
+from osrl.errors import OsrlError
+from osrl.instance import Instance
+from osrl.simulation.campaign import Risk, read_campaign
+from osrl.simulation.engine import Engine, drive
+from osrl.simulation.job import Chunk
+from osrl.simulation.plan import Plan
+from osrl.simulation.runs import Runs
+from osrl.simulation.store import Store
+from osrl.simulation.threads import Threads
+
+DEFAULT_POLICY = "osrl-sc"
+DEFAULT_RUNS = 1120  # as many as in the paper
+
+
+def simulate(
+    instance: Instance,
+    policy: str | Sequence[str] = DEFAULT_POLICY,
+    delta: Risk = None,
+    runs: int = DEFAULT_RUNS,
+    seed: int = 0,
+    *,
+    delta_g: Risk = None,
+    delta_h: Risk = None,
+    threshold: str | Sequence[str] | None = None,
+    budget: int | None = None,
+    workers: int | None = None,
+    dask: Any = None,
+    out: str | os.PathLike[str] | None = None,
+    options: Mapping[str, Any] | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Runs:
+    """Run policies on ``instance`` many times: ``runs`` runs of each policy, threshold and risk.
+
+    ``delta`` (default 0.1) is both risks; ``delta_g`` and ``delta_h`` set each. Risks, policies and
+    thresholds may be lists; a policy takes from ``threshold`` and ``options`` what it knows. A run
+    that has used ``budget`` samples ends without a decision.
+
+    Runs are computed by ``workers`` threads (default: one for each core), or with ``dask``, the
+    address of a scheduler, a client or a cluster. The same seed gives the same runs whoever
+    computes them. With ``out``, a folder, finished runs survive an interruption: the same call goes
+    on where it stopped, and one with more runs adds to them. ``progress(done, total)`` is told the
+    number of finished runs as they come in.
+
+    >>> coins = Instance.bernoulli([[[0.9, 0.1], [0.2, 0.1]], [[0.1, 0.9], [0.2, 0.1]]])
+    >>> found = simulate(coins, "tas", runs=20)
+    >>> found.summary().select("policy", "delta", "error_g", "runs").row(0)
+    ('tas', 0.1, 0.0, 20)
+    """
+    campaign = read_campaign(
+        instance,
+        policy,
+        delta,
+        runs,
+        seed,
+        delta_g=delta_g,
+        delta_h=delta_h,
+        threshold=threshold,
+        budget=budget,
+        options=options,
+    )
+    total = campaign.runs * len(campaign.jobs)
+
+    def keep(chunk: Chunk) -> None:
+        store.keep(chunk)
+        tell()
+
+    def tell() -> None:
+        if progress is not None:
+            progress(total - store.left(), total)
+
+    with _engine(workers, dask) as engine, Store(campaign, out) as store:
+        tell()
+        gaps = [(job, gap) for job in campaign.jobs for gap in store.gaps(job.number)]
+        if store.left():
+            engine.prepare(campaign.jobs)
+            drive(engine, Plan(gaps, engine.seconds), keep)
+    return Runs(campaign, store)
+
+
+def _engine(workers: int | None, dask: Any) -> AbstractContextManager[Engine]:
+    """Threads of this machine, or a cluster where one is given."""
+    if dask is None:
+        return Threads(workers)
+    if workers is not None:
+        raise OsrlError("workers are threads of this machine; leave them out with dask")
+    from osrl.simulation.cluster import Cluster
+
+    return Cluster(dask)

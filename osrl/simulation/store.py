@@ -1,0 +1,168 @@
+"""The folder of a campaign: `manifest.json`, and finished runs in Parquet files beside it.
+
+A file appears whole or not at all, and holds the runs that its label says. So a campaign that was
+interrupted, even by a power cut, goes on with the runs that no file holds; a file that is damaged is
+computed again. One process at a time may write to a folder. A folder with anything else is refused.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+import tempfile
+import weakref
+from pathlib import Path
+from types import TracebackType
+from typing import NamedTuple
+
+from osrl.errors import OsrlError
+from osrl.files import replace_file
+from osrl.simulation.campaign import Campaign
+from osrl.simulation.job import Chunk
+from osrl.simulation.table import Label
+
+if sys.platform != "win32":
+    import fcntl
+
+MANIFEST = "manifest.json"
+_DIFFERENCES = {
+    "format": "in another format",
+    "versions": "made with other versions of osrl, numpy or numba",
+    "instance": "on another instance",
+    "seed": "with another seed",
+    "budget": "with another budget",
+    "jobs": "with other policies, thresholds, risks or options",
+}
+
+
+class Part(NamedTuple):
+    """A file with finished runs."""
+
+    path: Path
+    label: Label
+
+
+class Store:
+    """The folder of a campaign, open for writing: ``with`` it. Without a folder, a temporary one.
+
+    A temporary folder vanishes with this object.
+    """
+
+    def __init__(self, campaign: Campaign, folder: str | os.PathLike[str] | None) -> None:
+        self._campaign = campaign
+        self._parts: dict[str, Part] = {}
+        self._lock: int | None = None
+        if folder is None:
+            self._folder = Path(tempfile.mkdtemp(prefix="osrl-"))
+            weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
+        else:
+            self._folder = Path(folder)
+
+    def parts(self, job: int) -> list[Part]:
+        """The finished runs of a job, in order."""
+        return sorted((part for part in self._parts.values() if part.label.job == job), key=_first)
+
+    def gaps(self, job: int) -> list[range]:
+        """The runs of a job that no file holds."""
+        gaps, start = [], 0
+        for part in self.parts(job):
+            gaps.append(range(start, part.label.first))
+            start = part.label.first + part.label.runs
+        gaps.append(range(start, self._campaign.runs))
+        return [range(gap.start, min(gap.stop, self._campaign.runs)) for gap in gaps]
+
+    def left(self) -> int:
+        """How many runs are still to be computed, over all jobs."""
+        return sum(len(gap) for job in self._campaign.jobs for gap in self.gaps(job.number))
+
+    def keep(self, chunk: Chunk) -> None:
+        """Write finished runs; they are safe when this returns."""
+        label = chunk.label
+        name = f"runs-{label.job}-{label.first:08}-{label.runs}.parquet"
+        self._write(name, chunk.table)
+        self._parts[name] = Part(self._folder / name, label)
+
+    def __enter__(self) -> Store:
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            self._lock = _lock(self._folder)
+            found = sorted(path.name for path in self._folder.iterdir())
+        except OSError as error:
+            what = f"{self._folder} cannot be used: {error.strerror}"
+            raise OsrlError(f"{what}; give a folder that you may write to") from None
+        runs = 0
+        if MANIFEST in found:
+            runs = self._check_manifest()
+        elif found:
+            raise OsrlError(f"{self._folder} holds {found[0]!r} and no campaign; give a new or empty folder")
+        self._read_parts()
+        if runs < self._campaign.runs:
+            manifest = {**self._campaign.manifest, "runs": self._campaign.runs}
+            self._write(MANIFEST, json.dumps(manifest, indent=2).encode())
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    def _check_manifest(self) -> int:
+        """Refuse the manifest of another campaign; otherwise the number of runs that it was made for."""
+        try:
+            found = json.loads((self._folder / MANIFEST).read_bytes())
+            runs = int(found["runs"])
+        except (OSError, ValueError, TypeError, KeyError):
+            raise OsrlError(
+                f"{self._folder / MANIFEST} is no manifest of a campaign; give a new or empty folder"
+            ) from None
+        for key, value in self._campaign.manifest.items():
+            if found.get(key) != value:
+                raise OsrlError(f"{self._folder} holds a campaign {_DIFFERENCES[key]}; give another folder")
+        return runs
+
+    def _read_parts(self) -> None:
+        """Find the finished runs; files that are damaged, or were never finished, are removed."""
+        lost = [path for path in self._folder.glob(".*") if path.name.startswith((".runs-", f".{MANIFEST}"))]
+        for path in self._folder.glob("runs-*.parquet"):
+            try:
+                label = Label.read(path)
+            except ValueError:
+                lost.append(path)
+                continue
+            if label.campaign != self._campaign.name:
+                raise OsrlError(f"{path} belongs to another campaign; move it to another folder")
+            self._parts[path.name] = Part(path, label)
+        for path in lost:
+            path.unlink()
+
+    def _write(self, name: str, content: bytes) -> None:
+        try:
+            replace_file(self._folder / name, content)
+        except OSError as error:
+            raise OsrlError(
+                f"cannot write to {self._folder}: {error.strerror}; finished runs are kept, "
+                "make room and repeat the command"
+            ) from None
+
+
+def _first(part: Part) -> int:
+    return part.label.first
+
+
+def _lock(folder: Path) -> int | None:
+    """Keep other processes from writing to the folder until the descriptor is closed, or we end."""
+    if sys.platform == "win32":
+        return None
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        raise OsrlError(f"{folder} is being written by another process; wait for it") from None
+    except OSError:  # a file system without locks
+        pass
+    return descriptor

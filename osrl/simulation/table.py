@@ -1,0 +1,134 @@
+"""Finished runs as a table: one row for each run and column, in a Parquet file that says what it holds.
+
+| column | content |
+|---|---|
+| `policy`, `threshold`, `delta_g`, `delta_h`, `seed` | what was asked for |
+| `run` | the number of the run, from 0 |
+| `verdict` | `decided`, `no shared representation` or `budget exhausted` |
+| `tau`, `tau_g`, `tau_h` | samples used, until the representation was decided, and after it |
+| `representations`, `predictors` | the answer, one name for each task; a guess if the budget was exhausted |
+| `correct_g`, `correct_h` | whether every representation is right; each predictor; null outside the class M |
+| `pulls` | samples of each arm, in the order of the means: task, representation, predictor |
+| `rounds` | rounds of the run that this row was read off: more than tau where several rows share a run |
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from osrl.instance import Instance
+from osrl.policies.contract import VERDICTS, Column, Outcome
+
+_KEY = "osrl"  # of the label in the metadata of a Parquet file
+
+
+class Label(NamedTuple):
+    """What a table holds: the runs first, ..., first + runs - 1 of a job; ``seconds`` of processor time."""
+
+    campaign: str
+    job: int
+    first: int
+    runs: int
+    seconds: float
+
+    @classmethod
+    def read(cls, path: Path) -> Label:
+        """The label of a file; ValueError when it is no complete table of ours."""
+        try:
+            return cls(**json.loads(pl.read_parquet_metadata(path)[_KEY]))
+        except (pl.exceptions.PolarsError, KeyError, TypeError, OSError) as error:
+            raise ValueError(f"{path.name} is no complete table of runs: {error}") from None
+
+
+class Rows:
+    """The outcomes of some runs, as arrays (column, run, ...), filled one run after the other."""
+
+    def __init__(self, instance: Instance, columns: int, runs: int) -> None:
+        tasks = len(instance.tasks)
+        self.instance, self.count = instance, 0
+        self.status, self.tau, self.tau_g, self.rounds = np.zeros((4, columns, runs), np.int64)
+        self.representations, self.predictors = np.zeros((2, columns, runs, tasks), np.int64)
+        self.pulls = np.zeros((columns, runs, instance.means.size), np.int64)
+
+    def add(self, outcome: Outcome, rounds: int) -> None:
+        """Write down the next run."""
+        i = self.count
+        self.status[:, i] = outcome.status
+        self.tau[:, i] = outcome.tau
+        self.tau_g[:, i] = outcome.tau_g
+        self.rounds[:, i] = rounds
+        self.representations[:, i] = outcome.representation
+        self.predictors[:, i] = outcome.predictor
+        self.pulls[:, i] = outcome.pulls.reshape(len(outcome.status), -1)
+        self.count += 1
+
+    def frame(self, policy: str, columns: Sequence[Column], seed: int, first: int) -> pl.DataFrame:
+        """One row for each run, column after column."""
+        instance = self.instance
+        g, h = self._flat(self.representations), self._flat(self.predictors)
+        right_g: Any = pl.lit(None, pl.Boolean)
+        right_h: Any = pl.lit(None, pl.List(pl.Boolean))
+        if instance.in_model_class:
+            right_g = pl.Series((g == instance.best.representation).all(axis=1))
+            right_h = _lists(h == np.array(instance.best.predictors))
+        runs = np.arange(first, first + self.count)
+        return pl.DataFrame(
+            {
+                "threshold": np.repeat([column.threshold for column in columns], self.count),
+                "delta_g": np.repeat([column.delta_g for column in columns], self.count),
+                "delta_h": np.repeat([column.delta_h for column in columns], self.count),
+                "run": np.tile(runs, len(columns)),
+                "verdict": _names(self._flat(self.status), VERDICTS),
+                "tau": self._flat(self.tau),
+                "tau_g": self._flat(self.tau_g),
+            }
+        ).select(
+            pl.lit(policy).alias("policy"),
+            "threshold",
+            "delta_g",
+            "delta_h",
+            pl.lit(seed, pl.Int64).alias("seed"),
+            "run",
+            "verdict",
+            "tau",
+            "tau_g",
+            (pl.col.tau - pl.col.tau_g).alias("tau_h"),
+            _lists(g, instance.representations).alias("representations"),
+            _lists(h, instance.predictors).alias("predictors"),
+            right_g.alias("correct_g"),
+            right_h.alias("correct_h"),
+            _lists(self._flat(self.pulls)).alias("pulls"),
+            pl.Series("rounds", self._flat(self.rounds)),
+        )
+
+    def parquet(self, policy: str, columns: Sequence[Column], seed: int, label: Label) -> bytes:
+        """The frame as a file, with its label."""
+        file = io.BytesIO()
+        frame = self.frame(policy, columns, seed, label.first)
+        frame.write_parquet(file, metadata={_KEY: json.dumps(label._asdict())})
+        return file.getvalue()
+
+    def _flat(self, array: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Rows of the frame from an array (column, run, ...)."""
+        array = array[:, : self.count]
+        return np.ascontiguousarray(array).reshape(-1, *array.shape[2:])
+
+
+def _names(codes: NDArray[np.int64], names: Sequence[str]) -> pl.Series:
+    """Names from their indices; null for -1."""
+    series = pl.Series(codes)
+    return pl.Series(names, dtype=pl.Enum(names)).gather(series.set(series < 0, None))
+
+
+def _lists(values: NDArray[Any], names: Sequence[str] | None = None) -> pl.Series:
+    """One list for each row of a matrix; of names, where the matrix holds their indices."""
+    flat = pl.Series(values.ravel()) if names is None else _names(values.ravel(), names)
+    return flat.reshape(values.shape).arr.to_list()

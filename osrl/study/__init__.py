@@ -1,0 +1,14 @@
+"""Studies: real experiments that last, over many processes, through crashes and late results.
+
+    ask, tell -> events -> storage (SQLite, PostgreSQL)
+                 events -> fold -> verdict, evidence, history
+
+- `osrl.study.study`: `Study`, what people use
+- `osrl.study.events`: what can happen; the log of events is the truth
+- `osrl.study.fold`: the state of a study, as a fold over its events
+- `osrl.study.storage`: what a place for events owes; `osrl.study.sql`: SQLite and PostgreSQL
+- `osrl.study.schema`: tables and migrations; `osrl.study.place`: paths and URLs
+- `osrl.study.snapshot`: a cache that makes opening fast
+- `osrl.study.settings`: what a study is created with
+- `osrl.study.history`: the trials as a frame
+"""

@@ -1,0 +1,229 @@
+"""The state of a study: what its events add up to.
+
+    events -> Fold: state of the policy, pending trials, verdict
+
+Opening a study trusts its log. A design is taken from its event, so nothing is solved again; the arm
+of an ask is the one that was handed out; a verdict is the one that was reached. What the reward of
+a trial will be judged with, its ticket, follows from the state when it was handed out.
+
+Trials that have not reported count by their worst factor. So one late result does not block the
+others, and the evidence never falls when it comes in.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+import osrl.policies  # noqa: F401  (registers the policies of the package)
+from osrl.draws import CHOICES, START, new_key, pick, uniform
+from osrl.errors import OsrlError
+from osrl.families import Family
+from osrl.policies.contract import RUNNING, VERDICTS, Column, Problem, find
+from osrl.policies.states import arrays_of, contents, differences
+from osrl.study.events import Abandoned, Asked, Created, Designed, Event, Resumed, Told, Verdict
+
+Floats = NDArray[np.float64]
+
+
+class Pending(NamedTuple):
+    """A trial that has not reported: task, arm of the task, when it was handed out (microseconds since
+    1970), and what its reward will be judged with.
+    """
+
+    x: int
+    a: int
+    at: int
+    ticket: Floats
+
+
+class Fold:
+    """The state of a study after the first ``position`` events."""
+
+    def __init__(self, created: Created) -> None:
+        self.created = created
+        self.shape = len(created.tasks), len(created.representations), len(created.predictors)
+        self.family = Family(created.family, created.noise_sd)
+        self.policy = find(created.policy)
+        self.key = new_key(created.seed, 0)
+        column = Column(created.threshold, created.delta_g, created.delta_h)
+        problem = Problem(self.shape, self.family, (column,))
+        options = {name: _tuples(value) for name, value in created.options.items()}
+        self.state: Any = self.policy.new(problem, uniform(self.key, START, 0), **options)
+        self.versions = created.versions
+        self.position = 1
+        self.asked = self.told = self.abandoned = 0
+        self.design: int | None = None
+        self.pending: dict[int, Pending] = {}
+        self.verdict: Verdict | None = None
+        self._places = tuple(
+            {name: i for i, name in enumerate(names)}
+            for names in (created.tasks, created.representations, created.predictors)
+        )
+
+    # From the log
+
+    def apply(self, event: Event) -> None:
+        """Take in the next event of the log."""
+        if event.seq != self.position:
+            raise OsrlError(f"event {self.position} is missing from the log; restore it from a backup")
+        match event.body:
+            case Asked() as asked:
+                self._hand_out(asked, event.at)
+            case Told() as told:
+                self.take(told.trial, told.reward)
+            case Abandoned() as abandoned:
+                self.give_up(abandoned.trial, abandoned.ignorable)
+            case Designed() as designed:
+                self.set_arrays(designed.arrays)
+        self.advance(event)
+
+    def advance(self, event: Event) -> None:
+        """Go past an event that the state has taken in already."""
+        match event.body:
+            case Told() | Abandoned() as ended:
+                self.verdict = self.verdict or ended.verdict
+            case Designed():
+                self.design = event.seq
+            case Resumed() as resumed:
+                self.versions = resumed.versions
+        self.position += 1
+
+    def apply_all(self, events: Iterable[Event]) -> None:
+        """Take in the next events of the log."""
+        for event in events:
+            self.apply(event)
+
+    # The steps of the experiment. Each changes the state; `advance` notes the event that says so.
+
+    def solve(self) -> Designed | None:
+        """New weights, if it is time for them."""
+        if not self.policy.wants_design(self.state):
+            return None
+        before = contents(self.state)
+        self.policy.design(self.state)
+        after = contents(self.state)
+        return Designed({name: _lists(after[name]) for name in differences(before, after)})
+
+    def choose(self, task: str | None) -> Asked:
+        """The next trial: the arm that the policy names, or one drawn from its probabilities."""
+        tasks, representations, predictors = self.shape
+        n = representations * predictors
+        propensities = np.zeros((tasks, n))
+        given = -1 if task is None else self.place(0, task)
+        arm = self.policy.select(self.state, given, propensities)
+        drawn = arm < 0
+        if drawn:
+            arm = pick(propensities, uniform(self.key, CHOICES, self.asked))
+        x, a = int(arm) // n, int(arm) % n
+        return Asked(
+            self.asked + 1,
+            self.created.tasks[x],
+            self.created.representations[a // predictors],
+            self.created.predictors[a % predictors],
+            propensities[x].tolist() if drawn else None,
+            task is not None,
+            self.design,
+        )
+
+    def _hand_out(self, asked: Asked, at: int) -> None:
+        """A trial goes out; its ticket is fixed now."""
+        x = self.place(0, asked.task)
+        a = self.place(1, asked.representation) * self.shape[2] + self.place(2, asked.predictor)
+        propensities = np.zeros((self.shape[0], self.shape[1] * self.shape[2]))
+        if asked.propensities is not None:
+            propensities[x] = asked.propensities
+        ticket = self.policy.ticket(self.state, x, a, propensities)
+        self.pending[asked.trial] = Pending(x, a, at, np.array(ticket))
+        self.asked += 1
+
+    def take(self, trial: int, reward: float) -> Verdict | None:
+        """A reward comes in; the verdict, if it ends the study."""
+        told = self.pending.pop(trial)
+        self.told += 1
+        if self.verdict is not None:
+            return None
+        self.count_pending()
+        self.policy.observe(self.state, told.x, told.a, reward, told.ticket)
+        return self._judge()
+
+    def give_up(self, trial: int, ignorable: bool) -> Verdict | None:
+        """A trial will never report; the verdict, if it was the last of the budget."""
+        lost = self.pending.pop(trial)
+        self.abandoned += 1
+        if self.verdict is not None:
+            return None
+        if not ignorable:
+            self.policy.forfeit(self.state, lost.x, lost.a, lost.ticket)
+        return self._judge()
+
+    def count_pending(self) -> None:
+        """Let every trial that has not reported count by its worst factor, in order of hand-out."""
+        self.policy.clear_pending(self.state)
+        for trial in self.pending.values():
+            self.policy.pend(self.state, trial.x, trial.a, trial.ticket)
+
+    def _judge(self) -> Verdict | None:
+        """The verdict, when there is one now."""
+        outcome = self.state.outcome
+        budget = self.created.budget
+        if outcome.status[0] == RUNNING and budget is not None and self.told + self.abandoned >= budget:
+            self.policy.conclude(self.state, 0)
+        return None if outcome.status[0] == RUNNING else self._answer(self.state)
+
+    # What can be read off
+
+    def best_guess(self) -> Verdict:
+        """The answer as it looks now."""
+        state = copy.deepcopy(self.state)
+        self.policy.conclude(state, 0)
+        return self._answer(state)
+
+    def place(self, axis: int, name: str) -> int:
+        """The index of a name: axis 0 for tasks, 1 for representations, 2 for predictors."""
+        places = self._places[axis]
+        if name not in places:
+            word = ("task", "representation", "predictor")[axis]
+            known = ", ".join(map(repr, places))
+            raise OsrlError(f"the study has no {word} {name!r}; use one of {known}")
+        return places[name]
+
+    def set_arrays(self, arrays: Mapping[str, Any]) -> None:
+        """Write arrays into the state, by name."""
+        own = dict(arrays_of(self.state))
+        for name, content in arrays.items():
+            own[name][...] = np.array(content, dtype=own[name].dtype)
+
+    def _answer(self, state: Any) -> Verdict:
+        outcome = state.outcome
+        created = self.created
+        return Verdict(
+            VERDICTS[int(outcome.status[0])],
+            [_name(created.representations, g) for g in outcome.representation[0]],
+            [_name(created.predictors, h) for h in outcome.predictor[0]],
+        )
+
+
+def _name(names: Any, index: int) -> str | None:
+    return names[int(index)] if index >= 0 else None
+
+
+def _lists(array: NDArray[Any]) -> Any:
+    """An array as nested lists; JSON has no infinity, so such numbers become words."""
+    finite = array.dtype.kind != "f" or bool(np.isfinite(array).all())
+    return array.tolist() if finite else _words(array.tolist())
+
+
+def _words(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_words(item) for item in value]
+    return value if np.isfinite(value) else str(value)
+
+
+def _tuples(value: Any) -> Any:
+    """Lists of JSON as the tuples that they were."""
+    return tuple(_tuples(item) for item in value) if isinstance(value, list) else value

@@ -1,0 +1,115 @@
+"""Where a study is: the path of a SQLite file, or the URL of a PostgreSQL database."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
+from sqlalchemy.exc import ArgumentError
+
+from osrl.errors import OsrlError
+
+WAIT = 60  # seconds for other writers, before giving up
+CONNECT_WAIT = 10  # seconds for a server to answer
+WRITING = "osrl_writing"  # execution option of a connection whose transaction will write
+
+# Asks for durability where the server was set up without it, and changes nothing elsewhere.
+_DURABLE = (
+    "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
+)
+
+
+def read_place(place: str | os.PathLike[str]) -> URL:
+    """The database that a path or a URL names."""
+    text = os.fspath(place)
+    if "://" not in text:
+        return _file(Path(text))
+    try:
+        url = make_url(text)
+    except (ArgumentError, ValueError):
+        raise OsrlError(f"{text!r} is not a database URL; write postgresql://user@host/database") from None
+    backend = url.get_backend_name()
+    if backend == "sqlite":
+        return _file(Path(url.database or ""))
+    if backend not in ("postgresql", "postgres"):
+        raise OsrlError(
+            f"studies cannot be kept in {backend!r}; give the path of a SQLite file or a postgresql:// URL"
+        )
+    return url.set(drivername="postgresql+psycopg")
+
+
+def _file(path: Path) -> URL:
+    if path.name in ("", ":memory:"):
+        raise OsrlError("a study needs a file that outlives the process; give its path, such as trial.db")
+    return URL.create("sqlite", database=str(path.absolute()))
+
+
+def show_place(url: URL) -> str:
+    """The database in an error message: without a password."""
+    return url.database or "" if url.get_backend_name() == "sqlite" else url.render_as_string()
+
+
+def check_file(url: URL, *, make: bool) -> None:
+    """Refuse a SQLite file that is not there, or that cannot be made."""
+    if url.get_backend_name() != "sqlite":
+        return
+    path = Path(url.database or "")
+    if path.is_dir():
+        raise OsrlError(f"{path} is a folder; give the path of a file in it")
+    if make and not path.parent.is_dir():
+        raise OsrlError(f"{path}: there is no folder {path.parent}; make it first")
+    if not make and not path.exists():
+        raise OsrlError(f"{path}: no such file; give the path of a study, or create one there")
+
+
+def new_engine(url: URL) -> Engine:
+    """Connections to the database that keep the promises of a storage."""
+    if url.get_backend_name() == "sqlite":
+        engine = create_engine(url, connect_args={"timeout": WAIT, "isolation_level": None})
+        event.listen(engine, "connect", _set_up_sqlite)
+        event.listen(engine, "begin", _begin_sqlite)
+        return engine
+    try:
+        engine = create_engine(
+            url,
+            isolation_level="READ COMMITTED",  # who waited for a lock must see what was written meanwhile
+            pool_pre_ping=True,
+            connect_args={"connect_timeout": CONNECT_WAIT} if "connect_timeout" not in url.query else {},
+        )
+    except ModuleNotFoundError:
+        raise OsrlError("PostgreSQL needs the extra 'postgres'; install osrl[postgres]") from None
+    event.listen(engine, "connect", _set_up_postgresql)
+    return engine
+
+
+def _set_up_sqlite(connection: Any, record: object) -> None:
+    """Write-ahead log, so that readers never wait; every commit reaches the disk."""
+    for attempt in range(100):
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            break
+        except sqlite3.OperationalError as error:
+            # While another process makes the same file, SQLite does not wait by itself.
+            if attempt == 99 or error.sqlite_errorcode != sqlite3.SQLITE_BUSY:
+                raise
+            time.sleep(0.05)
+    connection.execute("PRAGMA synchronous = FULL")
+
+
+def _begin_sqlite(connection: Connection) -> None:
+    """Writers queue up at the start of a transaction, not in the middle of it."""
+    writing = connection.get_execution_options().get(WRITING, False)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")
+
+
+def _set_up_postgresql(connection: Any, record: object) -> None:
+    """A commit waits for the disk, however the server was set up."""
+    before, connection.autocommit = connection.autocommit, True
+    try:
+        connection.execute(_DURABLE)
+    finally:
+        connection.autocommit = before

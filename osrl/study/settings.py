@@ -1,0 +1,120 @@
+"""What a study is created with: names, rewards, risks, policy; checked, with every default written out."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Mapping, Sequence
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+
+import osrl.policies  # noqa: F401  (registers the policies of the package)
+from osrl.errors import OsrlError
+from osrl.families import Family
+from osrl.instance import Instance
+from osrl.policies.contract import Policy, find
+from osrl.policies.options import read_options
+from osrl.study.events import Created
+from osrl.study.fold import Fold
+from osrl.study.versions import versions
+
+DEFAULT_RISK = 0.1
+MOST = 2**63 - 1
+
+Names = Sequence[str] | int
+
+
+def new_settings(
+    *,
+    tasks: Names,
+    representations: Names,
+    predictors: Names,
+    family: str,
+    noise_sd: float | None,
+    delta: float | None,
+    delta_g: float | None,
+    delta_h: float | None,
+    seed: int | None,
+    budget: int | None,
+    policy: str,
+    threshold: str | None,
+    options: Mapping[str, Any] | None,
+) -> Created:
+    """The first event of a study; an error when it cannot be run like this."""
+    given = {"tasks": tasks, "representations": representations, "predictors": predictors}
+    counts = [_count(key, names) for key, names in given.items()]
+    lists = [None if isinstance(names, Integral) else names for names in given.values()]
+    # An instance of these names, whatever its means, is what knows how to check them.
+    named = Instance(np.zeros(counts), Family(family, noise_sd), *lists)  # type: ignore[arg-type]
+    rule = find(policy)
+    column = rule.columns([_risks(delta, delta_g, delta_h)], None if threshold is None else [threshold])[0]
+    created = Created(
+        list(named.tasks),
+        list(named.representations),
+        list(named.predictors),
+        named.family.name,
+        named.family.noise_sd,
+        column.delta_g,
+        column.delta_h,
+        secrets.randbits(63) if seed is None else _whole("seed", seed, 0, "a whole number below 2^63"),
+        None if budget is None else _whole("budget", budget, 1, "the largest number of trials, at least 1"),
+        rule.name,
+        column.threshold,
+        _options(rule, options or {}),
+        versions(),
+    )
+    _try_out(created)
+    return created
+
+
+def _count(key: str, names: object) -> int:
+    """How many names are given; a whole number asks for that many default names."""
+    if isinstance(names, Integral) and not isinstance(names, bool):
+        return _whole(key, names, 1, "a list of names, or how many there are")
+    if not isinstance(names, Sequence) or isinstance(names, str | bytes):
+        raise OsrlError(f"{key} is {names!r}; give a list of names, or how many there are")
+    if not names:
+        raise OsrlError(f"{key} is empty; give at least one name")
+    return len(names)
+
+
+def _risks(delta: float | None, delta_g: float | None, delta_h: float | None) -> tuple[float, float]:
+    if delta is not None and (delta_g is not None or delta_h is not None):
+        raise OsrlError("delta sets both risks; give either delta, or delta_g and delta_h")
+    default = DEFAULT_RISK if delta is None else delta
+    risks = default if delta_g is None else delta_g, default if delta_h is None else delta_h
+    for risk in risks:
+        if isinstance(risk, bool) or not isinstance(risk, Real) or not 0 < risk < 1:
+            raise OsrlError(f"the risk is {risk!r}; give a number between 0 and 1, such as 0.05")
+    return float(risks[0]), float(risks[1])
+
+
+def _whole(name: str, value: object, least: int, what: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, Integral) or not least <= int(value) <= MOST:
+        raise OsrlError(f"{name} is {value!r}; give {what}")
+    return int(value)
+
+
+def _options(policy: Policy, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The parameters of the policy, defaults written out: a later version may have others."""
+    options = read_options(policy, given)
+    try:
+        plain: dict[str, Any] = json.loads(json.dumps(options, allow_nan=False))
+    except (TypeError, ValueError):
+        raise OsrlError(f"the options {options} cannot be stored; give finite numbers or text") from None
+    return plain
+
+
+def _try_out(created: Created) -> None:
+    """Make one state, so that options which the policy cannot use are refused before anything is stored."""
+    try:
+        Fold(created)
+    except OsrlError:
+        raise
+    except (TypeError, ValueError, ArithmeticError) as error:
+        given = ", ".join(f"{name} = {value}" for name, value in created.options.items())
+        raise OsrlError(
+            f"policy {created.policy!r} cannot use {given}: {error}; give other options"
+        ) from None

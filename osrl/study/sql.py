@@ -1,0 +1,265 @@
+"""Studies in a SQLite file or a PostgreSQL database, through SQLAlchemy.
+
+A writer holds the log by a lock: on SQLite the write lock of the file (`BEGIN IMMEDIATE`), on
+PostgreSQL the row of the study. Then it reads what others have written, appends, and commits.
+The primary key (study, seq) and the unique (study, trial, kind) would refuse a second writer even if
+a lock were to fail.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import weakref
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from threading import RLock
+
+from sqlalchemy import Connection, Integer, bindparam, delete, insert, select, text
+from sqlalchemy.exc import DBAPIError, IntegrityError, SQLAlchemyError
+
+from osrl.errors import OsrlError
+from osrl.study import schema
+from osrl.study.events import Event, read_event
+from osrl.study.place import WRITING, check_file, new_engine, read_place, show_place
+from osrl.study.schema import events, snapshots, studies
+from osrl.study.storage import Log, Snapshot, Storage, StorageError
+
+PAGE = 10_000  # events that are read at once
+_SCHEMA_LOCK = 0x6F73726C  # of PostgreSQL, while tables are made
+
+_STUDY = bindparam("study", type_=Integer)
+_LOCK = (
+    select(select(schema.version_table.c.version).scalar_subquery())
+    .select_from(studies)
+    .where(studies.c.id == _STUDY)
+    .with_for_update(of=studies)
+)
+_PAGE = (
+    select(events.c.seq, events.c.at, events.c.kind, events.c.payload)
+    .where(events.c.study == _STUDY, events.c.seq >= bindparam("position"))
+    .order_by(events.c.seq)
+    .limit(bindparam("limit"))
+)
+_ABOUT = (
+    select(events.c.seq, events.c.at, events.c.kind, events.c.payload)
+    .where(events.c.study == _STUDY, events.c.trial == bindparam("trial"))
+    .order_by(events.c.seq)
+)
+_NEW = insert(studies).returning(studies.c.id)
+_APPEND = insert(events)
+
+
+class SqlStorage(Storage):
+    """A SQLite file or a PostgreSQL database; ``make`` prepares one that holds no studies yet."""
+
+    def __init__(self, place: str | os.PathLike[str], *, make: bool = False) -> None:
+        self._url = read_place(place)
+        self.place = show_place(self._url)
+        self.lock = RLock()
+        check_file(self._url, make=make)
+        self._engine = new_engine(self._url)
+        self._finalizer = weakref.finalize(self, self._engine.dispose)
+        _OPEN.add(self)
+        self._prepare(make)
+
+    def _prepare(self, make: bool) -> None:
+        with self._transaction() as connection:
+            version = schema.version_of(connection)
+        if version is None and not make:
+            raise OsrlError(f"{self.place} holds no study; create one there")
+        if version != schema.VERSION:
+            with self._transaction(write=True) as connection:
+                if connection.dialect.name == "postgresql":
+                    lock = text("SELECT pg_advisory_xact_lock(:number)")
+                    connection.execute(lock, {"number": _SCHEMA_LOCK})
+                schema.bring_up_to_date(connection)
+
+    def create(self, name: str, events: Sequence[Event]) -> int:
+        """A new study with its first events; its number."""
+        with self._transaction(write=True) as connection:
+            try:
+                number = connection.execute(_NEW, {"name": name}).scalar_one()
+            except IntegrityError:
+                raise OsrlError(
+                    f"{self.place} has a study {name!r} already; open it, or give another name"
+                ) from None
+            _append(connection, number, events)
+        return int(number)
+
+    def find(self, name: str) -> int:
+        """The number of the study called ``name``."""
+        with self._transaction() as connection:
+            number = connection.execute(select(studies.c.id).where(studies.c.name == name)).scalar()
+        if number is None:
+            names = ", ".join(map(repr, self.names())) or "none"
+            raise OsrlError(f"{self.place} has no study {name!r}; it has {names}")
+        return int(number)
+
+    def names(self) -> tuple[str, ...]:
+        """The names of all studies, in order of creation."""
+        with self._transaction() as connection:
+            return tuple(connection.execute(select(studies.c.name).order_by(studies.c.id)).scalars())
+
+    def delete(self, name: str) -> None:
+        """Remove a study with all its events."""
+        study = self.find(name)
+        with self._transaction(write=True) as connection:
+            self._lock_study(connection, study)
+            for table in (events, snapshots):
+                connection.execute(delete(table).where(table.c.study == study))
+            connection.execute(delete(studies).where(studies.c.id == study))
+
+    @contextmanager
+    def hold(self, study: int) -> Iterator[Log]:
+        """Hold the log of a study as its only writer."""
+        with self._transaction(write=True) as connection:
+            self._lock_study(connection, study)
+            yield _HeldLog(connection, study)
+
+    def first(self, study: int) -> Event:
+        """The event with which a study begins."""
+        with self._transaction() as connection:
+            page = _read_page(connection, study, 0, 1)
+        if not page:
+            raise OsrlError(f"the study was deleted from {self.place}; create a new one")
+        return page[0]
+
+    def read(self, study: int, position: int = 0) -> Iterator[Event]:
+        """The events of a study from number ``position`` on."""
+        while True:
+            with self._transaction() as connection:
+                page = _read_page(connection, study, position)
+            yield from page
+            if len(page) < PAGE:
+                return
+            position = page[-1].seq + 1
+
+    def snapshot(self, study: int) -> Snapshot | None:
+        """The snapshot that was kept last, if there is one."""
+        wanted = select(snapshots.c.position, snapshots.c.content).where(snapshots.c.study == study)
+        with self._transaction() as connection:
+            row = connection.execute(wanted).one_or_none()
+        return None if row is None else Snapshot(row.position, row.content)
+
+    def close(self) -> None:
+        """Let go of files and connections."""
+        with self.lock:
+            self._engine.dispose()
+
+    def _lock_study(self, connection: Connection, study: int) -> None:
+        """Become the only writer of a study, if it still exists."""
+        version = connection.execute(_LOCK, {"study": study}).scalar()
+        if version is None:
+            raise OsrlError(f"the study was deleted from {self.place}; create a new one")
+        schema.check_version(version)
+
+    @contextmanager
+    def _transaction(self, write: bool = False) -> Iterator[Connection]:
+        """One transaction: committed at the end of the block, undone after an error."""
+        with self.lock:
+            try:
+                with self._engine.connect() as connection:
+                    connection = connection.execution_options(**{WRITING: write})
+                    with connection.begin():
+                        yield connection
+            except SQLAlchemyError as error:
+                raise StorageError(f"{self.place}: {explain(error)}") from error
+
+
+class _HeldLog(Log):
+    """The log of one study, inside the transaction of its only writer."""
+
+    def __init__(self, connection: Connection, study: int) -> None:
+        self._connection, self._study = connection, study
+
+    def read(self, position: int) -> Iterator[Event]:
+        """The events from number ``position`` on."""
+        while True:
+            page = _read_page(self._connection, self._study, position)
+            yield from page
+            if len(page) < PAGE:
+                return
+            position = page[-1].seq + 1
+
+    def about(self, trial: int) -> list[Event]:
+        """The events about one trial, in order."""
+        rows = self._connection.execute(_ABOUT, {"study": self._study, "trial": trial}).all()
+        return [read_event(*row) for row in rows]
+
+    def append(self, events: Sequence[Event]) -> None:
+        """Add events, numbered on from the last one."""
+        _append(self._connection, self._study, events)
+
+    def keep(self, snapshot: Snapshot) -> None:
+        """Keep a snapshot in place of the one before."""
+        self._connection.execute(delete(snapshots).where(snapshots.c.study == self._study))
+        self._connection.execute(insert(snapshots).values(study=self._study, **snapshot._asdict()))
+
+
+def _read_page(connection: Connection, study: int, position: int, limit: int = PAGE) -> list[Event]:
+    rows = connection.execute(_PAGE, {"study": study, "position": position, "limit": limit}).all()
+    return [read_event(*row) for row in rows]
+
+
+def _append(connection: Connection, study: int, new: Sequence[Event]) -> None:
+    rows = [
+        {
+            "study": study,
+            "seq": event.seq,
+            "at": event.at,
+            "kind": event.kind,
+            "trial": event.trial,
+            "payload": event.payload,
+        }
+        for event in new
+    ]
+    if rows:
+        connection.execute(_APPEND, rows)
+
+
+def explain(error: SQLAlchemyError) -> str:
+    """What went wrong in the database, and what to do."""
+    if not isinstance(error, DBAPIError) or error.orig is None:
+        return f"the database did not answer as expected ({error}); try again"
+    said = " ".join(str(error.orig).split())
+    state = getattr(error.orig, "sqlstate", None) or ""
+    code = getattr(error.orig, "sqlite_errorcode", 0) & 0xFF
+    if code == sqlite3.SQLITE_FULL or state == "53100":
+        return f"the disk is full ({said}); nothing was stored, make room and call again"
+    if code == sqlite3.SQLITE_BUSY:
+        return f"other processes have been writing for too long ({said}); call again"
+    if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM) or state in ("25006", "42501"):
+        return f"the database cannot be written ({said}); ask for permission to write"
+    if code == sqlite3.SQLITE_CANTOPEN:
+        return f"the file cannot be opened ({said}); give a folder and a file that you may write"
+    if code in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
+        return f"the file is not a sound SQLite database ({said}); give another, or restore a backup"
+    if error.connection_invalidated or not state:
+        return (
+            f"the database cannot be reached ({said}); call again when it is back "
+            "(a tell may be repeated safely: it counts once)"
+        )
+    return f"the database refused ({said}); see its own log"
+
+
+# Fork ---------------------------------------------------------------------------------------------
+# A connection must not be used on both sides of a fork, and SQLite files not even be open across it.
+
+_OPEN: weakref.WeakSet[SqlStorage] = weakref.WeakSet()
+_forking: list[SqlStorage] = []
+
+
+def _before_fork() -> None:
+    for storage in list(_OPEN):
+        storage.lock.acquire()
+        storage._engine.dispose()
+        _forking.append(storage)
+
+
+def _after_fork() -> None:
+    while _forking:
+        _forking.pop().lock.release()
+
+
+os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork)

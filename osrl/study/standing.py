@@ -1,0 +1,109 @@
+"""Where the tests of a study stand: the evidence against each hypothesis, and about how much is missing.
+
+For policies whose tests are `osrl.policies.betting.Tests` (`osrl`, `uniform`). Others keep their
+evidence to themselves, and have no standing.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import NamedTuple
+
+import numpy as np
+
+from osrl.allocation import Needs, allocate
+from osrl.alternatives import Floats
+from osrl.instance import Instance
+from osrl.policies.betting import Tests, look
+from osrl.study.fold import Fold
+
+PRIOR = 3.0  # samples by which the estimates of the forecast are drawn to their mean
+LEAST_NEED = 0.7  # of a test that is nearly done
+GAP = 0.01  # by which the best arm is taken to lead at least
+
+
+class Hypothesis(NamedTuple):
+    """One hypothesis: rejected when ``log_evidence`` against it has reached ``limit``.
+
+    Without ``predictor``: "this representation is the best". With ``task`` and ``predictor``: "this
+    predictor is the best of this representation in this task".
+    """
+
+    task: str | None
+    representation: str
+    predictor: str | None
+    log_evidence: float
+    limit: float
+    rejected: bool
+
+
+def hypotheses(fold: Fold) -> tuple[Hypothesis, ...]:
+    """Every hypothesis, representations first; those about predictors of a rejected one are left out."""
+    tests = _look(fold)
+    if tests is None:
+        return ()
+    created, H = fold.created, fold.shape[2]
+    limit_g, limit_h = map(float, tests.limits)
+    found = [
+        Hypothesis(None, name, None, float(tests.evidence_g[g]), limit_g, not tests.possible_g[g])
+        for g, name in enumerate(created.representations)
+    ]
+    for g in np.flatnonzero(tests.possible_g):
+        for x, task in enumerate(created.tasks):
+            for h, predictor in enumerate(created.predictors if H > 1 else ()):
+                a = int(g) * H + h
+                rejected = not tests.possible_h[x, a]
+                evidence = float(tests.evidence_h[x, a])
+                name = created.representations[int(g)]
+                found.append(Hypothesis(task, name, predictor, evidence, limit_h, rejected))
+    return tuple(found)
+
+
+def expected_remaining(fold: Fold) -> float | None:
+    """About how many more samples the best allocation needs, if the means are as they look now.
+
+    The joint program with residual needs: what each test lacks, log(1 / delta) + 1 - log E.
+    """
+    tests = _look(fold)
+    if tests is None:
+        return None
+    X, G, H = fold.shape
+    guess = fold.best_guess()
+    g = fold.place(1, guess.representations[0] or fold.created.representations[0])
+    best = [fold.place(2, name or fold.created.predictors[0]) for name in guess.predictors]
+    need_g = np.where(tests.possible_g, np.maximum(tests.limits[0] + 1 - tests.evidence_g, LEAST_NEED), 0.0)
+    need_g[g] = 0.0
+    own = slice(g * H, (g + 1) * H)
+    lacking = np.maximum(tests.limits[1] + 1 - tests.evidence_h[:, own], LEAST_NEED)
+    need_h = np.where(tests.possible_h[:, own], lacking, 0.0)
+    need_h[np.arange(X), best] = 0.0
+    if not need_g.any() and not need_h.any():
+        return 0.0
+    instance = Instance.bounded(_plausible_means(tests, g, best).reshape(X, G, H))
+    return 1 / allocate(instance, Needs(need_g, need_h), tolerance=1e-2).lower
+
+
+def _look(fold: Fold) -> Tests | None:
+    """The tests, with pending trials counted and every evidence up to date."""
+    if not isinstance(getattr(fold.state, "tests", None), Tests):
+        return None
+    now = copy.copy(fold)
+    now.state = copy.deepcopy(fold.state)
+    if fold.verdict is None:
+        now.count_pending()
+    tests: Tests = now.state.tests
+    look(tests)
+    return tests
+
+
+def _plausible_means(tests: Tests, g: int, best: list[int]) -> Floats:
+    """Estimates (X, n), drawn to their mean, with the guessed arm of each task in the lead."""
+    pulls, sums = tests.pulls, tests.sums
+    centre = (1 + sums.sum(axis=1, keepdims=True)) / (2 + pulls.sum(axis=1, keepdims=True))
+    means: Floats = (sums + PRIOR * centre) / (pulls + PRIOR)
+    H = tests.possible_h.shape[1] // tests.possible_g.size
+    for x, h in enumerate(best):
+        top = np.clip(means[x, g * H + h], 0.02, 0.99)
+        means[x] = np.clip(np.minimum(means[x], top - GAP), 0.005, 0.985)
+        means[x, g * H + h] = top
+    return means

@@ -1,0 +1,67 @@
+"""The status of a study: everything that is known, at one moment."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from osrl.study.events import Created
+from osrl.study.fold import Fold
+from osrl.study.standing import Hypothesis, expected_remaining, hypotheses
+from osrl.study.trial import Answer, read_answer
+
+RUNNING = "running"
+
+
+class PendingTrial(NamedTuple):
+    """A trial that has not reported; ``asked_at`` in microseconds since 1970 (UTC)."""
+
+    id: int
+    task: str
+    representation: str
+    predictor: str
+    asked_at: int
+
+
+class Status(NamedTuple):
+    """What is decided, what is open, how far it is, and who has not reported."""
+
+    settings: Created
+    verdict: str
+    best: Answer
+    handed_out: int
+    told: int
+    abandoned: int
+    pending: tuple[PendingTrial, ...]
+    hypotheses: tuple[Hypothesis, ...]
+    expected_remaining: float | None
+
+
+def verdict_of(fold: Fold) -> str:
+    """The verdict in words."""
+    return RUNNING if fold.verdict is None else fold.verdict.status
+
+
+def read_status(fold: Fold) -> Status:
+    """The status of a study, from its fold."""
+    created, predictors = fold.created, fold.shape[2]
+    pending = tuple(
+        PendingTrial(
+            trial,
+            created.tasks[one.x],
+            created.representations[one.a // predictors],
+            created.predictors[one.a % predictors],
+            one.at,
+        )
+        for trial, one in fold.pending.items()
+    )
+    return Status(
+        created,
+        verdict_of(fold),
+        read_answer(created, fold.verdict or fold.best_guess()),
+        fold.asked,
+        fold.told,
+        fold.abandoned,
+        pending,
+        hypotheses(fold),
+        expected_remaining(fold) if fold.verdict is None else 0.0,
+    )

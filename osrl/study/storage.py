@@ -1,0 +1,105 @@
+"""Where the events of studies are kept, and what every such place owes to its studies."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
+from threading import RLock
+from typing import NamedTuple
+
+from osrl.errors import OsrlError
+from osrl.study.events import Event
+
+
+class StorageError(OsrlError):
+    """The storage could not do its part: a full disk, a database that has gone away."""
+
+
+class Snapshot(NamedTuple):
+    """The fold of the first ``position`` events, as one block of bytes. A cache: it may be missing."""
+
+    position: int
+    content: bytes
+
+
+class Log(ABC):
+    """The log of one study, held by one writer: nobody else appends to it until it is let go."""
+
+    @abstractmethod
+    def read(self, position: int) -> Iterator[Event]:
+        """The events from number ``position`` on."""
+
+    @abstractmethod
+    def about(self, trial: int) -> list[Event]:
+        """The events about one trial, in order."""
+
+    @abstractmethod
+    def append(self, events: Sequence[Event]) -> None:
+        """Add events, numbered on from the last one."""
+
+    @abstractmethod
+    def keep(self, snapshot: Snapshot) -> None:
+        """Keep a snapshot in place of the one before."""
+
+
+class Storage(ABC):
+    """A place that holds the event logs of several studies, each with a name.
+
+    Obligations of every storage:
+
+    - **Append only.** An event is never changed, and is removed only together with its whole study.
+      The numbers of a study's events are 0, 1, 2, ... without a gap.
+    - **All or nothing.** What is appended within one `hold` is stored together or not at all, whatever
+      happens to the process or the machine.
+    - **Durable.** When `hold` ends without an error, its events have reached the disk.
+    - **One writer at a time.** While one process or thread is inside `hold`, no other is inside `hold`
+      of the same study. Whoever enters sees every event of those who were inside before.
+    - **Readers never wait** for a writer, and see the log as it was at some moment.
+    - **Errors are clear.** Whatever goes wrong is raised as an `OsrlError` that says what to do, and the
+      storage can be used again as soon as its cause is gone.
+    - **Any thread, any process.** A storage may be shared by threads, which take turns by ``lock``, and it
+      survives a fork: parent and child go on with connections of their own.
+
+    A study is known by a number that is never used again, so that a study which was deleted is not
+    confused with a new one of the same name.
+    """
+
+    lock: RLock
+    place: str  # for messages, without passwords
+
+    @abstractmethod
+    def create(self, name: str, events: Sequence[Event]) -> int:
+        """A new study with its first events; its number. Refused when the name exists."""
+
+    @abstractmethod
+    def find(self, name: str) -> int:
+        """The number of the study called ``name``."""
+
+    @abstractmethod
+    def names(self) -> tuple[str, ...]:
+        """The names of all studies, in order of creation."""
+
+    @abstractmethod
+    def delete(self, name: str) -> None:
+        """Remove a study with all its events."""
+
+    @abstractmethod
+    def hold(self, study: int) -> AbstractContextManager[Log]:
+        """Hold the log of a study as its only writer; at the end of the block, store what was appended."""
+
+    @abstractmethod
+    def first(self, study: int) -> Event:
+        """The event with which a study begins."""
+
+    @abstractmethod
+    def read(self, study: int, position: int = 0) -> Iterator[Event]:
+        """The events of a study from number ``position`` on."""
+
+    @abstractmethod
+    def snapshot(self, study: int) -> Snapshot | None:
+        """The snapshot that was kept last, if there is one."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of files and connections. They are opened again when needed."""

@@ -1,0 +1,368 @@
+"""The contract test of policies: what every policy must do, yours too.
+
+    from osrl.testing import check_policy
+
+    def test_my_policy():
+        check_policy(my_policy)
+
+Each check runs the policy on a small problem with fixed seeds and raises `AssertionError`:
+
+- `check_stepping`: one step at a time from Python and in the compiled loop, it ends in the same
+  state, bit for bit; only ``design``, ``observe`` and ``conclude`` change a state; the books balance;
+- `check_replay`: the recorded events lead a new state to the same end, bit for bit. A design is
+  replayed from what it changed: replay never solves again;
+- `check_columns`: a column decides the same alone as in a list, where columns share runs;
+- `check_without_jit`: compiled and interpreted, it draws the same arms and stops at the same time;
+- `check_relabelling`: with other labels it makes the same choices, up to ties;
+- `check_distribution`: with other labels its stopping times have the same distribution.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba.core import config
+from numpy.typing import NDArray
+from scipy.stats import mannwhitneyu
+
+from osrl.alternatives import Floats
+from osrl.draws import CHOICES, FIRST_REWARD_LANE, START, Key, new_key, pick, reward, uniform
+from osrl.instance import Instance
+from osrl.policies.contract import (
+    DECIDED,
+    RUNNING,
+    Column,
+    Outcome,
+    Policy,
+    Problem,
+    conclude,
+    design,
+    find,
+    is_open,
+    loop_for,
+    observe,
+    select,
+    stream,
+    ticket,
+    wants_design,
+)
+from osrl.policies.states import arrays_of, contents, differences
+from osrl.simulation.episode import STREAMS, episode
+
+EASY = Instance.bernoulli([[[0.9, 0.3], [0.2, 0.1]], [[0.2, 0.8], [0.1, 0.3]]])
+WITHOUT_TIES = Instance.bounded([[[0.9, 0.3], [0.2, 0.1], [0.4, 0.2]], [[0.2, 0.8], [0.1, 0.3], [0.3, 0.1]]])
+RISKS = (0.3, 0.1)
+
+
+class Designed(NamedTuple):
+    """A design, as the arrays that it changed: name in the state and new content."""
+
+    changes: dict[str, NDArray[Any]]
+
+
+class Observed(NamedTuple):
+    """A trial: task, arm of the task, reward, the ticket it was judged with, and how it was drawn."""
+
+    x: int
+    a: int
+    reward: float
+    ticket: Floats
+    propensities: Floats | None  # (X, n) of a randomised choice
+
+
+def check_policy(
+    policy: Policy, *, relabel_tasks: bool = True, runs: int = 200, rounds_without_jit: int = 300
+) -> None:
+    """All checks, on small problems.
+
+    ``relabel_tasks``: say False for a policy that goes through tasks in their order; its choices then
+    keep the labels of tasks. ``runs``: of each labelling in `check_distribution`.
+    ``rounds_without_jit``: where to cut the interpreted run if it has not stopped before.
+    """
+    check_stepping(policy)
+    check_replay(policy)
+    check_columns(policy)
+    check_relabelling(policy, relabel_tasks=relabel_tasks)
+    check_distribution(policy, runs=runs)
+    check_without_jit(policy, budget=rounds_without_jit)
+
+
+# Driving a policy ---------------------------------------------------------------------------------
+
+
+def columns_for(policy: Policy, risks: Sequence[float] = RISKS) -> tuple[Column, ...]:
+    """Columns for some risks and every threshold of the policy; one column if it does not share runs."""
+    columns = policy.columns([(risk, risk) for risk in risks], policy.thresholds)
+    return columns if policy.shares_runs({}) else columns[:1]
+
+
+def new_state(policy: Policy, instance: Instance, columns: tuple[Column, ...], key: Key) -> Any:
+    """The state of a policy before its first sample, in the run with this key."""
+    return policy.new(Problem(instance.shape, instance.family, columns), uniform(key, START, 0))
+
+
+def run_compiled(policy: Policy, state: Any, instance: Instance, key: Key, budget: int = 10**6) -> int:
+    """Drive ``state`` to its end in the compiled loop; the rounds played."""
+    family = instance.family
+    means = instance.means.reshape(instance.shape[0], -1)
+    return loop_for(episode, policy)(state, means, family.noise, family.name == "bounded", key, budget)
+
+
+def step_through(
+    state: Any, instance: Instance, key: Key, budget: int = 10**6
+) -> Iterator[Designed | Observed]:
+    """Drive ``state`` one step at a time, as the compiled loop does; every event, after it has happened."""
+    family, tasks = instance.family, instance.shape[0]
+    means = instance.means.reshape(tasks, -1)
+    n = means.shape[1]
+    propensities = np.zeros((tasks, n))
+    drawn = np.zeros((STREAMS, tasks, n), np.int64)
+    rounds = 0
+    while rounds < budget and is_open(state.outcome):
+        before = contents(state)
+        if wants_design(state):
+            design(state)
+            after = contents(state)
+            yield Designed({name: after[name] for name in differences(before, after)})
+            before = after
+        chosen = select(state, -1, propensities)
+        drawn_from = propensities.copy() if chosen < 0 else None
+        if chosen < 0:
+            assert abs(propensities.sum() - 1) < 1e-9 and propensities.min() >= 0, "no probabilities"
+            chosen = pick(propensities, uniform(key, CHOICES, rounds))
+        x, a = chosen // n, chosen % n
+        trial = ticket(state, x, a, propensities)
+        s = stream(state)
+        changed = differences(before, contents(state))
+        assert not changed, f"{changed} changed; only design, observe and conclude may change a state"
+        lane = FIRST_REWARD_LANE + 2 * ((s * tasks + x) * n + a)
+        value = reward(
+            key, lane, int(drawn[s, x, a]), float(means[x, a]), family.noise, family.name == "bounded"
+        )
+        drawn[s, x, a] += 1
+        observe(state, x, a, value, trial)
+        rounds += 1
+        yield Observed(x, a, value, trial.copy(), drawn_from)
+    conclude_all(state)
+
+
+def replay(state: Any, events: Sequence[Designed | Observed]) -> None:
+    """Lead a new state through recorded events, without solving anything."""
+    arrays = dict(arrays_of(state))
+    for event in events:
+        if isinstance(event, Designed):
+            for name, content in event.changes.items():
+                arrays[name][...] = content
+        else:
+            observe(state, event.x, event.a, event.reward, event.ticket)
+    conclude_all(state)
+
+
+def conclude_all(state: Any) -> None:
+    """Best guesses for the columns that are still open."""
+    for column in np.flatnonzero(state.outcome.status == RUNNING):
+        conclude(state, int(column))
+
+
+# The checks ---------------------------------------------------------------------------------------
+
+
+def check_stepping(policy: Policy, instance: Instance = EASY, seed: int = 0) -> None:
+    """Stepped from Python and in the compiled loop the policy ends in the same state."""
+    columns = columns_for(policy)
+    for run, budget in enumerate((10**6, 10**6, 40, 1)):
+        key = new_key(seed, run)
+        stepped, looped = (new_state(policy, instance, columns, key) for _ in range(2))
+        events = list(step_through(stepped, instance, key, budget))
+        rounds = run_compiled(policy, looped, instance, key, budget)
+        assert rounds == sum(isinstance(event, Observed) for event in events), "other numbers of rounds"
+        changed = differences(contents(stepped), contents(looped))
+        assert not changed, f"{changed} differ between steps from Python and the compiled loop"
+        check_outcome(looped, instance, events)
+
+
+def check_outcome(state: Any, instance: Instance, events: Sequence[Designed | Observed]) -> None:
+    """The books balance: pulls sum to tau, tau_g is a part of it, and every answer exists."""
+    out = state.outcome
+    _, G, H = instance.shape
+    played = np.zeros(out.pulls.shape[1:], np.int64)
+    for event in events:
+        if isinstance(event, Observed):
+            played[event.x, event.a] += 1
+    assert (out.status != RUNNING).all(), "a column is open at the end"
+    assert (out.pulls.sum(axis=(1, 2)) == out.tau).all(), "the pulls of a column do not sum to its tau"
+    assert (out.pulls <= played).all() and (out.pulls >= 0).all(), "a column counts pulls that were not made"
+    assert ((out.tau_g >= 0) & (out.tau_g <= out.tau)).all(), "tau_g is not a part of tau"
+    for answer, count in ((out.representation, G), (out.predictor, H)):
+        known = answer[(out.status == DECIDED) | (answer >= 0).all(axis=1)]
+        assert ((known >= 0) & (known < count)).all(), "an answer is missing or does not exist"
+
+
+def check_replay(policy: Policy, instance: Instance = EASY, seed: int = 1) -> None:
+    """The recorded events lead a new state to the same end."""
+    columns = columns_for(policy)
+    for run, budget in enumerate((10**6, 50)):
+        key = new_key(seed, run)
+        live, again = (new_state(policy, instance, columns, key) for _ in range(2))
+        replay(again, list(step_through(live, instance, key, budget)))
+        changed = differences(contents(live), contents(again))
+        assert not changed, f"{changed} differ after replay"
+
+
+def check_columns(policy: Policy, instance: Instance = EASY, seed: int = 2, runs: int = 5) -> None:
+    """A column decides the same alone as in a list."""
+    columns = columns_for(policy)
+    for run in range(runs):
+        key = new_key(seed, run)
+        together = new_state(policy, instance, columns, key)
+        run_compiled(policy, together, instance, key)
+        for r, column in enumerate(columns):
+            alone = new_state(policy, instance, (column,), key)
+            run_compiled(policy, alone, instance, key)
+            for name, mine, shared in zip(
+                alone.outcome._fields, alone.outcome, together.outcome, strict=True
+            ):
+                assert (mine[0] == shared[r]).all(), f"{name} of {column} differs alone and in a list"
+
+
+def check_relabelling(
+    policy: Policy, *, relabel_tasks: bool = True, instance: Instance = WITHOUT_TIES, seed: int = 3
+) -> None:
+    """With other labels the policy makes the same choices; where they tie, it may take the other arm.
+
+    Two states are led through the same samples, under two labellings. Rewards are continuous, so
+    ties are between arms that were pulled equally often. Phases with a stream of their own may go
+    through tasks in their order, so tasks are relabelled up to there only.
+    """
+    _compare_choices(policy, instance, _orders(instance, seed, tasks=False), seed, whole=True)
+    if relabel_tasks:
+        _compare_choices(policy, instance, _orders(instance, seed, tasks=True), seed, whole=False)
+
+
+def check_distribution(policy: Policy, instance: Instance = EASY, seed: int = 4, runs: int = 200) -> None:
+    """Stopping times with other labels have the same distribution (Mann and Whitney, p > 1e-4)."""
+    columns = columns_for(policy)
+    order = _orders(instance, seed, tasks=True)
+    other = Instance(instance.means[np.ix_(*order)], instance.family)
+
+    def stopping_time(of: Instance, run: int) -> NDArray[np.int64]:
+        key = new_key(seed, run)
+        state = new_state(policy, of, columns, key)
+        run_compiled(policy, state, of, key)
+        tau: NDArray[np.int64] = state.outcome.tau
+        return tau
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        one = np.array(list(pool.map(stopping_time, [instance] * runs, range(runs))))
+        two = np.array(list(pool.map(stopping_time, [other] * runs, range(runs, 2 * runs))))
+    for r, column in enumerate(columns):
+        p = float(mannwhitneyu(one[:, r], two[:, r]).pvalue)
+        assert p > 1e-4, f"stopping times of {column} depend on the labels (p = {p:.1e})"
+
+
+def check_without_jit(policy: Policy, instance: Instance = EASY, seed: int = 5, budget: int = 300) -> None:
+    """The same arms and stopping times with the JIT on and off, each in a process of its own kind."""
+    order = {
+        "module": policy.state.__module__,
+        "policy": policy.name,
+        "means": instance.means.tolist(),
+        "seed": seed,
+        "budget": budget,
+    }
+    assert instance.family.name == "bernoulli", "give an instance with rewards 0 and 1"
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
+        "NUMBA_DISABLE_JIT": "0" if getattr(config, "DISABLE_JIT") else "1",  # noqa: B009
+    }
+    command = [sys.executable, "-m", "osrl.testing", json.dumps(order)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"the run in another process failed: {done.stderr}"
+    here, there = trace(order), json.loads(done.stdout)
+    for name, mine in here.items():
+        assert mine == there[name], f"{name} differ with the JIT on and off: {mine} and {there[name]}"
+
+
+def trace(order: dict[str, Any]) -> dict[str, Any]:
+    """Arms, rewards and outcome of one run, as JSON may hold them."""
+    import_module(order["module"])
+    policy, instance = find(order["policy"]), Instance.bernoulli(order["means"])
+    key = new_key(order["seed"], 0)
+    state = new_state(policy, instance, columns_for(policy), key)
+    trials = [e for e in step_through(state, instance, key, order["budget"]) if isinstance(e, Observed)]
+    outcome = {name: array.tolist() for name, array in arrays_of(state.outcome)}
+    return {"arms": [[t.x, t.a] for t in trials], "rewards": [t.reward for t in trials], **outcome}
+
+
+# Relabelling --------------------------------------------------------------------------------------
+
+Orders = tuple[NDArray[np.int64], ...]
+
+
+def _orders(instance: Instance, seed: int, *, tasks: bool) -> Orders:
+    """Another order of tasks, representations and predictors: new label i is old label order[i]."""
+    rng = np.random.default_rng(seed)
+    found = []
+    for n in instance.shape:
+        order = rng.permutation(n)
+        found.append(np.roll(order, 1) if (order == np.arange(n)).all() else order)
+    return tuple(found) if tasks else (np.arange(instance.shape[0]), *found[1:])
+
+
+def _compare_choices(policy: Policy, instance: Instance, orders: Orders, seed: int, *, whole: bool) -> None:
+    """Lead two states through the same samples, the second one under other labels."""
+    old = np.arange(instance.means.size).reshape(instance.shape)[np.ix_(*orders)].ravel()
+    new = np.argsort(old)  # the new label of an arm x * n + a
+    tasks, n = instance.shape[0], instance.means[0].size
+    columns, key = columns_for(policy), new_key(seed, 0)
+    one, two = (new_state(policy, instance, columns, key) for _ in range(2))
+    pulls, propensities = np.zeros(tasks * n, np.int64), np.zeros((tasks, n))
+    designed = False
+    for event in step_through(one, instance, key):
+        if isinstance(event, Designed):
+            designed = True
+            continue
+        if not whole and stream(two) != 0:
+            return
+        arm = event.x * n + event.a
+        assert wants_design(two) == designed, "whether a design is due depends on the labels"
+        if designed:
+            design(two)
+        chosen = select(two, -1, propensities)
+        if event.propensities is not None:
+            expected = event.propensities.ravel()[old].reshape(tasks, n)
+            np.testing.assert_allclose(
+                propensities, expected, rtol=1e-5, atol=1e-9, err_msg="probabilities depend on the labels"
+            )
+        elif chosen != new[arm]:
+            assert pulls[old[chosen]] == pulls[arm], "the choice of an arm depends on the labels"
+        x, a = int(new[arm]) // n, int(new[arm]) % n
+        observe(two, x, a, event.reward, ticket(two, x, a, propensities))
+        pulls[arm] += 1
+        designed = False
+    conclude_all(two)
+    _compare_outcomes(one.outcome, two.outcome, orders, new)
+
+
+def _compare_outcomes(one: Outcome, two: Outcome, orders: Orders, new: NDArray[np.int64]) -> None:
+    """The second outcome is the first one under other labels."""
+    of_g, of_h = np.argsort(orders[1]), np.argsort(orders[2])
+    relabelled = one._replace(
+        representation=np.where(one.representation < 0, -1, of_g[one.representation])[:, orders[0]],
+        predictor=np.where(one.predictor < 0, -1, of_h[one.predictor])[:, orders[0]],
+        pulls=one.pulls.reshape(len(one.tau), -1)[:, np.argsort(new)].reshape(one.pulls.shape),
+    )
+    for name, mine, other in zip(one._fields, relabelled, two, strict=True):
+        assert (mine == other).all(), f"{name} depends on the labels"
+
+
+if __name__ == "__main__":
+    print(json.dumps(trace(json.loads(sys.argv[1]))))

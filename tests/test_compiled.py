@@ -1,0 +1,201 @@
+"""The on-disk cache of kernels: nothing is compiled twice, and no edit goes unnoticed."""
+
+from __future__ import annotations
+
+import os
+import pty
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numba
+import pytest
+
+from osrl import compiled
+from osrl.compiled import kernel, source_digest
+from tests import oracle
+
+PACKAGE = Path(compiled.__file__).parent
+config: Any = numba.core.config
+
+# Prints what ell costs for two arms, and how many functions were compiled for it.
+COSTS = """
+import numpy as np
+from numba.core import event
+compiled = []
+class Count(event.Listener):
+    def on_start(self, event): compiled.append(event.data["dispatcher"].py_func.__name__)
+    def on_end(self, event): pass
+event.register("numba:compile", Count())
+from osrl.alternatives import sorted_costs
+level, mass, cost = np.empty(2), np.empty(2), np.empty(2)
+sorted_costs(np.array([0.6, 0.5]), np.ones(2), 0.0, level, np.empty(2, np.int64), mass, cost)
+print(cost[1], len(compiled))
+"""
+
+
+def run(code: str, cache: Path, package: Path = PACKAGE, **variables: str) -> str:
+    """What a new process prints that imports ``osrl`` from ``package``; nothing on standard error."""
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("NUMBA_")}
+    environment |= {"NUMBA_CACHE_DIR": str(cache), "PYTHONPATH": str(package.parent), **variables}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, cwd=cache, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout.strip()
+
+
+def copied_package(folder: Path) -> Path:
+    """A copy of the package that may be edited."""
+    return Path(shutil.copytree(PACKAGE, folder / "osrl", ignore=shutil.ignore_patterns("__pycache__")))
+
+
+def edit(path: Path, old: str, new: str) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert text.count(old) == 1
+    path.write_text(text.replace(old, new), encoding="utf-8")
+
+
+def test_a_second_process_compiles_nothing(tmp_path: Path) -> None:
+    cost, count = run(COSTS, tmp_path).split()
+    assert int(count) >= 3
+    assert run(COSTS, tmp_path) == f"{cost} 0"
+    assert [path.name for path in tmp_path.iterdir()] == [f"osrl-{source_digest()}"]
+
+
+def test_an_edit_of_one_file_reaches_the_callers_in_others(tmp_path: Path) -> None:
+    """Numba alone would go on running the old divergence inside `sorted_costs`."""
+    package = copied_package(tmp_path)
+    cost, _ = run(COSTS, tmp_path, package).split()
+    edit(package / "families.py", "return b * _surprise(d / b)", "return 2 * b * _surprise(d / b)")
+    edit(package / "families.py", "+ (1.0 - b) * _surprise", "+ 2 * (1.0 - b) * _surprise")
+    doubled, count = run(COSTS, tmp_path, package).split()
+    assert float(doubled) == pytest.approx(2 * float(cost), rel=1e-12)
+    assert int(count) >= 3
+
+
+def test_the_digest_covers_every_kernel_and_nothing_else(tmp_path: Path) -> None:
+    package = copied_package(tmp_path)
+    before = source_digest(package)
+    assert before == source_digest()
+    (package / "errors.py").write_text("# no kernel here\n", encoding="utf-8")
+    assert source_digest(package) == before
+    for name in ("alternatives.py", "allocation/program.py"):
+        path = package / name
+        path.write_text(path.read_text(encoding="utf-8") + "# edited\n", encoding="utf-8")
+        assert source_digest(package) != before
+        before = source_digest(package)
+    (package / "glr.py").rename(package / "likelihood.py")
+    assert source_digest(package) != before
+
+
+def test_without_the_JIT_kernels_are_plain_functions(tmp_path: Path) -> None:
+    code = COSTS + "print(type(sorted_costs).__name__)"
+    lines = run(code, tmp_path, NUMBA_DISABLE_JIT="1").splitlines()
+    assert lines[0].split()[1] == "0"
+    assert lines[1] == "function"
+    assert float(lines[0].split()[0]) == pytest.approx(oracle.two_arm_cost(1.0, 0.6, 1.0, 0.5), rel=1e-12)
+
+
+# Where the cache is ---------------------------------------------------------------------------------------
+
+FOLDER = """
+from numba.core import config
+before = config.CACHE_DIR
+import osrl
+from osrl import compiled
+print(compiled.CACHE_FOLDER, config.CACHE_DIR == before, sep="|")
+"""
+
+
+def test_numba_is_left_as_it_was_found(tmp_path: Path) -> None:
+    folder, same = run(FOLDER, tmp_path).split("|")
+    assert Path(folder) == tmp_path / f"osrl-{source_digest()}"
+    assert same == "True"
+
+
+@pytest.mark.parametrize("variable", ["XDG_CACHE_HOME", "HOME"])
+def test_the_cache_is_in_the_users_cache_folder(tmp_path: Path, variable: str) -> None:
+    places = {"XDG_CACHE_HOME": "", "HOME": str(tmp_path / "none"), variable: str(tmp_path)}
+    folder, _ = run(FOLDER, tmp_path, PACKAGE, NUMBA_CACHE_DIR="", **places).split("|")
+    root = tmp_path if variable == "XDG_CACHE_HOME" else tmp_path / ".cache"
+    assert Path(folder) == root / "osrl" / source_digest()
+
+
+def test_a_folder_that_cannot_be_written_is_replaced(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("not a folder", encoding="utf-8")
+    folder, _ = run(FOLDER, tmp_path, NUMBA_CACHE_DIR=str(tmp_path / "file"), TMPDIR=str(tmp_path)).split("|")
+    assert Path(folder).name.startswith("osrl-kernels-") and Path(folder).parent == tmp_path
+
+
+@pytest.mark.skipif(bool(config.DISABLE_JIT), reason="the JIT is off")
+def test_a_kernel_is_compiled_by_numba_and_keeps_its_name() -> None:
+    before = config.CACHE_DIR
+
+    def twice(x: float) -> float:
+        """Twice the argument."""
+        return 2.0 * x
+
+    fast: Any = kernel(twice)
+    assert config.CACHE_DIR == before
+    assert type(fast).__module__ == "numba.core.registry"
+    assert fast(1.5) == 3.0
+    assert fast.__name__ == "twice" and fast.__doc__ == "Twice the argument."
+
+
+@pytest.mark.skipif(bool(config.DISABLE_JIT), reason="the JIT is off")
+def test_division_by_zero_gives_infinity_in_kernels() -> None:
+    @kernel
+    def divide(a: float, b: float) -> float:
+        return a / b
+
+    assert divide(1.0, 0.0) == float("inf")
+
+
+# What the reader of a terminal sees -----------------------------------------------------------------------
+
+MESSAGE = "osrl: compiling its kernels, once for this version ..."
+
+
+def started(module: str) -> SimpleNamespace:
+    function = SimpleNamespace(__module__=module)
+    return SimpleNamespace(data={"dispatcher": SimpleNamespace(py_func=function)})
+
+
+def test_the_first_compilation_of_ours_is_announced_once(capsys: pytest.CaptureFixture[str]) -> None:
+    listener = compiled._FirstCompilation()
+    listener.on_start(started("someone.else"))
+    listener.on_end(started("someone.else"))
+    assert capsys.readouterr().err == ""
+    listener.on_start(started("osrl.families"))
+    listener.on_start(started("osrl.glr"))
+    assert capsys.readouterr().err == MESSAGE + "\n"
+
+
+def test_the_message_is_for_terminals_and_for_compilations_only(tmp_path: Path) -> None:
+    """`run` checks that a process without a terminal says nothing."""
+    code = "from osrl.families import divergence, variance; divergence(0.5, 0.4, 0.0), variance(0.5, 0.0)"
+    assert on_a_terminal(code, tmp_path) == MESSAGE
+    assert on_a_terminal(code, tmp_path) == ""
+
+
+def on_a_terminal(code: str, cache: Path) -> str:
+    """What a process writes to a terminal as its standard error."""
+    controller, terminal = pty.openpty()
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(cache), "PYTHONPATH": str(PACKAGE.parent)}
+    environment.pop("NUMBA_DISABLE_JIT", None)
+    with subprocess.Popen(
+        [sys.executable, "-c", code], env=environment, stdout=subprocess.PIPE, stderr=terminal
+    ):
+        os.close(terminal)
+        written = b""
+        try:
+            while chunk := os.read(controller, 4096):
+                written += chunk
+        except OSError:  # Linux reports the end of a terminal as an error
+            pass
+    os.close(controller)
+    return written.decode().strip()

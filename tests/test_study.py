@@ -1,0 +1,313 @@
+"""`Study`: ask and tell, on every backend; what is refused, and that nothing changes then."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from osrl.errors import OsrlError
+from osrl.study.study import Study
+from tests.databases import place
+from tests.instances import refused
+
+__all__ = ["place"]  # a fixture
+
+NAMES: dict[str, Any] = {
+    "tasks": ["young", "old"],
+    "representations": ["A", "B"],
+    "predictors": ["low", "high"],
+}
+MEANS = {"A": {"low": 0.9, "high": 0.2}, "B": {"low": 0.3, "high": 0.1}}
+
+
+def new_study(place: str, **changes: Any) -> Study:
+    """A small study with a cheap policy."""
+    return Study.create(place, **{**NAMES, "policy": "tas", "seed": 7, "delta": 0.2, **changes})
+
+
+def play(study: Study, trials: int, seed: int = 0) -> None:
+    """Ask and tell so many times, or until there is a verdict."""
+    rng = random.Random(seed)
+    for _ in range(trials):
+        if study.verdict != "running":
+            return
+        trial = study.ask()
+        study.tell(trial, rng.random() < MEANS[trial.representation][trial.predictor])
+
+
+def log_of(study: Study) -> list[Any]:
+    return list(study.events())
+
+
+@pytest.fixture
+def study(place: str) -> Iterator[Study]:
+    with new_study(place) as found:
+        yield found
+
+
+# Asking and telling -------------------------------------------------------------------------------
+
+
+def test_a_study_goes_from_its_first_trial_to_a_verdict(study: Study) -> None:
+    assert study.verdict == "running"
+    play(study, 1000)
+    assert study.verdict == "decided"
+    assert study.best.representation == "A"
+    assert study.best.predictors == {"young": "low", "old": "low"}
+    assert study.pending == ()
+    assert study.verify().ok
+
+
+def test_another_object_on_the_same_database_sees_everything(study: Study, place: str) -> None:
+    with Study.open(place) as other:
+        trial = study.ask()
+        assert other.pending == (trial.id,)
+        other.tell(trial.id, 1)
+        assert study.pending == ()
+        assert study.ask().id == 2
+        assert other.ask().id == 3
+        assert study.settings == other.settings
+        assert study.history.equals(other.history)
+
+
+def test_trials_are_numbered_from_one_and_named(study: Study) -> None:
+    trials = study.ask(n=5)
+    assert [trial.id for trial in trials] == [1, 2, 3, 4, 5]
+    assert {trial.task for trial in trials} <= set(NAMES["tasks"])
+    assert study.trials == 5 and study.pending == (1, 2, 3, 4, 5)
+
+
+def test_rewards_may_come_in_any_order(study: Study) -> None:
+    trials = study.ask(n=6)
+    for trial in reversed(trials):
+        study.tell(trial, 1)
+    assert study.pending == ()
+    assert study.history["reward"].to_list() == [1.0] * 6
+    assert study.verify().ok
+
+
+def test_the_history_has_one_row_for_each_trial(study: Study) -> None:
+    first, second, third = study.ask(n=3)
+    study.tell(first, True)
+    study.abandon(second)
+    frame = study.history
+    assert frame["trial"].to_list() == [1, 2, 3]
+    assert frame["reward"].to_list() == [1.0, None, None]
+    assert frame["status"].to_list() == ["told", "abandoned", "pending"]
+    assert frame["task"].to_list() == [trial.task for trial in (first, second, third)]
+    assert frame["propensity"].to_list() == [1.0] * 3
+    assert frame["asked_at"].null_count() == 0 and frame["ended_at"].null_count() == 1
+    assert frame.schema["asked_at"] == pl.Datetime("us", "UTC")
+
+
+def test_a_budget_ends_the_study_with_a_best_guess(place: str) -> None:
+    with new_study(place, budget=12) as study:
+        trials = study.ask(n=12)
+        with refused("all 12 trials of the budget are handed out"):
+            study.ask()
+        for trial in trials[1:]:
+            study.tell(trial, 1)
+        assert study.verdict == "running"
+        study.abandon(trials[0])
+        assert study.verdict == "budget exhausted"
+        assert study.best.representation in NAMES["representations"]
+        assert study.verify().ok
+
+
+def test_after_a_verdict_late_rewards_are_stored_and_change_nothing(study: Study) -> None:
+    late = study.ask(n=3)
+    play(study, 1000)
+    assert study.verdict == "decided"
+    best = study.best
+    study.tell(late[0], 0)
+    study.abandon(late[1])
+    assert (study.verdict, study.best) == ("decided", best)
+    assert study.history["reward"][0] == 0.0
+    assert study.pending == (late[2].id,)
+    assert study.verify().ok
+
+
+def test_a_database_holds_several_studies(place: str) -> None:
+    with new_study(place) as one, new_study(place, name="second", seed=8) as two:
+        one.ask(n=2)
+        two.ask()
+        assert Study.list(place) == ("study", "second")
+        with refused("has several studies; name one of 'study', 'second'"):
+            Study.open(place)
+        with Study.open(place, "second") as opened:
+            assert opened.trials == 1
+        Study.delete(place, "study")
+        assert Study.list(place) == ("second",)
+        with refused("the study was deleted"):
+            one.ask()
+        with new_study(place) as again:
+            assert again.trials == 0
+            with refused("the study was deleted"):
+                one.tell(1, 1)
+        assert two.trials == 1
+
+
+def test_defaults_are_written_out_and_a_seed_is_drawn(place: str) -> None:
+    with Study.create(place, tasks=1, representations=2, predictors=3, policy="osrl-sc") as study:
+        settings = study.settings
+    assert list(settings.predictors) == ["h1", "h2", "h3"]
+    assert (settings.delta_g, settings.delta_h) == (0.1, 0.1)
+    assert 0 <= settings.seed < 2**63
+    assert settings.options == {"sigma": 1e5, "period": None, "reuse": False}
+    assert settings.threshold == "theorem"
+    assert set(settings.versions) == {"osrl", "numpy", "numba", "kernels", "platform"}
+
+
+def test_names_of_any_kind_come_back_as_they_were(place: str) -> None:
+    tasks = ["age < 40", "Größe, “groß”", "x'); DROP TABLE osrl_events; --"]
+    with new_study(place, tasks=tasks, name="naïve 'study' %s :x") as study:
+        trial = study.ask()
+        study.tell(trial, 1)
+        assert trial.task in tasks
+        with Study.open(place, study.name) as other:
+            assert list(other.settings.tasks) == tasks
+            assert other.history["task"].to_list() == [trial.task]
+
+
+# Misuse -------------------------------------------------------------------------------------------
+
+
+def unchanged(study: Study, message: str, act: Callable[[], object]) -> None:
+    """``act`` is refused with this message, and nothing has changed; the study goes on."""
+    before = log_of(study)
+    with refused(message):
+        act()
+    assert log_of(study) == before
+
+
+def test_a_second_tell_with_the_same_value_counts_once(study: Study) -> None:
+    trial = study.ask()
+    study.tell(trial, 1)
+    before = log_of(study)
+    study.tell(trial, 1.0)
+    study.tell(trial.id, np.True_)
+    assert log_of(study) == before
+
+
+def test_a_second_tell_with_another_value_is_refused(study: Study) -> None:
+    trial = study.ask()
+    study.tell(trial, 1)
+    unchanged(study, "trial 1 was told 1, now 0", lambda: study.tell(trial, 0))
+
+
+@pytest.mark.parametrize("trial", [0, 2, -1, 10**12])
+def test_an_unknown_trial_is_refused(study: Study, trial: int) -> None:
+    study.ask()
+    unchanged(study, f"the study has no trial {trial}; it has handed out 1", lambda: study.tell(trial, 1))
+    unchanged(study, f"the study has no trial {trial}", lambda: study.abandon(trial))
+
+
+@pytest.mark.parametrize("trial", ["1", 1.5, True, None])
+def test_what_is_no_trial_is_refused(study: Study, trial: Any) -> None:
+    study.ask()
+    unchanged(study, "give a trial that was handed out", lambda: study.tell(trial, 1))
+
+
+@pytest.mark.parametrize("reward", [0.5, -1, 2, math.nan, math.inf, "1", None, [1]])
+def test_a_reward_outside_the_family_is_refused(study: Study, reward: Any) -> None:
+    trial = study.ask()
+    unchanged(study, "give 0 or 1, as the bernoulli family has", lambda: study.tell(trial, reward))
+    study.tell(trial, 1)
+
+
+@pytest.mark.parametrize(
+    ("family", "good", "bad"),
+    [
+        ({"family": "bounded"}, [0, 0.25, 1], [-0.1, 1.1, math.nan]),
+        ({"family": "gaussian", "noise_sd": 2.0}, [-3.5, 0, 1e9], [math.nan, math.inf, -math.inf]),
+    ],
+)
+def test_rewards_of_other_families(tmp_path: Path, family: Any, good: list[float], bad: list[float]) -> None:
+    with new_study(str(tmp_path / "study.db"), **family) as study:
+        for reward in good:
+            study.tell(study.ask(), reward)
+        trial = study.ask()
+        for reward in bad:
+            unchanged(study, "the reward is", lambda reward=reward: study.tell(trial, reward))  # type: ignore[misc]
+        assert study.history["reward"].to_list()[:3] == good
+
+
+def test_abandoned_trials(study: Study) -> None:
+    one, two, three = study.ask(n=3)
+    study.abandon(one)
+    study.abandon(two, ignorable=True)
+    study.abandon(one.id)
+    unchanged(study, "trial 1 was abandoned", lambda: study.tell(one, 1))
+    unchanged(study, "was abandoned with ignorable=True", lambda: study.abandon(two))
+    study.tell(three, 1)
+    unchanged(study, "trial 3 was told 1; it can no longer be abandoned", lambda: study.abandon(three))
+
+
+def test_asking_after_a_verdict_is_refused(study: Study) -> None:
+    play(study, 1000)
+    unchanged(study, "the study has ended (decided)", study.ask)
+
+
+def test_unknown_names_are_refused(study: Study, place: str) -> None:
+    unchanged(
+        study, "the study has no task 'ancient'; use one of 'young', 'old'", lambda: study.ask("ancient")
+    )
+    unchanged(study, "policy 'tas' chooses the tasks itself", lambda: study.ask("old"))
+    with refused("has no study 'other'; it has 'study'"):
+        Study.open(place, "other")
+    with refused("has no study 'other'"):
+        Study.delete(place, "other")
+
+
+def test_a_name_that_exists_is_refused(study: Study, place: str) -> None:
+    unchanged(study, "has a study 'study' already; open it, or give another name", lambda: new_study(place))
+
+
+@pytest.mark.parametrize("n", [0, -1, 1.5, True, "2"])
+def test_a_number_of_trials_that_makes_no_sense_is_refused(study: Study, n: Any) -> None:
+    unchanged(study, "give the number of trials to hand out", lambda: study.ask(n=n))
+
+
+def test_more_trials_than_the_budget_allows_are_refused(place: str) -> None:
+    with new_study(place, budget=5) as study:
+        study.ask(n=3)
+        unchanged(study, "2 of the 5 trials of the budget are left", lambda: study.ask(n=3))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"tasks": []}, "tasks is empty; give at least one name"),
+        ({"tasks": "ab"}, "give a list of names"),
+        ({"tasks": ["a", "a"]}, "tasks repeats 'a'"),
+        ({"representations": 0}, "representations is 0"),
+        ({"family": "poisson"}, "unknown family 'poisson'"),
+        ({"noise_sd": 1.0}, "noise_sd belongs to the gaussian family"),
+        ({"policy": "magic"}, "unknown policy 'magic'"),
+        ({"threshold": "lax"}, "has no threshold 'lax'"),
+        ({"delta": 0}, "the risk is 0"),
+        ({"delta": None, "delta_h": "5 %"}, "the risk is '5 %'"),
+        ({"delta_g": 0.1}, "delta sets both risks"),
+        ({"seed": -1}, "seed is -1"),
+        ({"budget": 0}, "budget is 0"),
+        ({"options": {"growht": 1}}, "has no option 'growht'; it has growth"),
+        ({"options": {"growth": "much"}}, "option growth is 'much'; give a number"),
+        ({"name": ""}, "the name of a study is ''"),
+    ],
+)
+def test_a_study_that_cannot_be_run_is_refused(tmp_path: Path, changes: Any, message: str) -> None:
+    with refused(message):
+        new_study(str(tmp_path / "study.db"), **changes)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_error_is_an_osrl_error(study: Study) -> None:
+    with pytest.raises(OsrlError):
+        study.tell(99, 1)

@@ -1,0 +1,309 @@
+"""Studies under attack: killed writers, many processes, forks, full disks, servers that go away."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pytest
+from sqlalchemy import event
+
+from osrl.errors import OsrlError
+from osrl.policies.states import contents, differences
+from osrl.study.events import Asked, Told
+from osrl.study.fold import Fold
+from osrl.study.study import Study
+from tests.databases import cut_connections, place
+from tests.instances import refused
+from tests.test_study import new_study, play
+
+__all__ = ["place"]  # a fixture
+
+KILLS = {"sqlite": 200, "postgresql": 60}
+BATCH = 10  # writers that live at the same time, each killed at its own moment
+
+
+def forked(work: Callable[[], None]) -> int:
+    """Run ``work`` in a child that is forked from this process, with its kernels loaded."""
+    pid = os.fork()
+    if pid:
+        return pid
+    code = 1
+    try:
+        work()
+        code = 0
+    finally:
+        os._exit(code)
+
+
+def write_until_killed(study: Study, seed: int, acknowledged: int) -> NoReturn:
+    """Ask and tell without end; after each tell that has returned, write its trial and reward to a pipe."""
+    rng = random.Random(seed)
+    while True:
+        for trial in study.ask(n=rng.choice([1, 1, 1, 3])):
+            reward = rng.randrange(2)
+            study.tell(trial, reward)
+            os.write(acknowledged, f"{trial.id} {reward}\n".encode())
+
+
+def killed_writers(study: Study, place: str, rng: random.Random) -> dict[int, int]:
+    """Let writers work at the same time, kill each at its own moment; the tells that had returned."""
+    reading, writing = os.pipe()
+
+    def work(seed: int) -> None:
+        # Half of them go on with the object of their parent, half open the study themselves.
+        write_until_killed(study if seed % 2 else Study.open(place), seed, writing)
+
+    pids = [forked(partial(work, rng.randrange(10**9))) for _ in range(BATCH)]
+    os.close(writing)
+    for pid in pids:
+        time.sleep(rng.uniform(0.0, 0.04))
+        os.kill(pid, signal.SIGKILL)
+        assert os.WIFSIGNALED(os.waitpid(pid, 0)[1])
+    with os.fdopen(reading) as acknowledged:
+        lines = acknowledged.read().split("\n")
+    return {int(trial): int(reward) for trial, reward in map(str.split, lines[:-1])}
+
+
+def folded(study: Study) -> Fold:
+    """The state of a study by its log alone, without a snapshot."""
+    events = list(study.events())
+    fold = Fold(events[0].body)  # type: ignore[arg-type]
+    fold.apply_all(events[1:])
+    return fold
+
+
+def assert_sound(study: Study) -> None:
+    """The log is whole, and the state is that of an undisturbed run with the same log."""
+    events = list(study.events())
+    assert [each.seq for each in events] == list(range(len(events)))
+    asked = [each.body.trial for each in events if isinstance(each.body, Asked)]
+    assert asked == list(range(1, len(asked) + 1))
+    told = [each.body.trial for each in events if isinstance(each.body, Told)]
+    assert len(told) == len(set(told))
+    verification = study.verify()
+    assert verification.ok, verification.problems
+    assert verification.exact and verification.largest_difference == 0.0
+    undisturbed = folded(study)
+    assert differences(contents(study._current().state), contents(undisturbed.state)) == []
+    assert study.verdict == ("running" if undisturbed.verdict is None else undisturbed.verdict.status)
+
+
+def test_writers_killed_at_any_moment_lose_nothing(place: str) -> None:
+    """SIGKILL, hundreds of times: every acknowledged tell is there, no event is torn, the study goes on."""
+    backend = "postgresql" if "://" in place else "sqlite"
+    rng = random.Random(backend)
+    # Equal rewards for all arms: no verdict comes in the way.
+    with new_study(place, delta=1e-6) as study:
+        play(study, 3)  # loads every kernel, so that children are warm
+        promised: dict[int, int] = {}
+        for _ in range(KILLS[backend] // BATCH):
+            promised |= killed_writers(study, place, rng)
+        stored = {e.body.trial: e.body.reward for e in study.events() if isinstance(e.body, Told)}
+        assert promised, "no writer got as far as a tell"
+        assert {trial: stored.get(trial) for trial in promised} == promised
+        assert_sound(study)
+        study.tell(study.ask(), 1)
+        assert_sound(study)
+
+
+def test_eight_processes_share_one_study(place: str) -> None:
+    each = 6
+
+    def work(seed: int) -> None:
+        rng = random.Random(seed)
+        with Study.open(place) as study:
+            for _ in range(each):
+                trials = study.ask(n=rng.choice([1, 2]))
+                for trial in trials:
+                    study.tell(trial, rng.randrange(2))
+
+    with new_study(place, delta=1e-6) as study:
+        play(study, 1)
+        pids = [forked(partial(work, i)) for i in range(8)]
+        assert [os.waitpid(pid, 0)[1] for pid in pids] == [0] * 8
+        assert study.trials >= 8 * each and study.pending == ()
+        assert_sound(study)
+
+
+def test_a_study_object_survives_a_fork(place: str) -> None:
+    """Parent and child go on with the same object, each with a connection of its own."""
+    with new_study(place, delta=1e-6) as study:
+        play(study, 2)
+        pids = [forked(lambda: play(study, 3)) for _ in range(3)]
+        play(study, 3)
+        assert [os.waitpid(pid, 0)[1] for pid in pids] == [0] * 3
+        assert study.trials == 2 + 4 * 3
+        assert_sound(study)
+
+
+def test_threads_share_one_object(place: str) -> None:
+    with new_study(place, delta=1e-6) as study:
+        threads = [threading.Thread(target=play, args=(study, 5, i)) for i in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert study.trials == 20 and study.pending == ()
+        assert_sound(study)
+
+
+def test_studies_are_created_at_the_same_time(place: str, tmp_path: Path) -> None:
+    """Eight processes make the tables at once; each study is there, and one of two equal names is refused."""
+
+    def work(i: int) -> None:
+        new_study(place, name=f"study {i}").close()
+        try:
+            new_study(place, name="the same").close()
+        except OsrlError as error:
+            os._exit(7 if "already" in str(error) else 1)
+
+    load_kernels(tmp_path)
+    pids = [forked(partial(work, i)) for i in range(8)]
+    codes = [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in pids]
+    assert sorted(codes) == [0] + [7] * 7
+    assert sorted(Study.list(place)) == sorted(["the same", *(f"study {i}" for i in range(8))])
+
+
+def load_kernels(folder: Path) -> None:
+    """Play a little elsewhere, so that children which are forked afterwards are warm."""
+    with new_study(str(folder / "warm.db")) as study:
+        play(study, 1)
+
+
+# Storage that fails -------------------------------------------------------------------------------
+
+
+def test_a_full_disk_is_said_and_nothing_is_lost(tmp_path: Path) -> None:
+    with new_study(str(tmp_path / "study.db"), delta=1e-6) as study:
+        play(study, 5)
+        waiting = study.ask()
+        engine: Any = study._storage._engine  # type: ignore[attr-defined]
+
+        def limit(connection: sqlite3.Connection, record: object) -> None:
+            pages = connection.execute("PRAGMA page_count").fetchone()[0]
+            connection.execute(f"PRAGMA max_page_count = {pages + 1}")
+
+        study.close()
+        event.listen(engine, "connect", limit)
+        before = 0
+        with refused("the disk is full"):
+            for _ in range(200):
+                before = study.trials
+                study.ask(n=20)
+        assert study.trials == before
+        event.remove(engine, "connect", limit)
+        study.close()  # the disk has room again
+        assert study.ask().id == before + 1
+        study.tell(waiting, 1)
+        assert_sound(study)
+
+
+def test_a_tell_on_a_full_disk_can_be_repeated(tmp_path: Path) -> None:
+    with new_study(str(tmp_path / "study.db"), delta=1e-6) as study:
+        trials = study.ask(n=100)
+        study.close()
+        engine: Any = study._storage._engine  # type: ignore[attr-defined]
+
+        def limit(connection: sqlite3.Connection, record: object) -> None:
+            pages = connection.execute("PRAGMA page_count").fetchone()[0]
+            connection.execute(f"PRAGMA max_page_count = {pages}")
+
+        event.listen(engine, "connect", limit)
+        stored = []
+        with refused("the disk is full"):
+            for trial in trials:
+                study.tell(trial, 1)
+                stored.append(trial.id)
+        event.remove(engine, "connect", limit)
+        study.close()
+        assert study.pending == tuple(trial.id for trial in trials if trial.id not in stored)
+        for trial in trials:
+            study.tell(trial, 1)
+        assert study.pending == ()
+        assert_sound(study)
+
+
+def test_a_file_that_others_hold_for_too_long_is_said(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr("osrl.study.place.WAIT", 0.1)
+    path = tmp_path / "study.db"
+    with new_study(str(path)) as study:
+        holder = sqlite3.connect(path, isolation_level=None)
+        holder.execute("BEGIN IMMEDIATE")
+        with refused("other processes have been writing for too long"):
+            study.ask()
+        assert study.verdict == "running"  # readers do not wait
+        holder.close()
+        assert study.ask().id == 1
+
+
+@pytest.mark.parametrize("place", ["postgresql"], indirect=True)
+def test_a_server_that_goes_away_is_said_and_the_next_call_works(place: str) -> None:
+    """Every connection is cut, at rest and in the middle of a call."""
+    with new_study(place, delta=1e-6) as study:
+        play(study, 2)
+        cut_connections(place)
+        play(study, 2)  # a connection at rest is replaced without a word
+        armed = [True]
+
+        def cut_once(*arguments: object) -> None:
+            if armed.pop():
+                cut_connections(place)
+            armed.append(False)
+
+        event.listen(study._storage._engine, "commit", cut_once)  # type: ignore[attr-defined]
+        with refused("the database cannot be reached"):
+            study.ask()
+        assert study.trials == 4
+        trial = study.ask()
+        armed[:] = [True]
+        with refused("a tell may be repeated safely"):
+            study.tell(trial, 1)
+        study.tell(trial, 1)
+        assert study.pending == ()
+        assert_sound(study)
+
+
+def test_a_server_that_is_not_there_is_said() -> None:
+    with refused("the database cannot be reached"):
+        new_study("postgresql://nobody@localhost:1/none?connect_timeout=2")
+
+
+@pytest.mark.parametrize("place", ["postgresql"], indirect=True)
+def test_passwords_stay_out_of_messages(place: str) -> None:
+    secret = place.replace("postgres:@", "postgres:hunter2@")
+    with new_study(secret) as study:
+        assert "hunter2" not in repr(study)
+        with pytest.raises(OsrlError) as caught:
+            Study.open(secret, "other")
+    assert "hunter2" not in str(caught.value)
+
+
+def test_a_commit_waits_for_the_disk(place: str) -> None:
+    """Whatever the server was set up with; SQLite: every commit is synchronised."""
+    with new_study(place) as study, study._storage._engine.connect() as connection:  # type: ignore[attr-defined]
+        if "://" in place:
+            assert connection.exec_driver_sql("SHOW synchronous_commit").scalar() != "off"
+        else:
+            assert connection.exec_driver_sql("PRAGMA synchronous").scalar() == 2
+            assert connection.exec_driver_sql("PRAGMA journal_mode").scalar() == "wal"
+
+
+def test_a_cold_process_goes_on(tmp_path: Path) -> None:
+    path = tmp_path / "study.db"
+    with new_study(str(path)) as study:
+        play(study, 2)
+        code = f"from osrl.study.study import Study; s = Study.open({str(path)!r}); s.tell(s.ask(), 1)"
+        subprocess.run([sys.executable, "-c", code], check=True)
+        assert study.trials == 3
+        assert_sound(study)

@@ -1,0 +1,390 @@
+"""Replay: the log alone gives the same state, and a study is the simulation, one step at a time."""
+
+from __future__ import annotations
+
+import json
+import random
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from osrl.draws import FIRST_REWARD_LANE, START, new_key, reward, uniform
+from osrl.instance import Instance
+from osrl.policies.contract import Column, Problem, find, stream
+from osrl.policies.states import contents, differences
+from osrl.simulation.episode import STREAMS, episode
+from osrl.study import schema
+from osrl.study import versions as versions_module
+from osrl.study.events import Asked, Created, Designed, Event, Resumed, Told, read_event
+from osrl.study.fold import Fold
+from osrl.study.replay import verify
+from osrl.study.snapshot import pack, unpack
+from osrl.study.storage import Snapshot
+from osrl.study.study import Study
+from tests.databases import place
+from tests.instances import refused
+from tests.test_study import MEANS, new_study, play
+from tests.test_study_processes import assert_sound, folded
+
+__all__ = ["place"]  # a fixture
+
+EASY = Instance.bernoulli([[[0.9, 0.3], [0.2, 0.1]], [[0.2, 0.8], [0.1, 0.3]]])
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    return str(tmp_path / "study.db")
+
+
+# The stepped study and the compiled simulation ----------------------------------------------------
+
+
+def rewards(study: Study, seed: int) -> Iterator[None]:
+    """Play the study with the rewards of the simulation's first run."""
+    key = new_key(seed, 0)
+    X, G, H = EASY.shape
+    drawn = np.zeros((STREAMS, X, G * H), np.int64)
+    while study.verdict == "running":
+        trial = study.ask()
+        fold = study._current()
+        x = fold.place(0, trial.task)
+        a = fold.place(1, trial.representation) * H + fold.place(2, trial.predictor)
+        s = stream(fold.state)
+        lane = FIRST_REWARD_LANE + 2 * ((s * X + x) * G * H + a)
+        value = reward(key, lane, int(drawn[s, x, a]), float(EASY.means.reshape(X, -1)[x, a]), 0.0, False)
+        drawn[s, x, a] += 1
+        study.tell(trial, value)
+        yield
+
+
+@pytest.mark.parametrize(
+    ("policy", "budget"), [("tas", None), ("tas", 20), ("osrl-sc", 120), ("osrl", None), ("osrl", 30)]
+)
+def test_a_study_is_the_simulation_one_step_at_a_time(path: str, policy: str, budget: int | None) -> None:
+    seed, delta = 5, 0.3
+    with Study.create(path, tasks=2, representations=2, predictors=2, policy=policy, seed=seed, delta=delta,
+                      budget=budget) as study:  # fmt: skip
+        rounds = sum(1 for _ in rewards(study, seed))
+        stepped = contents(study._current().state)
+        key = new_key(seed, 0)
+        rule = find(policy)
+        problem = Problem(EASY.shape, EASY.family, (Column(rule.thresholds[0], delta, delta),))
+        state = rule.new(problem, uniform(key, START, 0))
+        means = EASY.means.reshape(EASY.shape[0], -1)
+        assert episode(state, means, 0.0, False, key, 10**6 if budget is None else budget) == rounds
+        assert differences(contents(state), stepped) == []
+        assert study.verdict == ("decided" if budget is None else "budget exhausted")
+        assert_sound(study)
+
+
+# Late, lost and given trials ----------------------------------------------------------------------
+
+
+def late_and_lost(study: Study, trials: int) -> None:
+    """Ask in batches, in arrived tasks and not; tell late, in any order; abandon some."""
+    rng = random.Random(3)
+    waiting: list[Any] = []
+    for _ in range(trials):
+        if study.verdict != "running":
+            return
+        if rng.random() < 0.5:
+            waiting += study.ask(rng.choice([None, "old", "young"]), n=rng.randrange(1, 5))
+        rng.shuffle(waiting)
+        for trial in waiting[: rng.randrange(4)]:
+            waiting.remove(trial)
+            if rng.random() < 0.15:
+                study.abandon(trial, ignorable=rng.random() < 0.5)
+            else:
+                study.tell(trial, rng.random() < MEANS[trial.representation][trial.predictor])
+
+
+def test_late_lost_and_given_trials_are_replayed(path: str) -> None:
+    with new_study(path, policy="osrl", delta=0.05) as study:
+        late_and_lost(study, 60)
+        kinds = {event.kind for event in study.events()}
+        assert kinds == {"create", "design", "ask", "tell", "abandon"}
+        assert_sound(study)
+        evidence = study.evidence
+        assert evidence.columns == [
+            "task",
+            "representation",
+            "predictor",
+            "log_evidence",
+            "limit",
+            "rejected",
+        ]
+        assert evidence["representation"].to_list()[:2] == ["A", "B"]
+        assert evidence["limit"].to_list()[0] == pytest.approx(np.log(20))
+        assert study.expected_remaining is not None and study.expected_remaining > 0
+
+
+def test_a_pending_trial_counts_by_its_worst_reward_and_blocks_nobody(path: str) -> None:
+    """The evidence with a pending trial is no larger than with either of its rewards."""
+    with new_study(path, policy="osrl") as study:
+        play(study, 30)
+        evidence = {}
+        trial = study.ask()
+        evidence["pending"] = study.evidence["log_evidence"].to_numpy()
+        events = list(study.events())
+        for value in (0.0, 1.0):
+            fold = Fold(events[0].body)  # type: ignore[arg-type]
+            fold.apply_all([*events[1:], Event(len(events), 0, Told(trial.id, value))])
+            from osrl.study.standing import hypotheses
+
+            evidence[value] = np.array([each.log_evidence for each in hypotheses(fold)])
+        assert (evidence["pending"] <= evidence[0.0] + 1e-12).all()
+        assert (evidence["pending"] <= evidence[1.0] + 1e-12).all()
+        study.abandon(trial)
+        assert study.evidence["log_evidence"].to_numpy() == pytest.approx(evidence["pending"], abs=1e-12)
+
+
+def test_an_ignorable_loss_leaves_no_trace_in_the_evidence(path: str) -> None:
+    with new_study(path, policy="osrl") as study:
+        play(study, 30)
+        before = study.evidence
+        study.abandon(study.ask(), ignorable=True)
+        assert study.evidence.equals(before)
+
+
+def test_one_late_reward_does_not_block_the_verdict(path: str) -> None:
+    with new_study(path, policy="osrl", delta=0.2) as study:
+        late = study.ask(n=3)
+        play(study, 2000)
+        assert study.verdict == "decided"
+        assert study.best.representation == "A"
+        study.tell(late[0], 0)
+        assert_sound(study)
+
+
+# Verification -------------------------------------------------------------------------------------
+
+
+def played(path: str, policy: str = "osrl", trials: int = 25) -> list[Event]:
+    with new_study(path, policy=policy, delta=0.05) as study:
+        play(study, trials)
+        return list(study.events())
+
+
+def changed(events: list[Event], kind: type, change: Any) -> list[Event]:
+    """The log with its last event of a kind changed."""
+    events = list(events)
+    i = max(i for i, event in enumerate(events) if isinstance(event.body, kind) and i < len(events) - 6)
+    values = vars(events[i].body) | change(events[i].body)
+    events[i] = events[i]._replace(body=kind(**values))
+    return events
+
+
+@pytest.mark.parametrize(
+    ("kind", "change", "complaint"),
+    [
+        (
+            Asked,
+            lambda asked: {"predictor": "low" if asked.predictor == "high" else "high"},
+            "was handed out",
+        ),
+        (Asked, lambda asked: {"trial": asked.trial, "design": 1}, "of design 1, by replay"),
+        (
+            Asked,
+            lambda asked: {"propensities": [p * (1 + 1e-12) for p in asked.propensities]},
+            "propensities",
+        ),
+        (Told, lambda told: {"reward": 1.0 - told.reward}, ""),
+        (Created, lambda created: {"seed": created.seed + 1}, "was handed out"),
+    ],
+)
+def test_a_log_that_was_changed_is_noticed(path: str, kind: type, change: Any, complaint: str) -> None:
+    events = played(path, trials=60)
+    assert verify(events).ok
+    found = verify(changed(events, kind, change))
+    assert not found.ok
+    assert complaint in " ".join(found.problems)
+
+
+def test_replay_never_solves(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    events = played(path)
+    assert any(isinstance(event.body, Designed) for event in events)
+
+    def solve(state: object) -> None:
+        raise AssertionError("replay has called the solver")
+
+    policy = find("osrl")
+    monkeypatch.setitem(policy.__dict__, "design", solve)
+    assert verify(events).ok
+
+
+def test_a_gap_in_the_log_is_noticed(path: str) -> None:
+    events = played(path, "tas")
+    with refused("event 5 is missing from the log"):
+        verify(events[:5] + events[6:])
+    with refused("does not begin with the creation"):
+        verify(events[1:])
+
+
+def test_other_versions_are_noted_and_compared_to_a_tolerance(path: str, monkeypatch: Any) -> None:
+    """A program with other kernels goes on: the log says so, and replay allows for rounding from there."""
+    with new_study(path, policy="osrl", delta=0.05) as study:
+        play(study, 10)
+    other = {**versions_module.versions(), "kernels": "0123456789abcdef"}
+    with monkeypatch.context() as patch:
+        for module in ("study", "snapshot"):
+            patch.setattr(f"osrl.study.{module}.versions", lambda: other)
+        with Study.open(path) as study:
+            play(study, 10)
+    with Study.open(path) as study:
+        play(study, 5)
+        events = list(study.events())
+        resumed = [event.body.versions for event in events if isinstance(event.body, Resumed)]
+        assert resumed == [other, dict(versions_module.versions())]
+        found = study.verify()
+        assert found.ok and not found.exact
+    theirs = [i for i, event in enumerate(events) if isinstance(event.body, Resumed)]
+    segment = range(theirs[0], theirs[1])
+    i = max(i for i in segment if isinstance(events[i].body, Asked))
+    asked: Any = events[i].body
+    for factor, good in ((1 + 1e-12, True), (1 + 1e-6, False)):
+        moved = vars(asked) | {"propensities": [p * factor for p in asked.propensities]}
+        again = [*events[:i], events[i]._replace(body=Asked(**moved)), *events[i + 1 :]]
+        # Tickets hang on the propensities only relative to each other, so only this event differs.
+        assert verify(again).ok is good
+
+
+def test_events_keep_every_digit_and_infinities() -> None:
+    arrays = {"weights": [0.1 + 0.2, 1 / 3, 5e-324], "due": ["inf", "-inf", "nan"]}
+    event = Event(3, 17, Designed(arrays))
+    assert read_event(3, 17, event.kind, event.payload) == event
+    with refused("event 3 of kind 'sing' cannot be read"):
+        read_event(3, 17, "sing", "{}")
+    with refused("event 3 of kind 'tell' cannot be read"):
+        read_event(3, 17, "tell", '{"tria')
+
+
+# Snapshots ----------------------------------------------------------------------------------------
+
+
+def test_a_snapshot_gives_the_same_state_as_the_log(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("osrl.study.study.EVERY", 20)
+    with new_study(place, policy="osrl", delta=0.01) as study:
+        late_and_lost(study, 40)
+        kept = study._storage.snapshot(study._number)
+        assert kept is not None and kept.position > 20
+        with Study.open(place) as other:
+            assert differences(contents(other._current().state), contents(folded(study).state)) == []
+            assert other.pending == study.pending
+            waiting = other.pending
+            other.tell(waiting[0], 1)
+        assert_sound(study)
+
+
+def snapshot_of(path: str) -> tuple[Fold, Snapshot, Created]:
+    with new_study(path, policy="osrl", delta=0.01) as study:
+        play(study, 5)
+        study.ask(n=2)
+        fold = study._current()
+    return fold, pack(fold), fold.created
+
+
+def test_a_snapshot_that_cannot_be_used_is_ignored(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    fold, snapshot, created = snapshot_of(path)
+    good = Fold(created)
+    assert unpack(snapshot, good) and good.position == fold.position
+    assert good.pending.keys() == fold.pending.keys()
+    torn = Fold(created)
+    for content in (
+        b"",
+        snapshot.content[:-100],
+        snapshot.content[:2000] + b"?" * 50 + snapshot.content[2050:],
+    ):
+        assert not unpack(Snapshot(snapshot.position, content), torn)
+    assert torn.position == 1
+    larger = Fold(Created(**{**vars(created), "tasks": ["a", "b", "c"]}))
+    assert not unpack(snapshot, larger) and larger.position == 1
+    monkeypatch.setattr("osrl.study.snapshot.versions", lambda: {"osrl": "9"})
+    assert not unpack(snapshot, torn)
+
+
+def test_a_wrong_snapshot_is_found_by_verify(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("osrl.study.study.EVERY", 20)
+    with new_study(path, policy="osrl", delta=0.01) as study:
+        play(study, 20)
+        fold = folded(study)
+        fold.state.weights[0, 0] += 1e-3
+        with study._storage.hold(study._number) as log:
+            log.keep(pack(fold))
+        found = study.verify()
+        assert not found.ok and "weights differ" in found.problems[0]
+
+
+# Schema -------------------------------------------------------------------------------------------
+
+
+def test_a_database_of_a_newer_schema_is_refused(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with new_study(place) as study:
+        with monkeypatch.context() as patch:
+            patch.setattr(schema, "VERSION", 2)
+            patch.setattr(schema, "MIGRATIONS", {1: lambda connection: None})
+            Study.open(place).close()
+        with refused("was written by a newer osrl (schema 2, this one knows 1); install a newer osrl"):
+            Study.open(place)
+        with refused("was written by a newer osrl"):
+            study.ask()
+        with refused("was written by a newer osrl"):
+            new_study(place, name="second")
+
+
+def test_an_older_database_is_migrated_once(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    done = []
+    with new_study(place) as study:
+        play(study, 3)
+        before = list(study.events())
+
+    def step(connection: Any) -> None:
+        done.append(1)
+        connection.exec_driver_sql("ALTER TABLE osrl_studies ADD COLUMN note TEXT")
+
+    monkeypatch.setattr(schema, "VERSION", 2)
+    monkeypatch.setattr(schema, "MIGRATIONS", {1: step})
+    for _ in range(2):
+        with Study.open(place) as study:
+            assert list(study.events()) == before
+            study.ask()
+            before = list(study.events())
+    assert done == [1]
+
+
+def test_a_file_that_holds_no_study_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "other.db"
+    with refused("no such file; give the path of a study"):
+        Study.open(path)
+    assert not path.exists()
+    with sqlite3.connect(path) as connection:
+        connection.execute("CREATE TABLE mine (a)")
+    connection.close()
+    with refused("holds no study; create one there"):
+        Study.open(path)
+    with new_study(str(path)) as study:
+        study.ask()
+    text = tmp_path / "text.db"
+    text.write_text("not a database, but long enough to be looked at by SQLite. " * 20, encoding="utf-8")
+    with refused("is not a sound SQLite database"):
+        Study.open(text)
+    with refused("is a folder"):
+        Study.open(tmp_path)
+    with refused("there is no folder"):
+        new_study(str(tmp_path / "none" / "study.db"))
+    with refused("a study needs a file that outlives the process"):
+        new_study(":memory:")
+    with refused("studies cannot be kept in 'mysql'"):
+        new_study("mysql://localhost/x")
+
+
+def test_the_log_is_plain_json(path: str) -> None:
+    played(path, "tas", 3)
+    with sqlite3.connect(path) as connection:
+        rows = connection.execute("SELECT kind, payload FROM osrl_events ORDER BY seq").fetchall()
+    connection.close()
+    assert [kind for kind, _ in rows][:3] == ["create", "ask", "tell"]
+    assert json.loads(rows[1][1])["task"] == "young"
