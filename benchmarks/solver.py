@@ -249,7 +249,7 @@ def main() -> None:
     results = {}
     for phase, need in PHASES.items():
         say(f"paper's instance, {phase}")
-        rounds = 3 if options.quick else 15
+        rounds = 3 if options.quick else 40
         results[f"paper, {phase}"] = compare(paper, Needs.of(paper, *need), rounds, literal=True)
     for shape in SHAPES[2:3] if options.quick else [(5, 5, 5), (10, 10, 10)]:
         instance = random_instance(shape, seed=0)

@@ -145,7 +145,8 @@ def alternatives(mu: Floats, q: Floats, noise: float) -> Alternatives:
 def gradient(found: Alternatives, mu: Floats, noise: float, b: int) -> Floats:
     """Gradient of ell(q; b) in q (n,): the divergence from the pooled level, on the pool of b.
 
-    At q_b = 0 it may be infinite: the first samples of b then count for more than any slope.
+    At q_b = 0 the pool is b alone and the gradient is 0, although the first samples of b would help:
+    there it is no supergradient.
     """
     slope = np.zeros(mu.size)
     slope[b] = divergence(mu[b], found.level[b], noise)

@@ -93,7 +93,7 @@ def divergence(a: float, b: float, noise: float) -> float:
         return d * d / (2.0 * noise)
     if d == 0.0:
         return 0.0
-    if b <= 0.0 or b >= 1.0:
+    if b < 1e-300 or b >= 1.0:
         return math.inf
     return b * _surprise(d / b) + (1.0 - b) * _surprise(-d / (1.0 - b))
 

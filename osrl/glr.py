@@ -23,6 +23,7 @@ import numpy as np
 
 from osrl.alternatives import Floats, Integers, sort_by_mean, sorted_costs
 from osrl.compiled import kernel
+from osrl.errors import OsrlError
 from osrl.instance import Instance
 
 
@@ -119,8 +120,13 @@ def rho(instance: Instance, weights: Floats) -> Confusion:
     (0.020559, 'g2')
     """
     best = instance.best
+    weights = np.ascontiguousarray(weights, dtype=float)
+    if weights.shape != instance.shape or not (np.isfinite(weights) & (weights >= 0)).all():
+        raise OsrlError(
+            f"weights must be finite numbers >= 0 of shape {instance.shape}; got shape {weights.shape}"
+        )
     if instance.shape[1] == 1:
         return Confusion(math.inf, best.representation, best.predictors)
-    glr = glr_of(instance.means.copy(), np.ascontiguousarray(weights, dtype=float), instance.family.noise)
+    glr = glr_of(instance.means.copy(), weights, instance.family.noise)
     rival = int(cheapest(glr, best.representation))
     return Confusion(float(glr.total[rival]), rival, tuple(int(h) for h in glr.predictor[:, rival]))

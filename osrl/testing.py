@@ -317,39 +317,62 @@ def _orders(instance: Instance, seed: int, *, tasks: bool) -> Orders:
     return tuple(found) if tasks else (np.arange(instance.shape[0]), *found[1:])
 
 
+class Twin(NamedTuple):
+    """A state that is led through the samples of another one under other labels."""
+
+    state: Any
+    old: NDArray[np.int64]  # the old label x * n + a of a new one
+    new: NDArray[np.int64]  # and the new one of an old one
+    n: int
+
+    def relabelled(self, propensities: Floats) -> Floats:
+        """Probabilities (X, n) of the other state, under the labels of this one."""
+        return propensities.ravel()[self.old].reshape(propensities.shape)
+
+    def observe(self, event: Observed, propensities: Floats) -> None:
+        """Take in what the other state has observed."""
+        x, a = divmod(int(self.new[event.x * self.n + event.a]), self.n)
+        observe(self.state, x, a, event.reward, ticket(self.state, x, a, propensities))
+
+
 def _compare_choices(policy: Policy, instance: Instance, orders: Orders, seed: int, *, whole: bool) -> None:
-    """Lead two states through the same samples, the second one under other labels."""
+    """Lead two states through the same samples, the second one under other labels.
+
+    Before the first samples everything ties: the states begin with some that the policy has drawn.
+    """
+    n, columns, key = instance.means[0].size, columns_for(policy), new_key(seed, 0)
+    early, one, two = (new_state(policy, instance, columns, key) for _ in range(3))
     old = np.arange(instance.means.size).reshape(instance.shape)[np.ix_(*orders)].ravel()
-    new = np.argsort(old)  # the new label of an arm x * n + a
-    tasks, n = instance.shape[0], instance.means[0].size
-    columns, key = columns_for(policy), new_key(seed, 0)
-    one, two = (new_state(policy, instance, columns, key) for _ in range(2))
-    pulls, propensities = np.zeros(tasks * n, np.int64), np.zeros((tasks, n))
+    twin = Twin(two, old, np.argsort(old), n)
+    pulls, propensities = np.zeros(instance.means.size, np.int64), np.zeros((instance.shape[0], n))
+    for event in step_through(early, instance, key, 2 * instance.means.size):
+        if isinstance(event, Observed):
+            observe(one, event.x, event.a, event.reward, event.ticket)
+            twin.observe(
+                event, propensities if event.propensities is None else twin.relabelled(event.propensities)
+            )
+            pulls[event.x * n + event.a] += 1
     designed = False
-    for event in step_through(one, instance, key):
+    for event in step_through(one, instance, new_key(seed, 1)):
         if isinstance(event, Designed):
             designed = True
             continue
         if not whole and stream(two) != 0:
             return
-        arm = event.x * n + event.a
         assert wants_design(two) == designed, "whether a design is due depends on the labels"
         if designed:
             design(two)
-        chosen = select(two, -1, propensities)
-        if event.propensities is not None:
-            expected = event.propensities.ravel()[old].reshape(tasks, n)
-            np.testing.assert_allclose(
-                propensities, expected, rtol=1e-5, atol=1e-9, err_msg="probabilities depend on the labels"
-            )
-        elif chosen != new[arm]:
-            assert pulls[old[chosen]] == pulls[arm], "the choice of an arm depends on the labels"
-        x, a = int(new[arm]) // n, int(new[arm]) % n
-        observe(two, x, a, event.reward, ticket(two, x, a, propensities))
-        pulls[arm] += 1
         designed = False
+        arm, chosen = event.x * n + event.a, select(two, -1, propensities)
+        if event.propensities is not None:
+            close = np.allclose(propensities, twin.relabelled(event.propensities), rtol=1e-5, atol=1e-9)
+            assert chosen < 0 and close, "the probabilities of arms depend on the labels"
+        elif chosen != twin.new[arm]:
+            assert pulls[old[chosen]] == pulls[arm], "the choice of an arm depends on the labels"
+        twin.observe(event, propensities)
+        pulls[arm] += 1
     conclude_all(two)
-    _compare_outcomes(one.outcome, two.outcome, orders, new)
+    _compare_outcomes(one.outcome, two.outcome, orders, twin.new)
 
 
 def _compare_outcomes(one: Outcome, two: Outcome, orders: Orders, new: NDArray[np.int64]) -> None:

@@ -20,7 +20,7 @@ from osrl.simulation.job import run_chunk
 from tests.instances import refused
 from tests.test_simulate import EASY, campaign_of
 
-RUNS = 400
+RUNS = 200
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning")
 
 
@@ -30,13 +30,13 @@ class LoopbackCluster:
     def __init__(self, folder: Path) -> None:
         self.file = folder / "scheduler.json"
         self.folder = folder
-        self.processes = [self._start("scheduler", "--port", "0", "--no-dashboard", "--no-jupyter")]
+        self.processes = [self._start("scheduler", "--port", "0")]
         self.address = self._wait_for_address()
         self.workers = [self.add_worker(), self.add_worker()]
 
     def add_worker(self) -> subprocess.Popen[bytes]:
         """A worker without a nanny, which would start it again."""
-        options = ("--no-nanny", "--no-dashboard", "--nthreads", "1", "--local-directory", str(self.folder))
+        options = ("--no-nanny", "--nthreads", "1", "--local-directory", str(self.folder))
         worker = self._start("worker", *options)
         self.processes.append(worker)
         return worker
@@ -48,8 +48,9 @@ class LoopbackCluster:
 
     def _start(self, kind: str, *options: str) -> subprocess.Popen[bytes]:
         command = [sys.executable, "-m", "dask", kind, "--scheduler-file", str(self.file)]
+        loopback = ["--host", "127.0.0.1", "--no-dashboard", "--dashboard-address", "127.0.0.1:0"]
         with (self.folder / f"{kind}.log").open("ab") as log:
-            return subprocess.Popen([*command, "--host", "127.0.0.1", *options], stdout=log, stderr=log)
+            return subprocess.Popen([*command, *loopback, *options], stdout=log, stderr=log)
 
     def _wait_for_address(self) -> str:
         for _ in range(600):
@@ -65,6 +66,16 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LoopbackCluste
     found = LoopbackCluster(tmp_path_factory.mktemp("dask"))
     yield found
     found.close()
+
+
+def threads(workers: int) -> distributed.LocalCluster:
+    """A cluster object whose workers are threads of this process."""
+    return distributed.LocalCluster(
+        n_workers=workers,
+        threads_per_worker=1,
+        processes=False,
+        dashboard_address="127.0.0.1:0",
+    )
 
 
 def test_a_killed_worker_loses_nothing(
@@ -115,10 +126,7 @@ def test_a_client_and_a_cluster_object(cluster: LoopbackCluster) -> None:
     with distributed.Client(cluster.address, set_as_default=False) as client:
         assert_frame_equal(osrl.simulate(EASY, "tas", runs=20, dask=client).frame, expected)
         assert client.status == "running", "it is not ours to close"
-    local = distributed.LocalCluster(
-        n_workers=1, threads_per_worker=1, processes=False, host="127.0.0.1", dashboard_address=None
-    )
-    with local:
+    with threads(1) as local:
         assert_frame_equal(osrl.simulate(EASY, "tas", runs=20, dask=local).frame, expected)
 
 
@@ -138,17 +146,16 @@ def test_what_is_finished_is_kept_when_stopped(cluster: LoopbackCluster) -> None
         deadline = time.monotonic() + 30
         while not engine._futures.has_ready() and time.monotonic() < deadline:
             time.sleep(0.05)
-        engine.start(job, 5, 100_000)
+        engine.start(job, 5, 3000)
         kept = engine.stop()
     expected = run_chunk(job, 0, 5)
     assert expected is not None
     assert [chunk.label._replace(seconds=0) for chunk in kept] == [expected.label._replace(seconds=0)]
 
 
-def test_a_cluster_without_workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cluster_without_workers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("osrl.simulation.cluster.WORKER_SECONDS", 0.5)
-    local = distributed.LocalCluster(n_workers=0, processes=False, host="127.0.0.1", dashboard_address=None)
-    with local, refused("has had no worker for 0.5 seconds"):
+    with threads(0) as local, refused("has had no worker for 0.5 seconds"):
         osrl.simulate(EASY, "tas", runs=5, dask=local)
 
 

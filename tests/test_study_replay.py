@@ -23,6 +23,7 @@ from osrl.study.events import Asked, Created, Designed, Event, Resumed, Told, re
 from osrl.study.fold import Fold
 from osrl.study.replay import verify
 from osrl.study.snapshot import pack, unpack
+from osrl.study.standing import Hypothesis, hypotheses
 from osrl.study.storage import Snapshot
 from osrl.study.study import Study
 from tests.databases import place
@@ -50,7 +51,7 @@ def rewards(study: Study, seed: int) -> Iterator[None]:
     drawn = np.zeros((STREAMS, X, G * H), np.int64)
     while study.verdict == "running":
         trial = study.ask()
-        fold = study._current()
+        fold = study._session.current()
         x = fold.place(0, trial.task)
         a = fold.place(1, trial.representation) * H + fold.place(2, trial.predictor)
         s = stream(fold.state)
@@ -69,7 +70,7 @@ def test_a_study_is_the_simulation_one_step_at_a_time(path: str, policy: str, bu
     with Study.create(path, tasks=2, representations=2, predictors=2, policy=policy, seed=seed, delta=delta,
                       budget=budget) as study:  # fmt: skip
         rounds = sum(1 for _ in rewards(study, seed))
-        stepped = contents(study._current().state)
+        stepped = contents(study._session.current().state)
         key = new_key(seed, 0)
         rule = find(policy)
         problem = Problem(EASY.shape, EASY.family, (Column(rule.thresholds[0], delta, delta),))
@@ -92,7 +93,7 @@ def late_and_lost(study: Study, trials: int) -> None:
         if study.verdict != "running":
             return
         if rng.random() < 0.5:
-            waiting += study.ask(rng.choice([None, "old", "young"]), n=rng.randrange(1, 5))
+            waiting += study.ask(rng.choice([None, *study.settings.tasks]), n=rng.randrange(1, 5))
         rng.shuffle(waiting)
         for trial in waiting[: rng.randrange(4)]:
             waiting.remove(trial)
@@ -109,14 +110,7 @@ def test_late_lost_and_given_trials_are_replayed(path: str) -> None:
         assert kinds == {"create", "design", "ask", "tell", "abandon"}
         assert_sound(study)
         evidence = study.evidence
-        assert evidence.columns == [
-            "task",
-            "representation",
-            "predictor",
-            "log_evidence",
-            "limit",
-            "rejected",
-        ]
+        assert evidence.columns == list(Hypothesis._fields)
         assert evidence["representation"].to_list()[:2] == ["A", "B"]
         assert evidence["limit"].to_list()[0] == pytest.approx(np.log(20))
         assert study.expected_remaining is not None and study.expected_remaining > 0
@@ -126,15 +120,13 @@ def test_a_pending_trial_counts_by_its_worst_reward_and_blocks_nobody(path: str)
     """The evidence with a pending trial is no larger than with either of its rewards."""
     with new_study(path, policy="osrl") as study:
         play(study, 30)
-        evidence = {}
+        evidence: dict[Any, Any] = {}
         trial = study.ask()
         evidence["pending"] = study.evidence["log_evidence"].to_numpy()
         events = list(study.events())
         for value in (0.0, 1.0):
             fold = Fold(events[0].body)  # type: ignore[arg-type]
             fold.apply_all([*events[1:], Event(len(events), 0, Told(trial.id, value))])
-            from osrl.study.standing import hypotheses
-
             evidence[value] = np.array([each.log_evidence for each in hypotheses(fold)])
         assert (evidence["pending"] <= evidence[0.0] + 1e-12).all()
         assert (evidence["pending"] <= evidence[1.0] + 1e-12).all()
@@ -230,7 +222,7 @@ def test_other_versions_are_noted_and_compared_to_a_tolerance(path: str, monkeyp
         play(study, 10)
     other = {**versions_module.versions(), "kernels": "0123456789abcdef"}
     with monkeypatch.context() as patch:
-        for module in ("study", "snapshot"):
+        for module in ("session", "snapshot"):
             patch.setattr(f"osrl.study.{module}.versions", lambda: other)
         with Study.open(path) as study:
             play(study, 10)
@@ -266,13 +258,13 @@ def test_events_keep_every_digit_and_infinities() -> None:
 
 
 def test_a_snapshot_gives_the_same_state_as_the_log(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("osrl.study.study.EVERY", 20)
+    monkeypatch.setattr("osrl.study.session.EVERY", 20)
     with new_study(place, policy="osrl", delta=0.01) as study:
         late_and_lost(study, 40)
-        kept = study._storage.snapshot(study._number)
+        kept = study._storage.snapshot(study._session.number)
         assert kept is not None and kept.position > 20
         with Study.open(place) as other:
-            assert differences(contents(other._current().state), contents(folded(study).state)) == []
+            assert differences(contents(other._session.current().state), contents(folded(study).state)) == []
             assert other.pending == study.pending
             waiting = other.pending
             other.tell(waiting[0], 1)
@@ -283,7 +275,7 @@ def snapshot_of(path: str) -> tuple[Fold, Snapshot, Created]:
     with new_study(path, policy="osrl", delta=0.01) as study:
         play(study, 5)
         study.ask(n=2)
-        fold = study._current()
+        fold = study._session.current()
     return fold, pack(fold), fold.created
 
 
@@ -307,12 +299,12 @@ def test_a_snapshot_that_cannot_be_used_is_ignored(path: str, monkeypatch: pytes
 
 
 def test_a_wrong_snapshot_is_found_by_verify(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("osrl.study.study.EVERY", 20)
+    monkeypatch.setattr("osrl.study.session.EVERY", 20)
     with new_study(path, policy="osrl", delta=0.01) as study:
         play(study, 20)
         fold = folded(study)
         fold.state.weights[0, 0] += 1e-3
-        with study._storage.hold(study._number) as log:
+        with study._storage.hold(study._session.number) as log:
             log.keep(pack(fold))
         found = study.verify()
         assert not found.ok and "weights differ" in found.problems[0]

@@ -93,17 +93,18 @@ def program_for(
     tasks, representations, predictors = instance.shape
     best = instance.best
     n = representations * predictors
+    against_g, against_h = _checked_needs(needs, instance)
     if costs is not None and frequencies is not None:
         raise OsrlError("costs and frequencies exclude each other; give frequencies only if tasks arrive")
     if sigma is not None and not (math.isfinite(sigma) and sigma > 0):
         raise OsrlError(f"sigma is {sigma}; give a positive number, or leave it out for no regulariser")
     need_h = np.zeros(instance.shape)
-    need_h[:, best.representation, :] = needs.predictors
+    need_h[:, best.representation, :] = against_h
     leader = np.array([best.representation * predictors + h for h in best.predictors])
     return build_program(
         instance.means.reshape(tasks, n).copy(),
         leader,
-        needs.representations,
+        against_g,
         need_h.reshape(tasks, n),
         needs.pooled,
         np.ones((tasks, n)) if costs is None else _checked_costs(costs, instance).reshape(tasks, n),
@@ -143,6 +144,8 @@ def allocate(
     >>> found.weights[0].round(3).tolist()
     [[0.193, 0.0], [0.0, 0.0], [0.192, 0.115]]
     """
+    if not 0 < tolerance < 1:
+        raise OsrlError(f"tolerance is {tolerance}; give a relative width between 0 and 1, such as 1e-6")
     program = program_for(instance, needs, costs=costs, frequencies=frequencies, sigma=sigma)
     tasks, n = program.mu.shape
     if start is None:
@@ -208,8 +211,34 @@ def _by_arm(program: Program, solution: Solution) -> tuple[Floats, Floats]:
     return _unsorted(program, share / total if total > 0 else share), _unsorted(program, level)
 
 
+def _checked_needs(needs: Needs, instance: Instance) -> tuple[Floats, Floats]:
+    """The needs as arrays of the right shape, none of them against the best arms themselves."""
+    best = instance.best
+    against_g, against_h = _numbers("needs", needs.representations), _numbers("needs", needs.predictors)
+    tasks, representations, predictors = instance.shape
+    if against_g.shape != (representations,) or against_h.shape != (tasks, predictors):
+        raise OsrlError(
+            f"needs have shapes {against_g.shape} and {against_h.shape}; "
+            f"give ({representations},) and ({tasks}, {predictors})"
+        )
+    for array in (against_g, against_h):
+        if not (np.isfinite(array) & (array >= 0)).all():
+            raise OsrlError("needs must be finite numbers >= 0; use 0 to leave a test out")
+    if against_g[best.representation] > 0 or against_h[np.arange(tasks), best.predictors].any():
+        raise OsrlError("needs against the best arms cannot be met; set them to 0, or use Needs.of")
+    return against_g, against_h
+
+
+def _numbers(what: str, value: ArrayLike) -> Floats:
+    """An array of floats, from anything that is one."""
+    try:
+        return np.array(value, dtype=float)
+    except (TypeError, ValueError):
+        raise OsrlError(f"{what} must be numbers; got {value!r}") from None
+
+
 def _checked_costs(costs: ArrayLike, instance: Instance) -> Floats:
-    array = np.array(costs, dtype=float)
+    array = _numbers("costs", costs)
     if array.shape != instance.shape:
         raise OsrlError(f"costs have shape {array.shape}; give one for each arm, shape {instance.shape}")
     if not (np.isfinite(array) & (array > 0)).all():
@@ -218,7 +247,7 @@ def _checked_costs(costs: ArrayLike, instance: Instance) -> Floats:
 
 
 def _checked_frequencies(frequencies: Sequence[float], instance: Instance) -> Floats:
-    array = np.array(frequencies, dtype=float)
+    array = _numbers("frequencies", frequencies)
     if array.shape != (len(instance.tasks),):
         raise OsrlError(f"{array.size} frequencies for {len(instance.tasks)} tasks; give one for each task")
     if not (np.isfinite(array) & (array > 0)).all() or abs(array.sum() - 1) > 1e-9:
@@ -227,7 +256,7 @@ def _checked_frequencies(frequencies: Sequence[float], instance: Instance) -> Fl
 
 
 def _checked_start(start: Floats, instance: Instance) -> Floats:
-    array = np.array(start, dtype=float)
+    array = _numbers("start", start)
     if array.shape != instance.shape or not (np.isfinite(array) & (array >= 0)).all() or array.sum() <= 0:
         raise OsrlError(f"start does not fit; give weights >= 0 of shape {instance.shape}, not all zero")
     array /= array.sum()

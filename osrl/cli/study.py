@@ -211,6 +211,44 @@ def watch(
 
 
 @app.command()
+def export(
+    place: Place,
+    file: Annotated[str, typer.Argument(metavar="FILE", help="A .csv, .jsonl or .parquet file to write.")],
+    trials: Annotated[
+        bool, typer.Option("--trials", help="One row for each trial, instead of the whole log.")
+    ] = False,
+    name: Name = None,
+    as_json: Json = False,
+) -> None:
+    """Write the log to a file, lossless; or the trials, for work elsewhere."""
+    with _opened(place, name) as study:
+        study.write_trials(file) if trials else study.write_log(file)
+        handed_out = study.trials
+    if as_json:
+        print_json({"file": file, "trials": handed_out})
+    else:
+        typer.echo(f"{handed_out:,} trials are in {file}")
+
+
+@app.command("import")
+def import_log(
+    place: Place,
+    file: Annotated[str, typer.Argument(metavar="FILE", help="A log that `osrl study export` has written.")],
+    name: Annotated[str, typer.Option(help="A name for the study.")] = "study",
+    as_json: Json = False,
+) -> None:
+    """Make a study from a log, after replaying it."""
+    from osrl.study.study import Study
+
+    with Study.read_log(place, file, name) as study:
+        handed_out = study.trials
+    if as_json:
+        print_json({"study": name, "trials": handed_out})
+    else:
+        typer.echo(f"study {name!r} with {handed_out:,} trials is in {place}")
+
+
+@app.command()
 def verify(place: Place, name: Name = None, as_json: Json = False) -> None:
     """Replay the log from its first event, and compare. The exit code is 1 where something differs."""
     with _opened(place, name) as study:

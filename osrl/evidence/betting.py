@@ -110,7 +110,7 @@ def write_ticket(means: Floats, weights: Floats, drawn: int, ticket: Floats) -> 
 @kernel
 def bet_on(beta: float, terms: Floats) -> float:
     """The size of a bet under the terms of a ticket."""
-    return min(-beta * terms[2] if beta < 0.0 else beta, terms[3])
+    return float(min(-beta * terms[2] if beta < 0.0 else beta, terms[3]))
 
 
 @kernel

@@ -7,18 +7,19 @@
 | `osrl-sc-released` | `released.py` | what the authors' released code does, to reproduce their tables |
 | `tas` | `tas.py` | track-and-stop on each task with all arms: the paper's baseline |
 | `tas-transfer` | `tas_transfer.py` | track-and-stop on one task; the others reuse its representation |
+| `uniform` | `uniform.py` | every arm with the same probability, with the evidence of `osrl` |
 
 What they have in common:
 
 - `contract`: what a policy is, and how the kernels of one are found by the type of its state
 - `states`: the arrays of a state by name
 - `tracking`: the tracking rule; `contest`: track-and-stop in one task; `phase2`: in each task, for
-  the predictors of a chosen representation; `betting`: the tests of `osrl`
+  the predictors of a chosen representation; `betting`: the tests of `osrl` and `uniform`
 
 Importing this package registers them all; `osrl.policies.contract.find` gives one by its name.
 `docs/policies.md` says how to add one, and `osrl.testing` checks it.
 """
 
-from osrl.policies import osrl, osrl_sc, released, tas, tas_transfer
+from osrl.policies import osrl, osrl_sc, released, tas, tas_transfer, uniform
 
-__all__ = ["osrl", "osrl_sc", "released", "tas", "tas_transfer"]
+__all__ = ["osrl", "osrl_sc", "released", "tas", "tas_transfer", "uniform"]

@@ -144,6 +144,14 @@ def pend_trial(tests: Tests, x: int, a: int, ticket: Floats) -> None:
 
 
 @kernel
+def clear_trials(tests: Tests) -> None:
+    """Forget which trials have not reported."""
+    pending_g, pending_h = tests.pending_g, tests.pending_h
+    pending_g[:] = 0.0
+    pending_h[:] = 0.0
+
+
+@kernel
 def _settle_worst(wealth_g: Floats, wealth_h: Floats, a: int, ticket: Floats, beta: Floats) -> None:
     n = wealth_g.shape[0]
     predictors = ticket.size // TICKET - n

@@ -29,6 +29,7 @@ from osrl.glr import cheapest, new_glr, update_task
 from osrl.policies.betting import (
     Tests,
     best_guess,
+    clear_trials,
     forfeit_trial,
     look,
     new_tests,
@@ -37,7 +38,7 @@ from osrl.policies.betting import (
     take_reward,
     take_ticket,
 )
-from osrl.policies.contract import Policy, Problem, one_stream, register
+from osrl.policies.contract import Outcome, Policy, Problem, one_stream, register
 
 TOLERANCE = 1e-2  # certified gap of the weights
 PRIOR = 3.0  # shrinkage of the estimates that the weights are made for
@@ -52,7 +53,7 @@ class OsrlState(NamedTuple):
     optimal: Floats  # (X, n) the last solution of the joint program
     weights: Floats  # (X, n) probabilities: the solution and exploration
     clock: Floats  # rounds, round of the next design
-    outcome: object
+    outcome: Outcome
     growth: float
     explore: float
 
@@ -234,9 +235,7 @@ def conclude(state: OsrlState, column: int) -> None:
 @kernel
 def clear_pending(state: OsrlState) -> None:
     """Forget which trials have not reported."""
-    tests = state.tests
-    tests.pending_g[:] = 0.0
-    tests.pending_h[:] = 0.0
+    clear_trials(state.tests)
 
 
 @kernel

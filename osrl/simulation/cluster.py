@@ -44,6 +44,7 @@ class Cluster:
         self._futures = distributed.as_completed(loop=self._client.loop)
         self._name = f"osrl-{secrets.token_hex(4)}"  # no other campaign on the cluster has our keys
         self._slots, self._seen = 0, 0.0
+        self._lost = False
 
     def prepare(self, jobs: Sequence[Job]) -> None:
         """Wait for a first worker."""
@@ -75,11 +76,12 @@ class Cluster:
 
     def stop(self) -> list[Chunk]:
         """Cancel what is waiting. What workers are computing at this moment is lost when it is done."""
-        if self._client.status != "running":
+        if self._lost:
             return []
         ready = [future for future in self._futures.next_batch(block=False) if future.status == "finished"]
-        self._client.cancel(list(self._futures.futures))
-        return list(self._client.gather(ready, errors="skip"))
+        with self._connected():
+            self._client.cancel(list(self._futures.futures))
+            return list(self._client.gather(ready, errors="skip"))
 
     @contextmanager
     def _connected(self) -> Iterator[None]:
@@ -89,9 +91,12 @@ class Cluster:
         again = "mend the cluster and repeat the command; runs in an output folder are kept"
         try:
             yield
-        except KilledWorker as error:
-            raise OsrlError(f"a chunk was lost with several workers in a row ({error}); {again}") from None
+        except KilledWorker:
+            raise OsrlError(
+                f"several workers died one after the other with the same chunk; {again}"
+            ) from None
         except (CancelledError, OSError) as error:
+            self._lost = True
             raise OsrlError(f"lost the Dask scheduler ({type(error).__name__}); {again}") from None
 
     def __enter__(self) -> Cluster:

@@ -5,10 +5,13 @@
 
 - `osrl.study.study`: `Study`, what people use
 - `osrl.study.events`: what can happen; the log of events is the truth
+- `osrl.study.session`: a process at work on a study, turn by turn
 - `osrl.study.fold`: the state of a study, as a fold over its events
 - `osrl.study.storage`: what a place for events owes; `osrl.study.sql`: SQLite and PostgreSQL
 - `osrl.study.schema`: tables and migrations; `osrl.study.place`: paths and URLs
 - `osrl.study.snapshot`: a cache that makes opening fast
 - `osrl.study.settings`: what a study is created with
-- `osrl.study.history`: the trials as a frame
+- `osrl.study.replay`: does everything follow from the log?
+- `osrl.study.status`, `osrl.study.standing`, `osrl.study.history`: what can be read off
+- `osrl.study.export`: logs and trials as files
 """

@@ -69,8 +69,7 @@ class Fold:
 
     def apply(self, event: Event) -> None:
         """Take in the next event of the log."""
-        if event.seq != self.position:
-            raise OsrlError(f"event {self.position} is missing from the log; restore it from a backup")
+        self.check_next(event)
         match event.body:
             case Asked() as asked:
                 self._hand_out(asked, event.at)
@@ -92,6 +91,15 @@ class Fold:
             case Resumed() as resumed:
                 self.versions = resumed.versions
         self.position += 1
+
+    def check_next(self, event: Event) -> None:
+        """Refuse a log with a gap, or with an end to a trial that has ended or was never handed out."""
+        if event.seq != self.position:
+            raise OsrlError(f"event {self.position} is missing from the log; restore it from a backup")
+        if isinstance(event.body, Told | Abandoned) and event.body.trial not in self.pending:
+            raise OsrlError(
+                f"event {event.seq}: trial {event.body.trial} is not pending; restore the log from a backup"
+            )
 
     def apply_all(self, events: Iterable[Event]) -> None:
         """Take in the next events of the log."""

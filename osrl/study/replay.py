@@ -80,13 +80,12 @@ class _Replay:
         """Compare an event with what follows from those before it, then take it in."""
         fold, body = self.fold, event.body
         where = f"event {event.seq}"
+        fold.check_next(event)
         if isinstance(body, Designed) and not fold.policy.wants_design(fold.state):
             self._complain(f"{where}: new weights, though it was not time for them")
         if isinstance(body, Asked):
             self._compare_ask(where, body)
         if isinstance(body, Told | Abandoned):
-            if body.trial not in fold.pending:
-                raise OsrlError(f"{where}: trial {body.trial} is not pending; restore the log from a backup")
             if isinstance(body, Told):
                 verdict = fold.take(body.trial, body.reward)
             else:

@@ -19,18 +19,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, NamedTuple, SupportsFloat, overload
+from typing import TYPE_CHECKING, Any, SupportsFloat, overload
 
 from osrl.errors import OsrlError
-from osrl.study.events import Abandoned, Body, Created, Event, Resumed, Told, now
+from osrl.study.events import Abandoned, Created, Event, Told, now
 from osrl.study.fold import Fold
+from osrl.study.session import Session, Turn
 from osrl.study.settings import Names, new_settings
-from osrl.study.snapshot import EVERY, pack, unpack
-from osrl.study.storage import Log, Storage
+from osrl.study.storage import Storage
 from osrl.study.trial import Answer, Trial, new_trial, read_answer, read_reward, trial_number
-from osrl.study.versions import versions
 
 if TYPE_CHECKING:
     import polars as pl
@@ -43,34 +41,6 @@ RUNNING = "running"
 DEFAULT_NAME = "study"
 
 
-class _Turn(NamedTuple):
-    """What one call does to the study, while it holds the log."""
-
-    fold: Fold
-    log: Log
-    events: list[Event]
-
-    def do(self, body: Body) -> None:
-        """Let something happen: the fold takes it in."""
-        event = self._next(body)
-        self.fold.apply(event)
-        self.events.append(event)
-
-    def note(self, body: Body) -> None:
-        """Note what has happened: the fold has taken it in."""
-        event = self._next(body)
-        self.fold.advance(event)
-        self.events.append(event)
-
-    def _next(self, body: Body) -> Event:
-        """The next event; before it goes, where needed, that a program of other versions goes on."""
-        if self.fold.versions != versions():
-            resumed = Event(self.fold.position, now(), Resumed(versions()))
-            self.fold.apply(resumed)
-            self.events.append(resumed)
-        return Event(self.fold.position, now(), body)
-
-
 class Study:
     """A live experiment whose events are kept in a database, see `create` and `open`.
 
@@ -81,9 +51,7 @@ class Study:
     def __init__(self, storage: Storage, number: int, name: str) -> None:
         self.name = name
         self._storage = storage
-        self._number = number
-        self._fold: Fold | None = None
-        self._kept = 0  # position of the last snapshot that is known
+        self._session = Session(storage, number)
 
     # Studies in a database
 
@@ -150,6 +118,18 @@ class Study:
             name = names[0]
         return cls(storage, storage.find(name), name)
 
+    @classmethod
+    def read_log(cls, place: Place, file: Place, name: str = DEFAULT_NAME) -> Study:
+        """A study with the log that another has written, see `write_log`. It is replayed first."""
+        from osrl.study.export import read_log
+        from osrl.study.replay import verify
+
+        events = read_log(file)
+        found = verify(events)
+        if not found.ok:
+            raise OsrlError(f"{file}: the log does not replay: {found.problems[0]}; export it again")
+        return cls._begin(place, name, events)
+
     @staticmethod
     def list(place: Place) -> tuple[str, ...]:
         """The names of the studies in a database."""
@@ -186,7 +166,7 @@ class Study:
         if isinstance(count, bool) or not isinstance(count, Integral) or count < 1:
             raise OsrlError(f"n is {n!r}; give the number of trials to hand out, at least 1")
         trials = []
-        with self._turn() as turn:
+        with self._session.turn() as turn:
             fold = turn.fold
             _check_ask(fold, task, int(count))
             for _ in range(count):
@@ -203,7 +183,7 @@ class Study:
         Told twice with the same value, it counts once. After a verdict it is stored and changes nothing.
         """
         number = trial_number(trial)
-        with self._turn() as turn:
+        with self._session.turn() as turn:
             value = read_reward(reward, turn.fold.family)
             if number in turn.fold.pending:
                 turn.note(Told(number, value, turn.fold.take(number, value)))
@@ -223,7 +203,7 @@ class Study:
         ``ignorable`` you state that not reporting tells nothing about the reward, and it is left out.
         """
         number = trial_number(trial)
-        with self._turn() as turn:
+        with self._session.turn() as turn:
             if number in turn.fold.pending:
                 turn.note(Abandoned(number, ignorable, turn.fold.give_up(number, ignorable)))
                 return
@@ -245,18 +225,18 @@ class Study:
     @property
     def settings(self) -> Created:
         """What the study was created with."""
-        return self._current().created
+        return self._session.current().created
 
     @property
     def verdict(self) -> str:
         """``running``, ``decided``, ``no shared representation`` or ``budget exhausted``."""
-        verdict = self._current().verdict
+        verdict = self._session.current().verdict
         return RUNNING if verdict is None else verdict.status
 
     @property
     def best(self) -> Answer:
         """The answer, as far as it is known: the best guess while the study is running."""
-        fold = self._current()
+        fold = self._session.current()
         return read_answer(fold.created, fold.verdict or fold.best_guess())
 
     @property
@@ -278,19 +258,19 @@ class Study:
     @property
     def trials(self) -> int:
         """How many trials were handed out."""
-        return self._current().asked
+        return self._session.current().asked
 
     @property
     def pending(self) -> tuple[int, ...]:
         """The numbers of the trials that have not reported."""
-        return tuple(self._current().pending)
+        return tuple(self._session.current().pending)
 
     @property
     def status(self) -> Status:
         """Everything that is known, at one moment."""
         from osrl.study.status import read_status
 
-        return read_status(self._current())
+        return read_status(self._session.current())
 
     @property
     def history(self) -> pl.DataFrame:
@@ -301,13 +281,25 @@ class Study:
 
     def events(self) -> Iterator[Event]:
         """The log: every event so far."""
-        return self._storage.read(self._number)
+        return self._session.events()
+
+    def write_log(self, file: Place) -> None:
+        """Write every event to a .csv, .jsonl or .parquet file; `read_log` makes the same study from it."""
+        from osrl.study.export import write_log
+
+        write_log(self.events(), file)
+
+    def write_trials(self, file: Place) -> None:
+        """Write the history to a .csv, .jsonl or .parquet file, with a column for each propensity."""
+        from osrl.study.export import write_trials
+
+        write_trials(self.events(), file)
 
     def verify(self) -> Verification:
         """Replay the log from its first event, and compare: see `osrl.study.replay`."""
         from osrl.study.replay import verify
 
-        return verify(self.events(), self._storage.snapshot(self._number))
+        return verify(self.events(), self._session.snapshot())
 
     # Its end
 
@@ -323,53 +315,6 @@ class Study:
 
     def __repr__(self) -> str:
         return f"Study({self._storage.place!r}, {self.name!r})"
-
-    # Turns
-
-    def _current(self) -> Fold:
-        """The fold of everything that is in the log now."""
-        with self._storage.lock:
-            fold = self._loaded()
-            try:
-                fold.apply_all(self._storage.read(self._number, fold.position))
-            except BaseException:
-                self._fold = None
-                raise
-            return fold
-
-    def _loaded(self) -> Fold:
-        """The fold as it was left, or as far as the last snapshot goes."""
-        if self._fold is None:
-            first = self._storage.first(self._number)
-            assert isinstance(first.body, Created)
-            fold = Fold(first.body)
-            snapshot = self._storage.snapshot(self._number)
-            self._kept = snapshot.position if snapshot is not None and unpack(snapshot, fold) else 0
-            self._fold = fold
-        return self._fold
-
-    @contextmanager
-    def _turn(self) -> Iterator[_Turn]:
-        """Hold the log with the fold up to date, and store what is noted; after an error all is as before."""
-        with self._storage.lock:
-            # Most of a long log is read before it is held, so that others need not wait for it.
-            fold = self._current() if self._fold is None else self._fold
-            known = fold.position
-            try:
-                with self._storage.hold(self._number) as log:
-                    fold.apply_all(log.read(fold.position))
-                    known = fold.position
-                    turn = _Turn(fold, log, [])
-                    yield turn
-                    log.append(turn.events)
-                    if turn.events and fold.position - self._kept >= EVERY:
-                        log.keep(pack(fold))
-                        self._kept = fold.position
-            except BaseException as error:
-                # A refusal comes before any change. After anything else the fold may be ahead of the log.
-                if fold.position != known or not isinstance(error, OsrlError):
-                    self._fold, self._kept = None, 0
-                raise
 
 
 def _storage(place: Place, *, make: bool = False) -> Storage:
@@ -405,7 +350,7 @@ def _check_ask(fold: Fold, task: str | None, count: int) -> None:
         )
 
 
-def _ending(turn: _Turn, trial: int) -> Told | Abandoned:
+def _ending(turn: Turn, trial: int) -> Told | Abandoned:
     """The event that ended a trial which is not pending."""
     for event in turn.log.about(trial):
         if isinstance(event.body, Told | Abandoned):

@@ -1,0 +1,117 @@
+"""`uniform`: every arm with the same probability, with the evidence of `osrl`.
+
+The plainest way to sample with which that evidence works: what `osrl` gains over it is what an
+adaptive allocation is worth. Given a task, every arm of it with the same probability.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from osrl.alternatives import Floats
+from osrl.compiled import kernel
+from osrl.policies.betting import (
+    Tests,
+    best_guess,
+    clear_trials,
+    forfeit_trial,
+    new_tests,
+    pend_trial,
+    take_reward,
+    take_ticket,
+)
+from osrl.policies.contract import Outcome, Policy, Problem, one_stream, register
+
+
+class UniformState(NamedTuple):
+    """The tests alone: sampling depends on nothing."""
+
+    tests: Tests
+    outcome: Outcome
+
+
+def new(problem: Problem, draw: float) -> UniformState:
+    """The state before the first sample."""
+    tests = new_tests(problem)
+    return UniformState(tests, tests.outcome)
+
+
+@kernel
+def wants_design(state: UniformState) -> bool:
+    """Never: the weights are fixed."""
+    return False
+
+
+@kernel
+def design(state: UniformState) -> None:
+    """Nothing to solve."""
+
+
+@kernel
+def select(state: UniformState, task: int, propensities: Floats) -> int:
+    """The same probability for every arm, or for every arm of the given task."""
+    tasks, n = propensities.shape
+    if task < 0:
+        propensities[:] = 1.0 / (tasks * n)
+    else:
+        propensities[:] = 0.0
+        propensities[task] = 1.0 / n
+    return -1
+
+
+@kernel
+def ticket(state: UniformState, x: int, a: int, propensities: Floats) -> Floats:
+    """The terms of the bets on this trial."""
+    return take_ticket(state.tests, x, a, propensities[x])
+
+
+@kernel
+def observe(state: UniformState, x: int, a: int, reward: float, ticket: Floats) -> None:
+    """Settle the bets, and reject what can be rejected."""
+    take_reward(state.tests, x, a, reward, ticket)
+
+
+@kernel
+def conclude(state: UniformState, column: int) -> None:
+    """The best guess."""
+    best_guess(state.tests)
+
+
+@kernel
+def clear_pending(state: UniformState) -> None:
+    """Forget which trials have not reported."""
+    clear_trials(state.tests)
+
+
+@kernel
+def pend(state: UniformState, x: int, a: int, ticket: Floats) -> None:
+    """Count a trial that has not reported by its worst factor."""
+    pend_trial(state.tests, x, a, ticket)
+
+
+@kernel
+def forfeit(state: UniformState, x: int, a: int, ticket: Floats) -> None:
+    """A trial that will never report keeps its worst factor."""
+    forfeit_trial(state.tests, x, a, ticket)
+
+
+policy = register(
+    Policy(
+        name="uniform",
+        summary="every arm with the same probability, with the evidence of osrl",
+        state=UniformState,
+        new=new,
+        wants_design=wants_design,
+        design=design,
+        select=select,
+        observe=observe,
+        conclude=conclude,
+        ticket=ticket,
+        stream=one_stream,
+        given_tasks=True,
+        shares_runs=lambda options: False,
+        clear_pending=clear_pending,
+        pend=pend,
+        forfeit=forfeit,
+    )
+)

@@ -1,0 +1,204 @@
+"""`osrl study`: from the shell, for people and for programs."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from osrl.cli import main
+from osrl.study.events import Asked
+from osrl.study.export import arm_columns
+from osrl.study.study import Study
+from tests.instances import refused
+from tests.test_study import new_study, play
+from tests.test_study_replay import late_and_lost
+
+Capture = pytest.CaptureFixture[str]
+Run = Callable[..., str]
+
+NAMES = ("--tasks", "young,old", "--representations", "A,B", "--predictors", "low,high")
+
+
+@pytest.fixture
+def db(tmp_path: Path) -> str:
+    return str(tmp_path / "trial.db")
+
+
+@pytest.fixture
+def run(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Run a command that must go well; what it prints."""
+    monkeypatch.setenv("COLUMNS", "200")
+
+    def call(*arguments: object, code: int = 0) -> str:
+        found = main(["study", *map(str, arguments)])
+        out, err = capsys.readouterr()
+        assert (found, err) == (code, "")
+        return out
+
+    return call
+
+
+def document(out: str) -> Any:
+    assert out.count("\n") == 1, "one JSON document on one line"
+    return json.loads(out)
+
+
+def fails(capsys: Capture, *arguments: object) -> str:
+    """Run a command that must be refused: the one line on standard error."""
+    assert main(["study", *map(str, arguments)]) == 2
+    out, err = capsys.readouterr()
+    assert out == "" and err.startswith("error: ") and err.count("\n") == 1
+    return err
+
+
+def test_from_nothing_to_a_verdict(run: Run, db: str) -> None:
+    created = document(run("create", db, *NAMES, "--policy", "tas", "--seed", 3, "--delta", 0.2, "--json"))
+    assert (created["study"], created["verdict"], created["seed"]) == ("study", "running", 3)
+    best = {"young": ("A", "low"), "old": ("A", "high")}
+    verdict, trials = "running", 0
+    while verdict == "running":
+        trial = document(run("ask", db, "--json"))
+        assert set(trial) == {"trial", "task", "representation", "predictor", "propensity"}
+        reward = int((trial["representation"], trial["predictor"]) == best[trial["task"]])
+        told = document(run("tell", db, trial["trial"], reward, "--json"))
+        verdict, trials = told["verdict"], trials + 1
+        assert trials < 200
+    status = document(run("status", db, "--json"))
+    assert status["verdict"] == "decided"
+    assert status["best"]["representation"] == "A"
+    assert status["best"]["predictors"] == {"young": "low", "old": "high"}
+    assert status["trials"] == {"handed_out": trials, "told": trials, "pending": 0, "abandoned": 0}
+    assert document(run("verify", db, "--json"))["ok"] is True
+    assert document(run("list", db, "--json")) == {"studies": ["study"]}
+    assert document(run("watch", db, "--json"))["verdict"] == "decided"
+
+
+def test_what_a_person_reads(run: Run, db: str) -> None:
+    assert "osrl study ask" in run("create", db, *NAMES, "--policy", "osrl", "--seed", 1)
+    assert run("ask", db, "--task", "old").startswith("trial 1: ")
+    assert run("ask", db, "-n", 2).count("in ") >= 2
+    assert run("tell", db, 1, 1) == "trial 1: reward 1 is stored; verdict: running\n"
+    assert run("abandon", db, 2, "--ignorable") == "trial 2 is abandoned; verdict: running\n"
+    report = run("status", db)
+    for text in (
+        "running (the experiment goes on)",
+        "3 handed out, 1 told, 1 pending, 1 abandoned",
+        "Best guess: representation",
+        "more trials, as it looks now",
+        "Which representation is the best?",
+        "Which predictor of A is the best?",
+        "possible",
+        "Not reported yet",
+        "trial 3: ",
+    ):
+        assert text in report
+    assert "replay agrees bit for bit" in run("verify", db)
+    assert run("list", db) == "study\n"
+    assert run("delete", db, "study", "--yes") == "study 'study' is removed\n"
+    assert run("list", db) == ""
+
+
+def test_names_with_commas_and_an_instance_file(run: Run, db: str) -> None:
+    out = run("create", db, "--instance", "paper", "--tasks", "one, two", "--tasks", "three", "--json")
+    status = document(out)
+    assert status["tasks"] == ["one, two", "three"]
+    assert status["representations"] == ["g1", "g2", "g3"] and status["policy"] == "osrl"
+    gaussian = ("--family", "gaussian", "--noise-sd", 2, "--policy", "tas", "--name", "normal")
+    run("create", db, *NAMES, *gaussian, "--option", "growth=0.1", "--json")
+    run("ask", db, "--name", "normal")
+    assert document(run("tell", db, 1, -0.5, "--name", "normal", "--json"))["reward"] == -0.5
+    assert document(run("status", db, "--name", "normal", "--json"))["options"] == {"growth": 0.1}
+
+
+def test_refusals_are_one_line(capsys: Capture, run: Run, db: str) -> None:
+    assert "no such file" in fails(capsys, "ask", db)
+    assert "the tasks are missing; give --tasks" in fails(capsys, "create", db, "--predictors", "a,b")
+    run("create", db, *NAMES, "--policy", "tas")
+    assert "already" in fails(capsys, "create", db, *NAMES)
+    assert "has no trial 5" in fails(capsys, "tell", db, 5, 1)
+    run("ask", db)
+    assert "give 0 or 1" in fails(capsys, "tell", db, 1, 0.5)
+    assert "give 0 or 1" in fails(capsys, "tell", db, 1, "nan")
+    assert "has no study 'x'" in fails(capsys, "status", db, "--name", "x")
+    assert "add --yes" in fails(capsys, "delete", db, "study", "--json")
+    assert "give key=value" in fails(capsys, "create", db, *NAMES, "--option", "growth")
+
+
+def test_a_log_that_was_changed_by_hand_has_exit_code_1(run: Run, db: str) -> None:
+    with new_study(db, policy="osrl", delta=0.01) as study:
+        play(study, 30)
+    with sqlite3.connect(db) as connection:
+        connection.execute(
+            "UPDATE osrl_events SET payload = replace(payload, '\"reward\":0.0', '\"reward\":1.0') "
+            "WHERE kind = 'tell' AND trial < 10"
+        )
+    connection.close()
+    found = document(run("verify", db, "--json", code=1))
+    assert not found["ok"] and found["problems"]
+    assert "replay differs in" in run("verify", db, code=1)
+
+
+# Export and import --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".parquet"])
+def test_a_round_trip_is_lossless(run: Run, db: str, tmp_path: Path, suffix: str) -> None:
+    tasks = ["young", 'old, "very" old: ü']
+    with new_study(db, policy="osrl", tasks=tasks, delta=0.05) as study:
+        late_and_lost(study, 25)
+        before = list(study.events())
+        file, back = tmp_path / f"log{suffix}", str(tmp_path / "back.db")
+        assert document(run("export", db, file, "--json"))["trials"] == study.trials
+        run("import", back, file, "--name", "copy")
+        with Study.open(back, "copy") as copy:
+            assert list(copy.events()) == before
+            assert copy.history.equals(study.history)
+            # Both go on in the same way.
+            assert copy.ask() == study.ask()
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".parquet"])
+def test_trials_as_a_table(run: Run, db: str, tmp_path: Path, suffix: str) -> None:
+    with new_study(db, policy="osrl") as study:
+        play(study, 5)
+        study.ask()
+        asked = [event.body for event in study.events() if isinstance(event.body, Asked)]
+        arms = arm_columns(study.settings.representations, study.settings.predictors)
+    file = tmp_path / f"trials{suffix}"
+    run("export", db, file, "--trials")
+    read = {".csv": pl.read_csv, ".jsonl": pl.read_ndjson, ".parquet": pl.read_parquet}[suffix]
+    frame: pl.DataFrame = read(file)  # type: ignore[operator]
+    assert frame["trial"].to_list() == [1, 2, 3, 4, 5, 6]
+    assert frame["reward"].null_count() == 1
+    for row, ask in zip(frame.select(arms).rows(), asked, strict=True):
+        assert ask.propensities is not None
+        total = sum(ask.propensities)
+        assert row == pytest.approx([p / total for p in ask.propensities], rel=1e-12)
+
+
+def test_files_that_are_no_logs_are_refused(db: str, tmp_path: Path) -> None:
+    with new_study(db, policy="tas") as study:
+        play(study, 3)
+        with refused("unknown suffix '.xls'; use one of .csv, .jsonl, .parquet"):
+            study.write_log(tmp_path / "log.xls")
+        with refused("cannot be written"):
+            study.write_log(tmp_path / "none" / "log.csv")
+        study.write_log(tmp_path / "log.jsonl")
+    back = str(tmp_path / "back.db")
+    with refused("no such file"):
+        Study.read_log(back, tmp_path / "none.csv")
+    for name in ("log.csv", "other.jsonl", "log.parquet"):
+        (tmp_path / name).write_text("task,reward\n1,2\n", encoding="utf-8")
+        with refused("not the log of a study"):
+            Study.read_log(back, tmp_path / name)
+    lines = (tmp_path / "log.jsonl").read_text(encoding="utf-8").splitlines()
+    (tmp_path / "torn.jsonl").write_text("\n".join(lines[:3] + lines[4:]), encoding="utf-8")
+    with refused("event 3 is missing"):
+        Study.read_log(back, tmp_path / "torn.jsonl")
+    assert not Path(back).exists()
