@@ -239,8 +239,8 @@ def check_relabelling(
     """With other labels the policy makes the same choices; where they tie, it may take the other arm.
 
     Two states are led through the same samples, under two labellings. Rewards are continuous, so
-    ties are between arms that were pulled equally often. Phases with a stream of their own may go
-    through tasks in their order, so tasks are relabelled up to there only.
+    ties are between arms that were pulled equally often from a stream. Phases with a stream of their
+    own may go through tasks in their order, so tasks are relabelled up to there only.
     """
     _compare_choices(policy, instance, _orders(instance, seed, tasks=False), seed, whole=True)
     if relabel_tasks:
@@ -344,20 +344,22 @@ def _compare_choices(policy: Policy, instance: Instance, orders: Orders, seed: i
     early, one, two = (new_state(policy, instance, columns, key) for _ in range(3))
     old = np.arange(instance.means.size).reshape(instance.shape)[np.ix_(*orders)].ravel()
     twin = Twin(two, old, np.argsort(old), n)
-    pulls, propensities = np.zeros(instance.means.size, np.int64), np.zeros((instance.shape[0], n))
+    pulls = np.zeros((STREAMS, instance.means.size), np.int64)
+    propensities = np.zeros((instance.shape[0], n))
     for event in step_through(early, instance, key, 2 * instance.means.size):
         if isinstance(event, Observed):
+            pulls[stream(two), event.x * n + event.a] += 1
             observe(one, event.x, event.a, event.reward, event.ticket)
             twin.observe(
                 event, propensities if event.propensities is None else twin.relabelled(event.propensities)
             )
-            pulls[event.x * n + event.a] += 1
     designed = False
     for event in step_through(one, instance, new_key(seed, 1)):
         if isinstance(event, Designed):
             designed = True
             continue
-        if not whole and stream(two) != 0:
+        s = stream(two)
+        if not whole and s != 0:
             return
         assert wants_design(two) == designed, "whether a design is due depends on the labels"
         if designed:
@@ -368,9 +370,9 @@ def _compare_choices(policy: Policy, instance: Instance, orders: Orders, seed: i
             close = np.allclose(propensities, twin.relabelled(event.propensities), rtol=1e-5, atol=1e-9)
             assert chosen < 0 and close, "the probabilities of arms depend on the labels"
         elif chosen != twin.new[arm]:
-            assert pulls[old[chosen]] == pulls[arm], "the choice of an arm depends on the labels"
+            assert pulls[s, old[chosen]] == pulls[s, arm], "the choice of an arm depends on the labels"
         twin.observe(event, propensities)
-        pulls[arm] += 1
+        pulls[s, arm] += 1
     conclude_all(two)
     _compare_outcomes(one.outcome, two.outcome, orders, twin.new)
 

@@ -20,7 +20,7 @@ GOOD = Needs.of(PAPER, 1.0, 1.0)
         (GOOD._replace(predictors=np.array([[0.0, np.inf], [0.0, 1.0]])), "finite"),
         (GOOD._replace(representations=np.ones(3)), "best arms"),
         (GOOD._replace(predictors=np.ones((2, 2))), "best arms"),
-        (GOOD._replace(representations="many"), "numbers"),
+        (GOOD._replace(representations="many"), "numbers"),  # type: ignore[arg-type]
     ],
 )
 def test_needs_are_checked(needs: Needs, message: str) -> None:
@@ -29,7 +29,7 @@ def test_needs_are_checked(needs: Needs, message: str) -> None:
 
 
 def test_needs_may_be_lists() -> None:
-    as_lists = Needs(GOOD.representations.tolist(), GOOD.predictors.tolist())  # type: ignore[arg-type]
+    as_lists = Needs(GOOD.representations.tolist(), GOOD.predictors.tolist())
     assert allocate(PAPER, as_lists).lower == allocate(PAPER, GOOD).lower
 
 

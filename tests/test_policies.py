@@ -19,7 +19,7 @@ from osrl.policies.contract import DECIDED, EXHAUSTED, Column, Outcome, Policy, 
 from osrl.policies.released import clear_leader
 from osrl.testing import EASY, check_policy, columns_for, new_state, run_compiled
 from tests import oracle_policies as oracle
-from tests.instances import Shape, random_instance, refused
+from tests.instances import Shape, refused
 from tests.oracle import in_class
 
 TASK_BY_TASK = {"tas", "tas-transfer"}
@@ -219,7 +219,9 @@ def test_the_released_code_cuts_phase_1() -> None:
 
 
 def test_reused_samples_are_saved() -> None:
-    instance = random_instance(5, (2, 3, 2))
+    instance = Instance.bernoulli(
+        [[[0.8, 0.5], [0.3, 0.2], [0.1, 0.3]], [[0.4, 0.7], [0.2, 0.1], [0.3, 0.2]]]
+    )
     columns = osrl_sc.policy.columns([(0.1, 0.1)])
     saved = []
     for run in range(20):

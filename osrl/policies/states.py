@@ -6,6 +6,7 @@ twice; it then has two names.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from typing import Any
 
@@ -25,6 +26,14 @@ def arrays_of(state: Any, prefix: str = "") -> Iterator[tuple[str, NDArray[Any]]
 def contents(state: Any) -> dict[str, NDArray[Any]]:
     """A copy of every array of a state."""
     return {name: array.copy() for name, array in arrays_of(state)}
+
+
+def digest(arrays: dict[str, NDArray[Any]]) -> str:
+    """A short name for the content of arrays, bit for bit."""
+    found = hashlib.sha256()
+    for name, array in arrays.items():
+        found.update(name.encode() + b"\0" + array.tobytes())
+    return found.hexdigest()[:16]
 
 
 def differences(one: dict[str, NDArray[Any]], other: dict[str, NDArray[Any]]) -> list[str]:

@@ -40,16 +40,20 @@ class Created:
 
 @dataclass(frozen=True)
 class Resumed:
-    """A program of other versions goes on with the study from here."""
+    """A program of versions that the study has not seen before takes part from here on."""
 
     versions: Mapping[str, str]
 
 
 @dataclass(frozen=True)
 class Designed:
-    """The policy has solved for new weights: every array of its state that changed, by name."""
+    """The policy has solved for new weights: every array of its state that changed, by name.
+
+    ``before`` is the digest of the state that was solved for, by which a replay can be checked.
+    """
 
     arrays: Mapping[str, Any]  # nested lists
+    before: str
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from osrl.draws import CHOICES, START, new_key, pick, uniform
 from osrl.errors import OsrlError
 from osrl.families import Family
 from osrl.policies.contract import RUNNING, VERDICTS, Column, Problem, find
-from osrl.policies.states import arrays_of, contents, differences
+from osrl.policies.states import arrays_of, contents, differences, digest
 from osrl.study.events import Abandoned, Asked, Created, Designed, Event, Resumed, Told, Verdict
 
 Floats = NDArray[np.float64]
@@ -54,7 +54,7 @@ class Fold:
         problem = Problem(self.shape, self.family, (column,))
         options = {name: _tuples(value) for name, value in created.options.items()}
         self.state: Any = self.policy.new(problem, uniform(self.key, START, 0), **options)
-        self.versions = created.versions
+        self.writers = [created.versions]  # the versions of all programs that have written
         self.position = 1
         self.asked = self.told = self.abandoned = 0
         self.design: int | None = None
@@ -89,7 +89,7 @@ class Fold:
             case Designed():
                 self.design = event.seq
             case Resumed() as resumed:
-                self.versions = resumed.versions
+                self.writers.append(resumed.versions)
         self.position += 1
 
     def check_next(self, event: Event) -> None:
@@ -115,7 +115,8 @@ class Fold:
         before = contents(self.state)
         self.policy.design(self.state)
         after = contents(self.state)
-        return Designed({name: _lists(after[name]) for name in differences(before, after)})
+        changed = differences(before, after)
+        return Designed({name: _lists(after[name]) for name in changed}, digest(before))
 
     def choose(self, task: str | None) -> Asked:
         """The next trial: the arm that the policy names, or one drawn from its probabilities."""

@@ -1,9 +1,9 @@
 """Replay: go through a log again, and see whether everything follows from it.
 
 Nothing is solved: weights are taken from the log. All else is computed anew and compared: which trial
-the policy hands out, with which probabilities, when it wants new weights, what the verdict is, and the
-state that a snapshot holds. Events that were written by the versions at hand must agree bit for bit;
-others to 1e-9, with the same draws and the same verdict.
+the policy hands out, with which probabilities, when it wants new weights and in which state, the evidence
+at that time, the verdict, and the state that a snapshot holds. As long as only the versions at hand have
+written, all must agree bit for bit; from then on to 1e-9, with the same draws and the same verdict.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ from typing import NamedTuple
 import numpy as np
 
 from osrl.errors import OsrlError
-from osrl.policies.states import contents
+from osrl.policies.states import contents, digest
 from osrl.study.events import Abandoned, Asked, Created, Designed, Event, Told
 from osrl.study.fold import Fold
 from osrl.study.snapshot import unpack
+from osrl.study.standing import evidence_at_design
 from osrl.study.storage import Snapshot
 from osrl.study.versions import versions
 
@@ -71,18 +72,22 @@ class _Replay:
     def __init__(self, created: Created) -> None:
         self.created = created
         self.fold = Fold(created)
-        self.exact = created.versions == versions()
         self.largest = 0.0
         self.problems: list[str] = []
         self._designed = False
+
+    @property
+    def exact(self) -> bool:
+        """Whether only the versions at hand have written so far."""
+        return all(writer == versions() for writer in self.fold.writers)
 
     def compare(self, event: Event) -> None:
         """Compare an event with what follows from those before it, then take it in."""
         fold, body = self.fold, event.body
         where = f"event {event.seq}"
         fold.check_next(event)
-        if isinstance(body, Designed) and not fold.policy.wants_design(fold.state):
-            self._complain(f"{where}: new weights, though it was not time for them")
+        if isinstance(body, Designed):
+            self._compare_design(where, body)
         if isinstance(body, Asked):
             self._compare_ask(where, body)
         if isinstance(body, Told | Abandoned):
@@ -96,11 +101,21 @@ class _Replay:
         else:
             fold.apply(event)
         self._designed = isinstance(body, Designed)
-        self.exact = self.exact and fold.versions == versions()
+
+    def _compare_design(self, where: str, designed: Designed) -> None:
+        fold = self.fold
+        if not fold.policy.wants_design(fold.state):
+            self._complain(f"{where}: new weights, though it was not time for them")
+        if self.exact and digest(contents(fold.state)) != designed.before:
+            self._complain(f"{where}: the state before new weights is not the one of the log")
+        for name, value in evidence_at_design(fold).items():
+            if name in designed.arrays:
+                logged = np.array(designed.arrays[name], float)
+                self._difference(where, name, logged, value, self.exact)
 
     def _compare_ask(self, where: str, asked: Asked) -> None:
         fold = self.fold
-        same = fold.versions == versions()
+        same = self.exact
         if same and not self._designed and fold.policy.wants_design(fold.state):
             self._complain(f"{where}: it was time for new weights, but there are none")
         again = fold.choose(asked.task if asked.given else None)

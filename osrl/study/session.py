@@ -38,8 +38,8 @@ class Turn(NamedTuple):
         self.events.append(event)
 
     def _next(self, body: Body) -> Event:
-        """The next event; before it goes, where needed, that a program of other versions goes on."""
-        if self.fold.versions != versions():
+        """The next event; before it goes, where needed, that a program of other versions takes part."""
+        if versions() not in self.fold.writers:
             resumed = Event(self.fold.position, now(), Resumed(versions()))
             self.fold.apply(resumed)
             self.events.append(resumed)

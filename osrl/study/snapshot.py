@@ -31,7 +31,7 @@ def pack(fold: Fold) -> Snapshot:
     header = {
         "format": FORMAT,
         "versions": dict(versions()),
-        "writer": dict(fold.versions),
+        "writers": [dict(writer) for writer in fold.writers],
         "asked": fold.asked,
         "told": fold.told,
         "abandoned": fold.abandoned,
@@ -70,6 +70,6 @@ def unpack(snapshot: Snapshot, fold: Fold) -> bool:
         first += size
     fold.position = snapshot.position
     fold.asked, fold.told, fold.abandoned = header["asked"], header["told"], header["abandoned"]
-    fold.design, fold.versions = header["design"], header["writer"]
+    fold.design, fold.writers = header["design"], header["writers"]
     fold.verdict = None if header["verdict"] is None else Verdict(**header["verdict"])
     return True

@@ -83,6 +83,15 @@ def expected_remaining(fold: Fold) -> float | None:
     return 1 / allocate(instance, Needs(need_g, need_h), tolerance=1e-2).lower
 
 
+def evidence_at_design(fold: Fold) -> dict[str, Floats]:
+    """The arrays of a design that hold evidence, computed from the rewards so far."""
+    if not isinstance(getattr(fold.state, "tests", None), Tests):
+        return {}
+    tests: Tests = copy.deepcopy(fold.state).tests
+    look(tests)
+    return {"tests.evidence_g": tests.evidence_g, "tests.evidence_h": tests.evidence_h}
+
+
 def _look(fold: Fold) -> Tests | None:
     """The tests, with pending trials counted and every evidence up to date."""
     if not isinstance(getattr(fold.state, "tests", None), Tests):
