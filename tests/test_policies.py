@@ -42,8 +42,7 @@ def play(policy: Policy, instance: Instance, run: int = 0, budget: int = 10**7, 
 
 @pytest.mark.parametrize("policy", registered(), ids=lambda policy: policy.name)
 def test_every_policy_keeps_the_contract(policy: Policy) -> None:
-    rounds = 100 if policy.name == "osrl-sc-released" else 300
-    check_policy(policy, relabel_tasks=policy.name not in TASK_BY_TASK, rounds_without_jit=rounds)
+    check_policy(policy, relabel_tasks=policy.name not in TASK_BY_TASK)
 
 
 def test_the_policies_of_the_paper_choose_their_tasks() -> None:
