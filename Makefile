@@ -3,9 +3,10 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
+POLICIES := tas,osrl-sc,osrl
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test check format validate constraints clean
+.PHONY: help install demo test check format validate bench constraints clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -20,9 +21,10 @@ install: $(READY) ## make .venv with the package and its tools
 demo: $(READY) ## the lower bound on the paper's instance
 	$(BIN)/osrl bound paper
 
-# The first command compiles the kernels in one process, so that the test workers find them in the cache.
+# The first commands compile the kernels in one process, so that the test workers find them in the cache.
 test: $(READY) ## every quick test, then some of them again with the JIT off
 	$(BIN)/osrl bound paper --json > /dev/null
+	$(BIN)/osrl simulate paper --policy $(POLICIES) --runs 1 --budget 50 --json > /dev/null
 	$(BIN)/python -m pytest -q -n 2
 	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -q -m 'nojit and not validate'
 
@@ -39,6 +41,9 @@ format: $(READY) ## rewrite the sources in the house format
 validate: $(READY) ## the long statistical validation
 	$(BIN)/osrl bound paper --json > /dev/null
 	$(BIN)/python -m pytest -q -n 2 -m validate
+
+bench: $(READY) ## the benchmarks; they print ratios measured in one run
+	$(BIN)/python benchmarks/solver.py
 
 # A fresh environment without pins, so that the newest versions which work together are found.
 constraints: ## renew the pins in constraints.txt

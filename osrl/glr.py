@@ -117,7 +117,7 @@ def rho(instance: Instance, weights: Floats) -> Confusion:
     >>> paper = Instance.load("paper")
     >>> confusion = rho(paper, np.full(paper.shape, 1 / 12))
     >>> round(confusion.value, 6), paper.representations[confusion.representation]
-    (0.020559, 'g2')
+    (0.021661, 'g2')
     """
     best = instance.best
     weights = np.ascontiguousarray(weights, dtype=float)

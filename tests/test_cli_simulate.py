@@ -231,3 +231,16 @@ def test_progress_is_for_terminals_only(file: str) -> None:
     ended = subprocess.run(command, capture_output=True, text=True, env=environment)
     assert (ended.returncode, ended.stderr) == (0, "")
     assert len(json.loads(ended.stdout)["results"]) == 1
+
+
+def test_the_python_of_the_documentation_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    page = (Path(__file__).parents[1] / "docs" / "simulate.md").read_text(encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    osrl.simulate(EASY, ["osrl-sc", "tas"], runs=3, out="table1")
+    blocks = page.split("```python\n")[1:]
+    assert len(blocks) == 2
+    for block in blocks:
+        exec(block.partition("```")[0], {})
+    assert capsys.readouterr().out.count("shape: (4, 5)") == 1

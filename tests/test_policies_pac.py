@@ -23,16 +23,17 @@ from osrl.policies.contract import DECIDED, Outcome, Policy
 from osrl.testing import new_state, run_compiled
 
 RUNS, MANY_RUNS = 1000, 10_000
-RISK = 0.2
+RISK = 0.15
 FALSE_ALARM = 1e-6
 POLICIES = [osrl_sc.policy, tas.policy, tas_transfer.policy]
 INSTANCES = {
     "large gaps": Instance.bernoulli([[[0.9, 0.3], [0.2, 0.1]], [[0.2, 0.8], [0.1, 0.3]]]),
     "three representations": Instance.bernoulli(
-        [[[0.8, 0.5], [0.3, 0.2], [0.1, 0.3]], [[0.4, 0.7], [0.2, 0.1], [0.3, 0.2]]]
+        [[[0.95, 0.6], [0.1, 0.2], [0.1, 0.05]], [[0.6, 0.9], [0.1, 0.05], [0.1, 0.2]]]
     ),
-    "small gaps": Instance.bernoulli([[[0.6, 0.48], [0.3, 0.35]], [[0.48, 0.6], [0.35, 0.3]]]),
+    "small gaps": Instance.bernoulli([[[0.65, 0.52], [0.1, 0.05]], [[0.52, 0.65], [0.05, 0.1]]]),
 }
+TINY_GAPS = Instance.bernoulli([[[0.52, 0.51], [0.5, 0.49]], [[0.51, 0.52], [0.49, 0.5]]])
 
 
 class Errors(NamedTuple):
@@ -85,7 +86,10 @@ def check(errors: Errors, runs: int) -> None:
 @pytest.mark.parametrize("name", INSTANCES)
 @pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: policy.name)
 def test_errors_stay_below_the_risk(policy: Policy, name: str) -> None:
-    check(errors_of(policy, INSTANCES[name], RUNS), RUNS)
+    errors = errors_of(policy, INSTANCES[name], RUNS)
+    check(errors, RUNS)
+    if name == "small gaps" and policy.name == "osrl-sc":
+        assert errors.predictor.min() > 0, "an instance without any error shows nothing"
 
 
 @pytest.mark.validate
@@ -96,12 +100,7 @@ def test_errors_stay_below_the_risk_in_many_runs(policy: Policy, name: str) -> N
 
 
 @pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: policy.name)
-def test_small_gaps_do_lead_to_errors(policy: Policy) -> None:
-    """Otherwise the test above could not fail."""
-    assert errors_of(policy, INSTANCES["small gaps"], RUNS).predictor.sum() > 0
-
-
-@pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: policy.name)
 def test_a_broken_threshold_is_found_out(policy: Policy) -> None:
+    """The same check, of a policy whose thresholds are all 1."""
     with pytest.raises(AssertionError, match="wrong"):
-        check(errors_of(policy, INSTANCES["small gaps"], RUNS, broken), RUNS)
+        check(errors_of(policy, TINY_GAPS, RUNS, broken), RUNS)

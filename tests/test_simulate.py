@@ -3,6 +3,7 @@
 import math
 import subprocess
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,8 @@ from polars.testing import assert_frame_equal
 import osrl
 from osrl.instance import Instance
 from osrl.simulation.campaign import Campaign, read_campaign
-from osrl.simulation.job import Job, run_chunk
+from osrl.simulation.engine import drive
+from osrl.simulation.job import Chunk, Job, run_chunk
 from osrl.simulation.plan import Plan
 from osrl.simulation.table import Label
 from tests.instances import refused
@@ -302,6 +304,42 @@ def test_chunks_take_about_as_long_as_asked_for_and_cover_every_run_once() -> No
     assert sizes[0] == 1, "the pace is not known yet"
     assert max(sizes) == 100
     assert min(sizes[2:-1]) == 10, "short at the end, but not tiny"
+
+
+class Halting:
+    """An engine that is interrupted while a chunk is under way, of which some runs are finished."""
+
+    seconds = 1.0
+
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+        self.under_way: list[tuple[Job, int, int]] = []
+
+    def prepare(self, jobs: Sequence[Job]) -> None:
+        pass
+
+    def slots(self) -> int:
+        return 2
+
+    def start(self, job: Job, first: int, runs: int) -> None:
+        self.under_way.append((job, first, runs))
+
+    def finished(self) -> list[Chunk]:
+        if len(self.under_way) < 2:
+            raise self.error
+        return self.stop()
+
+    def stop(self) -> list[Chunk]:
+        found = run_chunk(*self.under_way.pop(0))
+        return [] if found is None else [found]
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), RuntimeError("broken")])
+def test_what_was_under_way_is_kept_when_interrupted(error: BaseException) -> None:
+    kept: list[Chunk] = []
+    with pytest.raises(type(error)):
+        drive(Halting(error), Plan([(campaign_of().jobs[0], range(2))], 1.0), kept.append)
+    assert {chunk.label.first for chunk in kept} == {0, 1}
 
 
 MEMORY = """

@@ -141,8 +141,8 @@ def allocate(
     >>> found = allocate(paper, Needs.of(paper, 1.0, 0.0))
     >>> round(1 / found.lower, 3), found.gap < 1e-6
     (25.539, True)
-    >>> found.weights[0].round(3).tolist()
-    [[0.193, 0.0], [0.0, 0.0], [0.192, 0.115]]
+    >>> found.weights[0].round(2).tolist()
+    [[0.19, 0.0], [0.0, 0.0], [0.19, 0.12]]
     """
     if not 0 < tolerance < 1:
         raise OsrlError(f"tolerance is {tolerance}; give a relative width between 0 and 1, such as 1e-6")

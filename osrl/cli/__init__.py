@@ -13,6 +13,7 @@ from typing import Annotated
 
 import typer
 
+from osrl.cli.analyse import analyse
 from osrl.cli.bound import bound
 from osrl.cli.simulate import simulate
 from osrl.cli.study import app as study
@@ -25,6 +26,7 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions
 app.command()(bound)
 app.command()(simulate)
 app.add_typer(study, name="study")
+app.command()(analyse)
 
 
 @app.callback(invoke_without_command=True)

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import math
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from rich.box import SIMPLE
 from rich.console import Console, ConsoleOptions, RenderResult
-from rich.table import Table
 from rich.text import Text
 
+from osrl.report.hypotheses import (
+    HypothesesView,
+    answer_document,
+    describe_answer,
+    finite,
+    hypotheses_document,
+)
 from osrl.report.numbers import count
-from osrl.study.standing import Hypothesis
 from osrl.study.status import PendingTrial, Status
 
-BAR = 20  # characters of a full bar
 LISTED = 12  # pending trials that are named
-MOST_PREDICTORS = 40  # tests of predictors up to which all are shown; then only those of the best guess
 
 _MEANING = {
     "running": "the experiment goes on",
@@ -42,11 +43,7 @@ class StudyReport(NamedTuple):
             "study": self.name,
             "place": self.place,
             "verdict": status.verdict,
-            "best": {
-                "representation": status.best.representation,
-                "representations": dict(status.best.representations),
-                "predictors": dict(status.best.predictors),
-            },
+            "best": answer_document(status.best),
             "trials": {
                 "handed_out": status.handed_out,
                 "told": status.told,
@@ -56,8 +53,8 @@ class StudyReport(NamedTuple):
             "pending": [
                 {**each._asdict(), "asked_at": _moment(each.asked_at).isoformat()} for each in status.pending
             ],
-            "evidence": [_plain(hypothesis) for hypothesis in status.hypotheses],
-            "expected_remaining": _finite(status.expected_remaining),
+            "evidence": hypotheses_document(status.hypotheses),
+            "expected_remaining": finite(status.expected_remaining),
             "policy": settings.policy,
             "threshold": settings.threshold,
             "options": dict(settings.options),
@@ -75,10 +72,7 @@ class StudyReport(NamedTuple):
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """What is decided, what is open, how far, how long still, and who has not reported."""
         yield self._heading()
-        full, empty = ("#", ".") if options.ascii_only else ("█", "░")
-        for title, tests in self._tests():
-            yield Text(f"\n{title}")
-            yield _table(tests, full, empty)
+        yield HypothesesView(self.status.hypotheses, self.status.best.representation)
         yield self._pending()
 
     def _heading(self) -> Text:
@@ -96,37 +90,11 @@ class StudyReport(NamedTuple):
             f"Trials: {status.handed_out:,}{budget} handed out, {status.told:,} told, "
             f"{len(status.pending):,} pending{lost}\n"
         )
-        verdict.append(self._answer())
+        word = "Answer" if status.verdict == "decided" else "Best guess"
+        verdict.append(describe_answer(word, status.best) if status.told else "Nothing is known yet")
         if status.verdict == "running" and status.expected_remaining is not None:
             verdict.append(f"\nAbout {count(status.expected_remaining)} more trials, as it looks now")
         return verdict
-
-    def _answer(self) -> str:
-        best = self.status.best
-        if self.status.told == 0:
-            return "Nothing is known yet"
-        word = "Answer" if self.status.verdict == "decided" else "Best guess"
-        if best.representation is not None:
-            arms = ", ".join(f"{h} in {x}" for x, h in best.predictors.items())
-            return f"{word}: representation {best.representation}; predictors {arms}"
-        arms = ", ".join(f"({g}, {best.predictors[x]}) in {x}" for x, g in best.representations.items())
-        return f"{word}: {arms}"
-
-    def _tests(self) -> list[tuple[str, list[Hypothesis]]]:
-        """The tests in the order of reading: representations, then the predictors of those still possible."""
-        tests = self.status.hypotheses
-        if not tests:
-            return []
-        groups = [("Which representation is the best?", [test for test in tests if test.predictor is None])]
-        predictors = [test for test in tests if test.predictor is not None]
-        if len(predictors) > MOST_PREDICTORS:
-            predictors = [
-                test for test in predictors if test.representation == self.status.best.representation
-            ]
-        for g in dict.fromkeys(test.representation for test in predictors):
-            own = [test for test in predictors if test.representation == g]
-            groups.append((f"Which predictor of {g} is the best?", own))
-        return groups
 
     def _pending(self) -> Text:
         pending = self.status.pending
@@ -140,39 +108,6 @@ class StudyReport(NamedTuple):
         if len(pending) > LISTED:
             lines.append(f"  and {len(pending) - LISTED:,} more")
         return Text("\nNot reported yet, longest first\n" + "\n".join(lines))
-
-
-def _table(tests: list[Hypothesis], full: str, empty: str) -> Table:
-    """One row for each hypothesis: how close it is to being rejected."""
-    table = Table(box=SIMPLE, padding=(0, 2, 0, 0), pad_edge=False)
-    if tests[0].predictor is not None:
-        table.add_column("task")
-    table.add_column("hypothesis", style="bold")
-    table.add_column("evidence against", justify="right")
-    table.add_column("limit", justify="right")
-    table.add_column("")
-    table.add_column("")
-    for test in tests:
-        share = 1.0 if test.rejected else min(max(test.log_evidence / test.limit, 0.0), 1.0)
-        bar = round(BAR * share)
-        cells = [test.representation if test.predictor is None else test.predictor]
-        table.add_row(
-            *([] if test.task is None else [test.task]),
-            *cells,
-            f"{test.log_evidence:.2f}",
-            f"{test.limit:.2f}",
-            Text(full * bar + empty * (BAR - bar), style="dim" if test.rejected else "blue"),
-            "ruled out" if test.rejected else "possible",
-        )
-    return table
-
-
-def _plain(hypothesis: Hypothesis) -> dict[str, Any]:
-    return {**hypothesis._asdict(), "log_evidence": _finite(hypothesis.log_evidence)}
-
-
-def _finite(value: float | None) -> float | None:
-    return value if value is not None and math.isfinite(value) else None
 
 
 def _moment(microseconds: int) -> datetime:

@@ -49,7 +49,9 @@ def new_settings(
     # An instance of these names, whatever its means, is what knows how to check them.
     named = Instance(np.zeros(counts), Family(family, noise_sd), *lists)  # type: ignore[arg-type]
     rule = find(policy)
-    column = rule.columns([_risks(delta, delta_g, delta_h)], None if threshold is None else [threshold])[0]
+    column = rule.columns([read_risks(delta, delta_g, delta_h)], None if threshold is None else [threshold])[
+        0
+    ]
     created = Created(
         list(named.tasks),
         list(named.representations),
@@ -80,7 +82,8 @@ def _count(key: str, names: object) -> int:
     return len(names)
 
 
-def _risks(delta: float | None, delta_g: float | None, delta_h: float | None) -> tuple[float, float]:
+def read_risks(delta: float | None, delta_g: float | None, delta_h: float | None) -> tuple[float, float]:
+    """The two risks, from one for both or one for each."""
     if delta is not None and (delta_g is not None or delta_h is not None):
         raise OsrlError("delta sets both risks; give either delta, or delta_g and delta_h")
     default = DEFAULT_RISK if delta is None else delta

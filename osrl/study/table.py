@@ -17,6 +17,7 @@ from osrl.families import Family
 from osrl.study.export import SUFFIXES, arm_columns
 
 NEEDED = ("task", "representation", "predictor", "reward")
+_PROPENSITY = "propensity["
 _IGNORABLE = "abandoned, ignorable"  # in the column `status` that studies write
 
 
@@ -89,9 +90,8 @@ def _read_frame(
     if frame.is_empty():
         raise OsrlError("there are no rows; give a table with at least one trial")
     tasks, task_names = _index(frame, "task", None, ())
-    pairs = [
-        name[len("propensity[") : -1].split(",") for name in frame.columns if name.startswith("propensity[")
-    ]
+    there = [name for name in frame.columns if name.startswith(_PROPENSITY)]
+    pairs = [name[len(_PROPENSITY) : -1].split(",") for name in there]
     clear = [pair for pair in pairs if len(pair) == 2]  # a comma in a name: only the rows can tell
     g, representations = _index(frame, "representation", representations, [pair[0] for pair in clear])
     h, predictors = _index(frame, "predictor", predictors, [pair[1] for pair in clear])
@@ -149,7 +149,7 @@ def _family(rewards: Floats, family: str | None, noise_sd: float | None) -> Fami
 
 def _propensities(frame: pl.DataFrame, arms: NDArray[np.int64], columns: list[str]) -> Floats | None:
     """The probabilities of all arms in each row, if every row has them."""
-    there = [name for name in frame.columns if name.startswith("propensity[")]
+    there = [name for name in frame.columns if name.startswith(_PROPENSITY)]
     if not there:
         return None
     for name in there:

@@ -1,0 +1,59 @@
+"""`osrl analyse`: what a log of trials proves that was collected elsewhere."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from osrl.cli.output import print_json, print_report, working
+
+
+def analyse(
+    log: Annotated[
+        str,
+        typer.Argument(
+            metavar="LOG",
+            help="A .csv, .jsonl or .parquet file with columns task, representation, predictor, reward, and "
+            "optionally propensity[g,h] for every arm.",
+        ),
+    ],
+    delta: Annotated[float | None, typer.Option(help="Both risks at once.  [default: 0.1]")] = None,
+    delta_g: Annotated[float | None, typer.Option(help="Accepted risk of a wrong representation.")] = None,
+    delta_h: Annotated[float | None, typer.Option(help="Accepted risk of a wrong predictor.")] = None,
+    family: Annotated[
+        str | None, typer.Option(help="bernoulli, bounded or gaussian.  [default: what the rewards are]")
+    ] = None,
+    noise_sd: Annotated[float | None, typer.Option(help="Standard deviation of gaussian rewards.")] = None,
+    representations: Annotated[
+        str | None, typer.Option(metavar="NAME,...", help="All of them, if some have no row.")
+    ] = None,
+    predictors: Annotated[
+        str | None, typer.Option(metavar="NAME,...", help="All of them, if some have no row.")
+    ] = None,
+    ignorable: Annotated[
+        bool, typer.Option("--ignorable", help="A missing reward tells nothing about what it would be.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """What a log of trials proves, whatever rule has collected it."""
+    with working("reading the log ..."):
+        # Here, not above: these load kernels, which help and usage errors do not need.
+        from osrl.report.analysis import AnalysisReport
+        from osrl.study.analyse import analyse as run
+        from osrl.study.settings import read_risks
+        from osrl.study.table import read_table
+
+        risk_g, risk_h = read_risks(delta, delta_g, delta_h)
+        table = read_table(
+            log,
+            family=family,
+            noise_sd=noise_sd,
+            representations=None if representations is None else representations.split(","),
+            predictors=None if predictors is None else predictors.split(","),
+        )
+        report = AnalysisReport(log, run(table, delta_g=risk_g, delta_h=risk_h, ignorable=ignorable))
+    if as_json:
+        print_json(report.document())
+    else:
+        print_report(report)

@@ -1,0 +1,66 @@
+"""What a log of trials proves: a JSON document, and a report for the terminal."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.text import Text
+
+from osrl.report.hypotheses import HypothesesView, answer_document, describe_answer, hypotheses_document
+from osrl.study.analyse import Analysis
+
+_MEANING = {
+    "decided": "the answer is known",
+    "no shared representation": "the tasks do not share a best representation",
+    "undecided": "the rows do not prove enough",
+}
+_EVIDENCE = {
+    "betting": "betting with the propensities of the log; valid for any rewards in [0, 1]",
+    "counts": "counts alone; valid whatever rule has chosen the arms, if it did not see the future",
+}
+_DROP_OUT = {
+    "betting": "they count by their worst reward, unless dropping out was declared to be ignorable",
+    "counts": "they are left out: this is valid only if dropping out tells nothing about the reward",
+}
+
+
+class AnalysisReport(NamedTuple):
+    """What `osrl analyse` found in the file ``source``."""
+
+    source: str
+    analysis: Analysis
+
+    def document(self) -> dict[str, Any]:
+        """The contract of `osrl analyse --json`."""
+        found = self.analysis
+        return {
+            "file": self.source,
+            "verdict": found.verdict,
+            "best": answer_document(found.best),
+            "evidence": found.evidence,
+            "family": found.family.name,
+            "rows": found.rows,
+            "missing": found.missing,
+            "decided_after": found.decided_after,
+            "hypotheses": hypotheses_document(found.hypotheses),
+            "delta_g": found.delta_g,
+            "delta_h": found.delta_h,
+        }
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """The verdict, by which evidence, and where each hypothesis stands."""
+        found = self.analysis
+        after = "" if found.decided_after is None else f", after row {found.decided_after:,}"
+        lines = [
+            f"{self.source}: {found.verdict}{after} ({_MEANING[found.verdict]})",
+            describe_answer("Answer" if found.verdict == "decided" else "Best guess", found.best),
+            f"Evidence: {_EVIDENCE[found.evidence]}",
+            f"Accepted risks: {found.delta_g:g} (representation), {found.delta_h:g} (each predictor)",
+        ]
+        if found.missing:
+            lines.append(
+                f"{found.missing:,} of {found.rows:,} rows have no reward: {_DROP_OUT[found.evidence]}"
+            )
+        yield Text("\n".join(lines))
+        yield HypothesesView(found.hypotheses, found.best.representation)

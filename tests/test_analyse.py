@@ -1,0 +1,298 @@
+"""`osrl analyse`: the evidence for logs, its guarantee, and how tables are read and refused."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import minimize_scalar
+from scipy.special import betaln
+from scipy.stats import binom, norm
+
+from osrl.cli import main
+from osrl.study.analyse import Analysis, analyse
+from osrl.study.counting import Samples, bernoulli_samples, gaussian_samples, log_evidence
+from osrl.study.export import arm_columns
+from osrl.study.table import read_table
+from tests.instances import refused
+from tests.test_study import new_study, play
+from tests.test_study_replay import late_and_lost
+
+Capture = pytest.CaptureFixture[str]
+EASY = np.array([[[0.9, 0.3], [0.2, 0.1]], [[0.2, 0.8], [0.1, 0.3]]])
+ARMS = arm_columns(["g1", "g2"], ["h1", "h2"])
+
+
+# Evidence from counts -----------------------------------------------------------------------------
+
+
+def literal_evidence(samples: list[list[float]], b: int, noise: float) -> float:
+    """The definition, with a search over a fine grid that is then refined."""
+    share = 1 / max(len(samples), 2)
+
+    def log_f(a: int, level: float) -> float:
+        rewards = samples[a]
+        if noise > 0:
+            first, rest = rewards[:1], np.array(rewards[1:])
+            if not len(rest):
+                return 0.0
+            log_p = norm.logpdf(rest, level, math.sqrt(noise)).sum()
+            covariance = noise * (np.eye(len(rest)) + 1)
+            residual = rest - first[0]
+            _, log_det = np.linalg.slogdet(2 * math.pi * covariance)
+            log_m = -0.5 * (log_det + residual @ np.linalg.solve(covariance, residual))
+        else:
+            ones, zeros = sum(rewards), len(rewards) - sum(rewards)
+            log_m = betaln(ones + 0.5, zeros + 0.5) - betaln(0.5, 0.5)
+            log_p = (ones * math.log(level) if ones else 0.0) + (zeros * math.log1p(-level) if zeros else 0.0)
+        return math.log(1 - share + share * math.exp(log_m - log_p))
+
+    def estimate(a: int) -> float:
+        judged = samples[a][1:] if noise > 0 else samples[a]
+        return float(np.mean(judged)) if judged else float(np.mean(samples[a] or [0.0]))
+
+    def total(m: float) -> float:
+        others = [a for a in range(len(samples)) if a != b]
+        return log_f(b, m) + sum(log_f(a, min(estimate(a), m)) for a in others)
+
+    low, high = (-9.0, 9.0) if noise > 0 else (1e-9, 1 - 1e-9)
+    return float(minimize_scalar(total, bounds=(low, high), method="bounded", options={"xatol": 1e-10}).fun)
+
+
+def summarised(samples: list[list[float]], noise: float) -> Samples:
+    number, total = (np.array([f(each) for each in samples], float) for f in (len, sum))
+    first = np.array([each[0] if each else 0.0 for each in samples])
+    return gaussian_samples(number, total, first, noise) if noise else bernoulli_samples(number, total)
+
+
+@settings(max_examples=60)
+@given(
+    st.lists(st.tuples(st.integers(1, 30), st.floats(0.05, 0.95)), min_size=2, max_size=4), st.integers(0, 99)
+)
+def test_bernoulli_evidence_is_the_minimum_of_its_definition(arms: list[Any], seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    samples = [(rng.random(n) < p).astype(float).tolist() for n, p in arms]
+    # The search of the definition stays inside (0, 1), so estimates must too.
+    samples = [[*each, 0.0, 1.0] for each in samples]
+    found = log_evidence(summarised(samples, 0.0), 0.0)
+    for b in range(len(samples)):
+        assert found[b] == pytest.approx(literal_evidence(samples, b, 0.0), abs=1e-6)
+
+
+@settings(max_examples=40)
+@given(st.lists(st.tuples(st.integers(1, 8), st.floats(-2, 2)), min_size=2, max_size=4), st.integers(0, 99))
+def test_gaussian_evidence_is_the_minimum_of_its_definition(arms: list[Any], seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    samples = [rng.normal(mean, 0.7, n).tolist() for n, mean in arms]
+    found = log_evidence(summarised(samples, 0.49), 0.49)
+    for b in range(len(samples)):
+        assert found[b] == pytest.approx(literal_evidence(samples, b, 0.49), abs=1e-6)
+
+
+@pytest.mark.parametrize("noise", [0.0, 1.0])
+def test_true_nulls_are_rarely_rejected_by_a_rule_that_hunts_for_it(noise: float) -> None:
+    """Two equal arms; always the arm that looks better against the null. Looked at after every sample."""
+    delta, runs, rejected = 0.1, 300, 0
+    rng = np.random.default_rng(0)
+    for _ in range(runs):
+        number, total, first = np.zeros(2), np.zeros(2), np.zeros(2)
+        for t in range(60):
+            a = t % 2 if t < 4 else int(total[1] / number[1] > total[0] / number[0])
+            reward = rng.normal() if noise else float(rng.random() < 0.4)
+            first[a] = reward if number[a] == 0 else first[a]
+            number[a] += 1
+            total[a] += reward
+            samples = (
+                gaussian_samples(number, total, first, 1.0) if noise else bernoulli_samples(number, total)
+            )
+            if log_evidence(samples, noise)[0] >= math.log(1 / delta):
+                rejected += 1
+                break
+    assert rejected <= binom.ppf(0.999, runs, delta)
+
+
+# Logs ---------------------------------------------------------------------------------------------
+
+
+def rows_of(rng: np.random.Generator, rows: int, means: Any = EASY, skewed: bool = True) -> pl.DataFrame:
+    """A log: tasks at random, arms drawn with known propensities, rewards 0 and 1."""
+    data = []
+    for _ in range(rows):
+        x = int(rng.integers(2))
+        weights = rng.dirichlet(np.full(4, 2.0)) if skewed else np.full(4, 0.25)
+        a = int(rng.choice(4, p=weights))
+        reward = float(rng.random() < means[x].ravel()[a])
+        data.append([f"x{x + 1}", f"g{a // 2 + 1}", f"h{a % 2 + 1}", reward, *weights])
+    return pl.DataFrame(data, schema=["task", "representation", "predictor", "reward", *ARMS], orient="row")
+
+
+def analysed(frame: pl.DataFrame, tmp_path: Path, suffix: str = ".csv", **options: Any) -> Analysis:
+    path = tmp_path / f"log{suffix}"
+    {".csv": frame.write_csv, ".jsonl": frame.write_ndjson, ".parquet": frame.write_parquet}[suffix](path)
+    names = {key: options.pop(key) for key in ("family", "noise_sd") if key in options}
+    return analyse(read_table(path, **names), **{"delta_g": 0.1, "delta_h": 0.1, **options})
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".parquet"])
+@pytest.mark.parametrize("known", [True, False])
+def test_a_log_is_concluded_with_and_without_propensities(tmp_path: Path, suffix: str, known: bool) -> None:
+    frame = rows_of(np.random.default_rng(1), 1500)
+    found = analysed(frame if known else frame.drop(ARMS), tmp_path, suffix)
+    assert found.evidence == ("betting" if known else "counts")
+    assert found.verdict == "decided"
+    assert found.decided_after is not None and found.decided_after < 1500
+    assert found.best.representation == "g1"
+    assert found.best.predictors == {"x1": "h1", "x2": "h2"}
+    ruled_out = [(test.representation, test.predictor) for test in found.hypotheses if test.rejected]
+    assert ("g2", None) in ruled_out
+
+
+def test_few_rows_leave_the_answer_open(tmp_path: Path) -> None:
+    for known in (True, False):
+        frame = rows_of(np.random.default_rng(2), 20)
+        found = analysed(frame if known else frame.drop(ARMS), tmp_path)
+        assert (found.verdict, found.decided_after) == ("undecided", None)
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_tasks_that_share_nothing_are_found_out(tmp_path: Path, known: bool) -> None:
+    means = np.array([[[0.9, 0.8], [0.1, 0.1]], [[0.1, 0.1], [0.9, 0.8]]])
+    frame = rows_of(np.random.default_rng(3), 1500, means)
+    found = analysed(frame if known else frame.drop(ARMS), tmp_path)
+    assert found.verdict == "no shared representation"
+    assert found.best.representation is None
+    assert found.best.representations == {"x1": "g1", "x2": "g2"}
+
+
+def test_the_best_representation_is_rarely_rejected(tmp_path: Path) -> None:
+    """A close call, both kinds of evidence: errors stay within the risk."""
+    means = np.array([[[0.5, 0.45], [0.45, 0.4]], [[0.45, 0.5], [0.4, 0.45]]])
+    delta, runs = 0.2, 40
+    rng = np.random.default_rng(4)
+    errors = dict.fromkeys(("betting", "counts"), 0)
+    for _ in range(runs):
+        frame = rows_of(rng, 150, means)
+        for log in (frame, frame.drop(ARMS)):
+            found = analysed(log, tmp_path, ".parquet", delta_g=delta, delta_h=delta)
+            errors[found.evidence] += found.hypotheses[0].rejected
+    assert max(errors.values()) <= binom.ppf(0.999, runs, delta)
+
+
+def test_bounded_and_gaussian_rewards(tmp_path: Path) -> None:
+    frame = rows_of(np.random.default_rng(5), 2500).with_columns(pl.col("reward") * 0.8 + 0.1)
+    assert analysed(frame, tmp_path).evidence == "betting"
+    with refused("need the propensities of all arms"):
+        analysed(frame.drop(ARMS), tmp_path)
+    found = analysed(frame.drop(ARMS), tmp_path, family="gaussian", noise_sd=0.4)
+    assert (found.evidence, found.verdict, found.best.representation) == ("counts", "decided", "g1")
+
+
+def test_missing_rewards_cost_evidence_unless_they_are_ignorable(tmp_path: Path) -> None:
+    frame = rows_of(np.random.default_rng(6), 120)
+    holes = pl.when(pl.int_range(pl.len()) % 5 == 0).then(None).otherwise(pl.col("reward")).alias("reward")
+    frame = frame.with_columns(holes)
+    worst, left_out = analysed(frame, tmp_path), analysed(frame, tmp_path, ignorable=True)
+    assert worst.missing == left_out.missing == 24
+    pairs = zip(worst.hypotheses[:2], left_out.hypotheses[:2], strict=True)
+    assert all(one.log_evidence < other.log_evidence + 1e-9 for one, other in pairs)
+    assert analysed(frame.drop(ARMS), tmp_path).missing == 24
+
+
+def test_the_trials_of_a_study_prove_what_the_study_says(tmp_path: Path) -> None:
+    """With nothing pending, the log of a study has the very evidence of the study."""
+    with new_study(str(tmp_path / "study.db"), policy="osrl", delta=0.05) as study:
+        play(study, 40)
+        study.write_trials(tmp_path / "trials.csv")
+        found = analyse(read_table(tmp_path / "trials.csv"), delta_g=0.05, delta_h=0.05)
+        mine = {tuple(row[:3]): row[3] for row in study.evidence.rows()}
+        for test in found.hypotheses:
+            key = (test.task, test.representation, test.predictor)
+            assert test.log_evidence == pytest.approx(mine[key], abs=1e-9)
+
+
+def test_lost_trials_of_a_study_are_understood(tmp_path: Path) -> None:
+    with new_study(str(tmp_path / "study.db"), policy="uniform", delta=1e-9) as study:
+        late_and_lost(study, 60)
+        study.write_trials(tmp_path / "trials.parquet")
+        frame = study.history
+        table = read_table(tmp_path / "trials.parquet")
+    lost = frame["status"].cast(pl.String)
+    assert table.ignorable.tolist() == (lost == "abandoned, ignorable").to_list()
+    assert np.isnan(table.rewards).tolist() == frame["reward"].is_null().to_list()
+
+
+# Tables -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda f: f.drop("reward"), "there is no column 'reward'; a table of trials has task"),
+        (lambda f: f.head(0), "there are no rows"),
+        (lambda f: f.with_columns(reward=pl.lit("x")), "row 1: the reward is 'x'; give a number, or nothing"),
+        (lambda f: f.with_columns(reward=pl.lit("nan")), "row 1: the reward is 'nan'"),
+        (lambda f: f.with_columns(reward=pl.lit(3)), "some rewards are outside [0, 1]"),
+        (lambda f: f.with_columns(task=pl.lit(None)), "row 1: the task is missing"),
+        (lambda f: f.with_columns(pl.lit(0.9).alias(ARMS[0])), "do not sum to 1"),
+        (lambda f: f.with_columns(pl.lit(-0.1).alias(ARMS[0])), "a propensity is not between 0 and 1"),
+        (lambda f: f.with_columns(pl.lit(None).alias(ARMS[0])), "some propensities are missing"),
+    ],
+)
+def test_tables_that_make_no_sense_are_refused(tmp_path: Path, change: Any, message: str) -> None:
+    frame = change(rows_of(np.random.default_rng(0), 30))
+    with refused(message):
+        analysed(frame, tmp_path)
+
+
+def test_an_arm_of_propensity_zero_cannot_have_been_drawn(tmp_path: Path) -> None:
+    frame = rows_of(np.random.default_rng(0), 30)
+    zero = [pl.lit(0.0).alias(ARMS[0]), *(pl.lit(1 / 3).alias(name) for name in ARMS[1:])]
+    with refused("the arm that was drawn has propensity 0"):
+        analysed(frame.with_columns(zero), tmp_path)
+
+
+def test_files_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
+    with refused("no such file"):
+        read_table(tmp_path / "none.csv")
+    with refused("unknown suffix '.txt'"):
+        read_table(tmp_path / "log.txt")
+    (tmp_path / "log.parquet").write_text("not parquet", encoding="utf-8")
+    with refused("cannot be read"):
+        read_table(tmp_path / "log.parquet")
+
+
+def test_an_arm_that_was_never_drawn_is_known_from_its_column(tmp_path: Path) -> None:
+    frame = rows_of(np.random.default_rng(0), 60).filter(pl.col("representation") == "g1")
+    found = analysed(frame, tmp_path)
+    assert [test.representation for test in found.hypotheses[:2]] == ["g1", "g2"]
+    path = tmp_path / "log.csv"
+    frame.drop(ARMS).write_csv(path)
+    assert read_table(path).representations == ("g1",)
+    assert read_table(path, representations=["g1", "g2"]).shape == (2, 2, 2)
+
+
+# The command --------------------------------------------------------------------------------------
+
+
+def test_the_command(tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    path = tmp_path / "log.csv"
+    rows_of(np.random.default_rng(1), 1500).write_csv(path)
+    assert main(["analyse", str(path), "--delta", "0.05", "--json"]) == 0
+    out, err = capsys.readouterr()
+    found = json.loads(out)
+    assert (err, out.count("\n")) == ("", 1)
+    assert found["verdict"] == "decided" and found["evidence"] == "betting" and found["delta_g"] == 0.05
+    assert found["best"]["predictors"] == {"x1": "h1", "x2": "h2"}
+    assert main(["analyse", str(path)]) == 0
+    report = capsys.readouterr().out
+    assert "decided, after row" in report and "betting with the propensities of the log" in report
+    assert main(["analyse", str(tmp_path / "none.csv")]) == 2
+    assert "no such file" in capsys.readouterr().err
