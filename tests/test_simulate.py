@@ -292,10 +292,10 @@ def test_progress_is_told() -> None:
 
 def test_chunks_take_about_as_long_as_asked_for_and_cover_every_run_once() -> None:
     job = campaign_of().jobs[0]
-    plan = Plan([(job, range(3)), (job, range(5, 1000))], seconds=1.0)
+    plan = Plan([(job, range(3)), (job, range(5, 1000))])
     taken: list[int] = []
     sizes = []
-    while piece := plan.take(slots=4):
+    while piece := plan.take(slots=4, seconds=1.0):
         assert piece[0] is job
         taken += range(piece[1], piece[1] + piece[2])
         sizes.append(piece[2])
@@ -338,7 +338,7 @@ class Halting:
 def test_what_was_under_way_is_kept_when_interrupted(error: BaseException) -> None:
     kept: list[Chunk] = []
     with pytest.raises(type(error)):
-        drive(Halting(error), Plan([(campaign_of().jobs[0], range(2))], 1.0), kept.append)
+        drive(Halting(error), Plan([(campaign_of().jobs[0], range(2))]), kept.append)
     assert {chunk.label.first for chunk in kept} == {0, 1}
 
 

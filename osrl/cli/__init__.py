@@ -15,6 +15,7 @@ import typer
 
 from osrl.cli.analyse import analyse
 from osrl.cli.bound import bound
+from osrl.cli.paper import paper
 from osrl.cli.simulate import simulate
 from osrl.cli.study import app as study
 from osrl.errors import OsrlError
@@ -25,6 +26,7 @@ INTERRUPTED = 130  # the exit code of a shell for Ctrl-C
 app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
 app.command()(bound)
 app.command()(simulate)
+app.command()(paper)
 app.add_typer(study, name="study")
 app.command()(analyse)
 

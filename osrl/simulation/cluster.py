@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 CONNECT_SECONDS = 10
 WORKER_SECONDS = 60
 REFRESH_SECONDS = 2  # between two looks at how many workers there are
+LEAST_SECONDS = 5.0  # of a chunk
+MOST_CHUNKS = 20  # that come back in a second: the more workers, the longer a chunk
 
 
 class Cluster:
     """Computes chunks on a Dask cluster: the address of its scheduler, a client, or a cluster object."""
-
-    seconds = 5.0
 
     def __init__(self, where: Any) -> None:
         try:
@@ -63,6 +63,11 @@ class Cluster:
                 self._slots = max(2 * sum(self._client.nthreads().values()), 1)
             self._seen = time.monotonic()
         return self._slots
+
+    @property
+    def seconds(self) -> float:
+        """How long a chunk should take."""
+        return max(LEAST_SECONDS, 0.5 * self._slots / MOST_CHUNKS)
 
     def start(self, job: Job, first: int, runs: int) -> None:
         """Begin to compute a chunk."""

@@ -12,7 +12,9 @@ from osrl.simulation.plan import Plan
 class Engine(Protocol):
     """Somewhere to compute chunks: threads of this process, or a cluster."""
 
-    seconds: float  # how long a chunk should take
+    @property
+    def seconds(self) -> float:
+        """How long a chunk should take."""
 
     def prepare(self, jobs: Sequence[Job]) -> None:
         """Get ready to compute chunks of ``jobs``."""
@@ -37,7 +39,7 @@ def drive(engine: Engine, plan: Plan, keep: Callable[[Chunk], None]) -> None:
     try:
         while True:
             slots = engine.slots()
-            while under_way < slots and (piece := plan.take(slots)) is not None:
+            while under_way < slots and (piece := plan.take(slots, engine.seconds)) is not None:
                 engine.start(*piece)
                 under_way += 1
             if under_way == 0:

@@ -14,18 +14,20 @@ MOST_BYTES = 2**23  # of a chunk, before it is compressed
 class Plan:
     """The runs that are left, job after job.
 
-    The first chunks of a job are single runs. From then on chunks take about ``seconds``, by the pace
-    of the latest one. Towards the end of a job they become shorter, down to a tenth, so that workers
+    The first chunks of a job are single runs. From then on chunks take as long as is asked for, by the
+    pace of the latest one. Towards the end of a job they become shorter, down to a tenth, so that workers
     finish at about the same time.
     """
 
-    def __init__(self, gaps: Iterable[tuple[Job, range]], seconds: float) -> None:
+    def __init__(self, gaps: Iterable[tuple[Job, range]]) -> None:
         self._gaps = deque((job, gap) for job, gap in gaps if gap)
-        self._seconds = seconds
         self._pace: dict[int, float] = {}  # job -> seconds of a run
 
-    def take(self, slots: int) -> tuple[Job, int, int] | None:
-        """The next chunk, as job, first run and number of runs, when there is room for ``slots`` at once."""
+    def take(self, slots: int, seconds: float) -> tuple[Job, int, int] | None:
+        """The next chunk of about ``seconds``, as job, first run and number of runs; None at the end.
+
+        ``slots`` is the number of chunks that are computed at the same time.
+        """
         if not self._gaps:
             return None
         job, gap = self._gaps.popleft()
@@ -33,7 +35,7 @@ class Plan:
         pace = self._pace.get(job.number)
         size = 1
         if pace is not None:
-            usual = min(self._seconds / pace, MOST_BYTES / job.bytes_of_a_run)
+            usual = min(seconds / pace, MOST_BYTES / job.bytes_of_a_run)
             size = max(1, int(min(usual, max(left / slots, usual / 10))))
         size = min(size, len(gap))
         if size < len(gap):

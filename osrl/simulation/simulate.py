@@ -82,7 +82,7 @@ def simulate(
         gaps = [(job, gap) for job in campaign.jobs for gap in store.gaps(job.number)]
         if store.left():
             engine.prepare(campaign.jobs)
-            drive(engine, Plan(gaps, engine.seconds), keep)
+            drive(engine, Plan(gaps), keep)
     return Runs(campaign, store)
 
 

@@ -18,7 +18,7 @@ HEARING = 0.2  # seconds: a thread that waits does not hear Ctrl-C where Polars 
 class Threads:
     """Computes chunks in ``workers`` threads of this process (default: one for each core)."""
 
-    seconds = 1.0
+    seconds = 1.0  # of a chunk
 
     def __init__(self, workers: int | None = None) -> None:
         given = _cores() if workers is None else workers

@@ -13,14 +13,18 @@ truth. The sum is convex in m, so bisection of its slope gives the minimum, and 
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
 from scipy.special import betaln, xlog1py, xlogy
 
 from osrl.alternatives import Floats
+from osrl.compiled import kernel
+from osrl.families import divergence, variance
 
-STEPS = 60  # of the bisection
+STEPS = 40  # of the bisection
+MOST = 1e6  # log evidence of one arm; where it is infinite, this is a lower bound
 
 
 class Samples(NamedTuple):
@@ -49,44 +53,37 @@ def gaussian_samples(count: Floats, total: Floats, first: Floats, noise: float) 
     return Samples(judged, mean, -0.5 * np.log1p(judged) - spread)
 
 
+@kernel
 def log_evidence(samples: Samples, noise: float) -> Floats:
     """Log evidence (n,) against each of n arms as the best of them."""
-    number, mean, excess = samples
-    n = mean.size
-    share = 1.0 / max(n, 2)
-    own = np.eye(n, dtype=bool)
-
-    def look(m: Floats) -> tuple[Floats, Floats]:
-        """Value and slope (n,) at the level m (n,) of each null; axis 1 runs over the arms."""
-        level = np.where(own, m[:, None], np.minimum(mean, m[:, None]))
-        logs = excess + number * _divergence(mean, level, noise)
-        top = np.maximum(np.log1p(-share), np.log(share) + logs)
-        value = top + np.log(np.exp(np.log1p(-share) - top) + np.exp(np.log(share) + logs - top))
-        weight = np.exp(np.log(share) + logs - value)
-        moving = own | (mean > m[:, None])
-        slope = np.where(moving, weight * number * _slope(mean, level, noise), 0.0)
-        return value.sum(axis=1), slope.sum(axis=1)
-
-    low, high = mean.copy(), np.full(n, mean.max())
-    for _ in range(STEPS):
-        middle = 0.5 * (low + high)
-        falling = look(middle)[1] < 0
-        low, high = np.where(falling, middle, low), np.where(falling, high, middle)
-    value, slope = look(low)
-    return value + np.minimum(slope, 0.0) * (high - low)
+    mean = samples.mean
+    found = np.empty(mean.size)
+    for b in range(mean.size):
+        low, high = mean[b], mean.max()
+        for _ in range(STEPS):
+            middle = 0.5 * (low + high)
+            if _look(samples, b, middle, noise)[1] < 0.0:
+                low = middle
+            else:
+                high = middle
+        value, slope = _look(samples, b, low, noise)
+        found[b] = value + min(slope, 0.0) * (high - low)
+    return found
 
 
-def _divergence(mean: Floats, level: Floats, noise: float) -> Floats:
-    """kl(mean, level), with 0 for equal ones."""
-    if noise > 0:
-        gaussian: Floats = (mean - level) ** 2 / (2.0 * noise)
-        return gaussian
-    with np.errstate(divide="ignore", invalid="ignore"):
-        found = xlogy(mean, mean / level) + xlogy(1 - mean, (1 - mean) / (1 - level))
-    return np.where(mean == level, 0.0, np.maximum(found, 0.0))
-
-
-def _slope(mean: Floats, level: Floats, noise: float) -> Floats:
-    """The derivative of kl(mean, level) in the level."""
-    variance = noise if noise > 0 else np.maximum(level * (1 - level), 1e-300)
-    return np.where(mean == level, 0.0, (level - mean) / variance)
+@kernel
+def _look(samples: Samples, b: int, m: float, noise: float) -> tuple[float, float]:
+    """The sum that is minimised, and its slope, at the level ``m`` of the null "b is the best"."""
+    number, mean, excess = samples.number, samples.mean, samples.excess
+    share = 1.0 / max(mean.size, 2)
+    value, slope = 0.0, 0.0
+    for a in range(mean.size):
+        moves = a == b or mean[a] > m
+        gain = number[a] * divergence(mean[a], m, noise) if moves and number[a] > 0.0 else 0.0
+        alone, mixed = math.log1p(-share), math.log(share) + min(excess[a] + gain, MOST)
+        top = max(alone, mixed)
+        total = top + math.log(math.exp(alone - top) + math.exp(mixed - top))
+        value += total
+        if moves and number[a] > 0.0 and m != mean[a]:
+            slope += math.exp(mixed - total) * number[a] * (m - mean[a]) / max(variance(m, noise), 1e-300)
+    return value, slope

@@ -49,9 +49,8 @@ def new_settings(
     # An instance of these names, whatever its means, is what knows how to check them.
     named = Instance(np.zeros(counts), Family(family, noise_sd), *lists)  # type: ignore[arg-type]
     rule = find(policy)
-    column = rule.columns([read_risks(delta, delta_g, delta_h)], None if threshold is None else [threshold])[
-        0
-    ]
+    risks = [read_risks(delta, delta_g, delta_h)]
+    column = rule.columns(risks, None if threshold is None else [threshold])[0]
     created = Created(
         list(named.tasks),
         list(named.representations),

@@ -1,0 +1,69 @@
+"""`osrl paper`: the paper's experiments, with the published numbers beside ours."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import Annotated
+
+import typer
+
+from osrl.cli.output import Progress, print_json, print_report, progress_bar, working
+
+
+def paper(
+    part: Annotated[str, typer.Argument(metavar="[PART]", help="table1, table2, figures or all.")] = "all",
+    runs: Annotated[int | None, typer.Option(help="Runs of each policy.  [default: 1120]")] = None,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same numbers.")] = 0,
+    out: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DIR", help="Folder for tables, figures and report.html.  [default: paper-results]"
+        ),
+    ] = None,
+    workers: Annotated[int | None, typer.Option(help="Threads.  [default: one for each core]")] = None,
+    released: Annotated[
+        bool, typer.Option("--released/--no-released", help="With osrl-sc-released, which takes longest.")
+    ] = True,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """Run the paper's experiments again, and put every published number beside ours."""
+    with working("loading ..."):
+        # Here, not above: these load kernels, which help and usage errors do not need.
+        from osrl.paper.published import RUNS
+        from osrl.paper.reproduce import FOLDER, reproduce
+
+        folder = FOLDER if out is None else out
+    with _Stages() as stages:
+        try:
+            found = reproduce(
+                part,
+                runs=RUNS if runs is None else runs,
+                seed=seed,
+                out=folder,
+                workers=workers,
+                released=released,
+                progress=stages.update,
+            )
+        except KeyboardInterrupt:
+            stages.close()
+            kept = f"finished runs of Table 1 are kept in {folder}"
+            typer.echo(f"{kept}; the same command goes on where it stopped", err=True)
+            raise
+    if as_json:
+        print_json(found.document())
+    else:
+        print_report(found)
+
+
+class _Stages(ExitStack):
+    """One progress bar after the other, each under its own name."""
+
+    _name = ""
+    _bar = Progress()
+
+    def update(self, name: str, done: int, total: int) -> None:
+        """So much of ``name`` is done."""
+        if name != self._name:
+            self.close()
+            self._name, self._bar = name, self.enter_context(progress_bar(name))
+        self._bar.update(done, total)

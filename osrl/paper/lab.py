@@ -1,0 +1,87 @@
+"""The conditions of an experiment, and averages over its runs, computed on all cores."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+import osrl.policies  # noqa: F401  (registers the policies of the package)
+from osrl.alternatives import Floats
+from osrl.draws import START, Key, new_key, uniform
+from osrl.instance import Instance
+from osrl.paper.published import RUNS
+from osrl.policies.contract import Column, Problem, find
+
+BLOCK = 16  # runs of one piece of work: sums over a block do not depend on who computes it
+
+
+def silent(label: str, done: int, total: int) -> None:
+    """Progress that nobody watches."""
+
+
+@dataclass(frozen=True)
+class Lab:
+    """Where and how often: ``progress(label, done, total)`` is told how far each piece of work is.
+
+    ``released`` says whether `osrl-sc-released` takes part, which is most of the work.
+    """
+
+    instance: Instance
+    runs: int = RUNS
+    seed: int = 0
+    workers: int | None = None
+    released: bool = True
+    progress: Callable[[str, int, int], None] = silent
+
+    @property
+    def means(self) -> Floats:
+        """The true means as kernels take them, (X, GH)."""
+        return self.instance.means.reshape(self.instance.shape[0], -1)
+
+    @property
+    def bounded(self) -> bool:
+        """Whether rewards are any numbers in [0, 1]."""
+        return self.instance.family.name == "bounded"
+
+    def told(self, label: str) -> Callable[[int, int], None]:
+        """Progress under one label, as `simulate` reports it."""
+        return lambda done, total: self.progress(label, done, total)
+
+    def new_state(self, policy: str, columns: tuple[Column, ...], key: Key) -> Any:
+        """A policy before its first sample."""
+        problem = Problem(self.instance.shape, self.instance.family, columns)
+        return find(policy).new(problem, uniform(key, START, 0))
+
+    def average(self, label: str, measure: Callable[[Key], Floats]) -> tuple[Floats, Floats]:
+        """Mean and standard deviation of what ``measure`` finds in each run, element by element.
+
+        Threads are enough: kernels let go of Python's lock. Sums are made block by block, in order,
+        so that they do not depend on the number of threads, nor memory on the number of runs. The
+        first block is computed in this thread, because kernels may have to be compiled, and Ctrl-C
+        is heard here.
+        """
+
+        def work(block: range) -> Floats:
+            found = np.stack([measure(new_key(self.seed, run)) for run in block])
+            return np.stack([found.sum(axis=0), (found**2).sum(axis=0)])
+
+        blocks = [range(first, min(first + BLOCK, self.runs)) for first in range(0, self.runs, BLOCK)]
+        self.progress(label, 0, self.runs)
+        sums = work(blocks[0])
+        self.progress(label, blocks[0].stop, self.runs)
+        with ThreadPoolExecutor(self.workers) as pool:
+            tasks = [pool.submit(work, block) for block in blocks[1:]]
+            try:
+                for block, task in zip(blocks[1:], tasks, strict=True):
+                    sums += task.result()
+                    self.progress(label, block.stop, self.runs)
+            finally:
+                pool.shutdown(wait=False, cancel_futures=True)
+        mean = sums[0] / self.runs
+        if self.runs == 1:
+            return mean, np.full_like(mean, np.nan)
+        return mean, np.sqrt(np.maximum(sums[1] - self.runs * mean**2, 0.0) / (self.runs - 1))

@@ -1,0 +1,104 @@
+"""The parts of the reproduction: each computes its numbers, and says them as records, tables and figures."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import polars as pl
+
+from osrl.allocation import Needs, allocate
+from osrl.paper.dynamics import POLICIES, follow
+from osrl.paper.explained import pool, symmetric_tasks
+from osrl.paper.figures import dynamics_figures
+from osrl.paper.lab import Lab
+from osrl.paper.published import SIGMA
+from osrl.paper.statements import changes, growth, statement_grid
+from osrl.paper.table1 import figure_1, grid_1, run_table_1, table_1
+from osrl.paper.table2 import figure_2, grids_2, run_table_2, worths
+from osrl.report.charts import Figure
+from osrl.report.grid import Grid
+
+Records = Sequence[Mapping[str, Any]]
+
+
+class Part(NamedTuple):
+    """What one part found: ``records`` for JSON and CSV files of the same names, ``data`` for CSV alone."""
+
+    title: str
+    text: Sequence[str]
+    records: Mapping[str, Records]
+    grids: Sequence[Grid]
+    figures: Sequence[Figure]
+    data: Mapping[str, pl.DataFrame] = {}
+
+    def judged(self) -> list[Mapping[str, Any]]:
+        """The records of numbers that stand beside a published one."""
+        return [record for records in self.records.values() for record in records if "verdict" in record]
+
+
+def first_table(lab: Lab, folder: Path | None = None) -> Part:
+    """Table 1, and what the paper says about it in words."""
+    frame = run_table_1(lab, folder)
+    rows, said = table_1(frame), list(growth(frame))
+    return Part(
+        "Table 1",
+        (
+            "osrl-sc is the paper's algorithm with the optimal allocation: with the threshold of the "
+            "theorem, and with the shorter one of the released code. osrl-sc-released behaves as the "
+            "released code does, which made the published numbers; it is the one to compare them with. "
+            "Phase 2 is the same for all three.",
+            "The paper says that each run of track-and-stop picks one task at random. Its numbers are sums "
+            "over both tasks, and so are ours.",
+        ),
+        {"table1": [row.record() for row in rows], "growth": [one.record() for one in said]},
+        (grid_1(rows), statement_grid("Table 1 in words", said)),
+        (figure_1(rows),),
+    )
+
+
+def second_table(lab: Lab) -> Part:
+    """Table 2, and what its allocations are worth."""
+    rows = run_table_2(lab)
+    values = worths(lab.instance, rows)
+    return Part(
+        "Table 2",
+        (
+            "How phase 1 spreads its samples, against the optimal allocation for the true means. The "
+            "allocation that was printed as optimal is where the released mirror ascent stops when it "
+            "starts from equal weights; the optimum has the two predictors of the refuted representation "
+            "the other way round.",
+        ),
+        {
+            "table2": [record for row in rows for record in row.records(lab.instance)],
+            "worth": [value.record() for value in values],
+        },
+        grids_2(lab.instance, rows, values),
+        (figure_2(lab.instance, rows),),
+    )
+
+
+def figures(lab: Lab) -> Part:
+    """The figures on the dynamics of phase 1, and the two that explain."""
+    instance = lab.instance
+    found = allocate(instance, Needs.of(instance, 1.0, 0.0), sigma=SIGMA)
+    target = found.weights.reshape(lab.means.shape)
+    norm = math.sqrt(float((target**2).sum()))
+    followed = [follow(lab, policy, target) for policy in POLICIES if lab.released or policy == "osrl-sc"]
+    truth = {
+        "rate": found.lower,
+        "means_norm": math.sqrt(float((lab.means**2).sum())),
+        "weights_norm": norm,
+        "weights_largest": float(target.max()),
+    }
+    said = list(changes(followed, norm))
+    return Part(
+        "Figures",
+        ("The paper prints no numbers of its curves; what it says about them in words is judged below.",),
+        {"changes": [one.record() for one in said]},
+        (statement_grid("The curves in words", said),),
+        (*dynamics_figures(followed, truth), symmetric_tasks(instance), pool(instance)),
+        {"dynamics": pl.concat(one.frame() for one in followed)},
+    )

@@ -1,0 +1,145 @@
+"""`reproduce`: the paper's experiments again, in a folder with tables, figures and one report."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import polars as pl
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.text import Text
+
+from osrl.errors import OsrlError
+from osrl.files import replace_file
+from osrl.instance import Instance
+from osrl.paper.lab import Lab, silent
+from osrl.paper.page import page_of
+from osrl.paper.parts import Part, figures, first_table, second_table
+from osrl.paper.published import RUNS
+from osrl.paper.verdicts import AGREES, DIFFERS
+from osrl.report.charts import save
+
+PARTS = ("table1", "table2", "figures")
+FOLDER = "paper-results"
+SETTINGS = "settings.json"
+REPORT = "report.html"
+
+
+class Reproduction(NamedTuple):
+    """What was found, and where it is written."""
+
+    runs: int
+    seed: int
+    parts: Sequence[Part]
+    folder: Path
+    files: Sequence[str]  # within the folder
+
+    def document(self) -> dict[str, Any]:
+        """The contract of `osrl paper --json`: the records of each CSV file under its name."""
+        drawn = [figure for part in self.parts for figure in part.figures]
+        return {
+            "runs": self.runs,
+            "seed": self.seed,
+            **{name: list(records) for part in self.parts for name, records in part.records.items()},
+            "figures": [{"name": figure.name, "caption": figure.caption} for figure in drawn],
+            "folder": str(self.folder),
+            "files": list(self.files),
+        }
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """The tables, for the terminal."""
+        for part in self.parts:
+            yield from part.grids
+        yield Text(summary(self.parts))
+        yield Text(f"Everything is in {self.folder}; open {self.folder / REPORT}", overflow="fold")
+
+
+def summary(parts: Sequence[Part]) -> str:
+    """How many numbers agree with what was published."""
+    words = Counter(record["verdict"] for part in parts for record in part.judged())
+    said = (
+        f"Of {words.total()} numbers that stand beside a published one, {words[AGREES]} agree within "
+        f"sampling error and {words[DIFFERS]} differ, for the reasons given."
+    )
+    left = words.total() - words[AGREES] - words[DIFFERS]
+    return f"{said} {left} were not judged." if left else said
+
+
+def reproduce(
+    part: str = "all",
+    *,
+    runs: int = RUNS,
+    seed: int = 0,
+    out: str | os.PathLike[str] = FOLDER,
+    workers: int | None = None,
+    released: bool = True,
+    progress: Callable[[str, int, int], None] = silent,
+) -> Reproduction:
+    """Run ``part`` of the paper's experiments (table1, table2, figures or all); write the results to ``out``.
+
+    ``released``: with `osrl-sc-released`, the policy that made the published numbers, which takes longest.
+    Finished runs of Table 1 survive an interruption: the same call goes on where it stopped.
+    ``progress(what, done, total)`` is told how far each piece of work is.
+    """
+    wanted = PARTS if part == "all" else (part,)
+    if not set(wanted) <= set(PARTS):
+        raise OsrlError(f"the paper has no part {part!r}; use one of {', '.join(PARTS)}, all")
+    for name, value, least in (("runs", runs, 1), ("seed", seed, 0), ("workers", workers, 1)):
+        if value is not None and not least <= value < 2**63:
+            raise OsrlError(f"{name} is {value}; give a whole number, at least {least}")
+    lab = Lab(Instance.load("paper"), runs, seed, workers, released, progress)
+    folder = _opened(Path(out), {"runs": runs, "seed": seed})
+    made = [_make(name, lab, folder) for name in wanted]
+    files = [*_write_tables(made, folder), *_write_figures(made, folder, lab.told("figures")), REPORT]
+    replace_file(folder / REPORT, page_of(made, runs, seed, summary(made)).encode())
+    return Reproduction(runs, seed, made, folder, files)
+
+
+def _make(name: str, lab: Lab, folder: Path) -> Part:
+    if name == "table1":
+        return first_table(lab, folder / "runs")
+    return second_table(lab) if name == "table2" else figures(lab)
+
+
+def _opened(folder: Path, settings: dict[str, int]) -> Path:
+    """The folder, new or with results of the same settings; anything else is left alone."""
+    if folder.exists() and not folder.is_dir():
+        raise OsrlError(f"{folder} is a file; name a folder for the results")
+    if folder.exists() and any(folder.iterdir()):
+        try:
+            held = json.loads((folder / SETTINGS).read_bytes())
+        except (OSError, ValueError):
+            raise OsrlError(f"{folder} holds other files; name a new folder for the results") from None
+        if held != settings:
+            said = ", ".join(f"{name} {value}" for name, value in held.items())
+            raise OsrlError(f"{folder} holds the results of {said}; name another folder, or remove it")
+    folder.mkdir(parents=True, exist_ok=True)
+    replace_file(folder / SETTINGS, json.dumps(settings).encode())
+    return folder
+
+
+def _write_tables(parts: Sequence[Part], folder: Path) -> Iterator[str]:
+    """Write the CSV files; their names."""
+    for part in parts:
+        tables = {name: pl.DataFrame(rows, infer_schema_length=None) for name, rows in part.records.items()}
+        for name, table in {**tables, **part.data}.items():
+            content = io.BytesIO()
+            table.write_csv(content)
+            replace_file(folder / f"{name}.csv", content.getvalue())
+            yield f"{name}.csv"
+
+
+def _write_figures(parts: Sequence[Part], folder: Path, told: Callable[[int, int], None]) -> Iterator[str]:
+    """Write PNG and PDF files; their names."""
+    drawn = [figure for part in parts for figure in part.figures]
+    (folder / "figures").mkdir(exist_ok=True)
+    for i, figure in enumerate(drawn):
+        told(i, len(drawn))
+        for path in save(figure, folder / "figures"):
+            yield path.relative_to(folder).as_posix()
+    told(len(drawn), len(drawn))

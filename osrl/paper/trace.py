@@ -1,0 +1,123 @@
+"""Phase 1 by itself: the pulls when it ends, and how its estimate and its weights move on the way.
+
+The same rounds as in `osrl.simulation.episode`, for a policy with a first phase. Rewards are those of
+the run with the same seed and number, so phase 1 ends here exactly when it ends there. Nothing is
+recorded unless it is asked for.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from osrl.alternatives import Floats, Integers
+from osrl.compiled import kernel
+from osrl.draws import FIRST_REWARD_LANE, Key, reward
+from osrl.glr import cheapest, glr_of
+from osrl.policies.contract import design, observe, select, ticket, wants_design
+
+# What is recorded of each round. A change is that from the round before.
+RATE, RATE_CHANGE, MEANS, MEANS_CHANGE, WEIGHTS, WEIGHTS_CHANGE, LARGEST, LARGEST_CHANGE, DISTANCE = range(9)
+SERIES = 9
+CHANGES = (RATE_CHANGE, MEANS_CHANGE, WEIGHTS_CHANGE, LARGEST_CHANGE)
+
+
+@kernel
+def play(state: Any, means: Floats, noise: float, bounded: bool, key: Key, drawn: Integers) -> int:
+    """One round of phase 1 with the weights as they are; the arm x * n + a that was pulled."""
+    n = means.shape[1]
+    no_propensities = np.zeros((1, 1))
+    arm = select(state, -1, no_propensities)
+    x, a = arm // n, arm % n
+    value = reward(key, FIRST_REWARD_LANE + 2 * arm, drawn[x, a], means[x, a], noise, bounded)
+    drawn[x, a] += 1
+    observe(state, x, a, value, ticket(state, x, a, no_propensities))
+    return arm
+
+
+@kernel
+def in_phase_1(state: Any) -> bool:
+    """Whether some column is still looking for the representation."""
+    for r in range(state.outcome.status.size):
+        if state.outcome.representation[r, 0] < 0:
+            return True
+    return False
+
+
+@kernel
+def phase_1(state: Any, means: Floats, noise: float, bounded: bool, key: Key) -> None:
+    """Drive ``state`` to the end of its first phase: its outcome has tau_g, and the pulls until then."""
+    drawn = np.zeros(means.shape, np.int64)
+    while in_phase_1(state):
+        if wants_design(state):
+            design(state)
+        play(state, means, noise, bounded, key, drawn)
+
+
+@kernel
+def information(mu: Floats, q: Floats, representations: int, noise: float, sigma: float) -> float:
+    """rho(q, mu) - |q|^2 / (2 sigma) for means (X, n) in the class M; C_sigma^-1(mu) is its largest value."""
+    tasks, n = mu.shape
+    shape = (tasks, representations, n // representations)
+    glr = glr_of(mu.copy().reshape(shape), q.copy().reshape(shape), noise)
+    best = np.argmax(mu[0]) // shape[2]
+    return float(glr.total[cheapest(glr, best)] - norm(q) ** 2 / (2.0 * sigma))
+
+
+@kernel
+def norm(values: Floats) -> float:
+    """The 2-norm of an array of any shape."""
+    total = 0.0
+    for value in values.flat:
+        total += value * value
+    return math.sqrt(total)
+
+
+@kernel
+def trace(
+    state: Any,
+    weights: Floats,
+    means: Floats,
+    noise: float,
+    bounded: bool,
+    key: Key,
+    target: Floats,
+    sigma: float,
+    rounds: int,
+) -> Floats:
+    """The course of phase 1 over ``rounds`` rounds, (SERIES, rounds); ``weights`` (X, n) belong to ``state``.
+
+    - RATE: C_sigma^-1 of the estimate, as the weights in use reach it; 0 before the first design.
+      Its change is relative to the larger of the two values;
+    - MEANS, WEIGHTS: 2-norms of mu-hat_t and q_t; their changes are divided by sqrt(XGH);
+    - LARGEST: the sup-norm of q_t, and of its change;
+    - DISTANCE: |q_t - target|_2 / |target|_2, with ``target`` (X, n) the allocation of the true means.
+
+    The columns of ``state`` must not end phase 1 earlier.
+    """
+    drawn = np.zeros(means.shape, np.int64)
+    scale = math.sqrt(means.size)
+    series = np.zeros((SERIES, rounds))
+    before = weights.copy()
+    rate = 0.0
+    for t in range(rounds):
+        before[:] = weights
+        rate_before = rate
+        if wants_design(state):
+            design(state)
+            rate = information(state.means, weights, state.glr.total.size, noise, sigma)
+        estimate = state.means.copy()
+        play(state, means, noise, bounded, key, drawn)
+        change = weights - before
+        series[RATE, t] = rate
+        series[RATE_CHANGE, t] = abs(rate - rate_before) / max(rate, rate_before, 1e-12)
+        series[MEANS, t] = norm(state.means)
+        series[MEANS_CHANGE, t] = norm(state.means - estimate) / scale
+        series[WEIGHTS, t] = norm(weights)
+        series[WEIGHTS_CHANGE, t] = norm(change) / scale
+        series[LARGEST, t] = weights.max()
+        series[LARGEST_CHANGE, t] = np.abs(change).max()
+        series[DISTANCE, t] = norm(weights - target) / norm(target)
+    return series

@@ -1,0 +1,436 @@
+"""`osrl paper`: the published numbers, verdicts, phase 1 by itself, and everything that is written."""
+
+import json
+import math
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from osrl.cli import main
+from osrl.draws import FIRST_REWARD_LANE, new_key, reward
+from osrl.instance import Instance
+from osrl.paper import published
+from osrl.paper import reproduce as reproduction
+from osrl.paper.dynamics import NAMES, follow, low_pass
+from osrl.paper.explained import pool, symmetric_tasks
+from osrl.paper.lab import BLOCK, Lab
+from osrl.paper.published import PHASE_1, PHASE_2, RISKS, TABLE_1, TAS, TOTAL
+from osrl.paper.reproduce import Reproduction, reproduce
+from osrl.paper.table1 import COLUMNS, RELEASED, VARIANTS, Variant, run_table_1, summarise, table_1
+from osrl.paper.table2 import ASCENT, OPTIMUM, run_table_2, worths
+from osrl.paper.trace import DISTANCE, LARGEST_CHANGE, MEANS, MEANS_CHANGE, RATE, WEIGHTS, phase_1, trace
+from osrl.paper.verdicts import AGREES, DIFFERS, LIMIT, NOT_JUDGED, compare, compare_printed
+from osrl.policies.contract import Column, design, observe, select, wants_design
+from osrl.report.grid import Cell, Grid
+from osrl.simulation.runs import Z975
+from osrl.simulation.simulate import simulate
+
+RUNS, SEED = 6, 3
+PAPER = Instance.load("paper")
+Capture = pytest.CaptureFixture[str]
+
+
+@pytest.fixture(scope="module")
+def lab() -> Lab:
+    return Lab(PAPER, RUNS, SEED)
+
+
+@pytest.fixture(scope="module")
+def everything(tmp_path_factory: pytest.TempPathFactory) -> Reproduction:
+    """All parts, with few runs, in a folder."""
+    return reproduce(runs=RUNS, seed=SEED, out=tmp_path_factory.mktemp("paper") / "results")
+
+
+# The published numbers
+
+
+def test_every_risk_and_quantity_was_published() -> None:
+    assert list(TABLE_1) == [(delta, what) for delta in RISKS for what in (TOTAL, PHASE_1, PHASE_2, TAS)]
+
+
+@pytest.mark.parametrize("delta", RISKS)
+def test_published_totals_are_sums_of_the_phases(delta: float) -> None:
+    total, first, second = (TABLE_1[delta, what].average for what in (TOTAL, PHASE_1, PHASE_2))
+    assert total == pytest.approx(first + second, abs=0.011)
+
+
+@pytest.mark.parametrize("key", TABLE_1)
+def test_published_intervals_follow_from_the_spread(key: tuple[float, str]) -> None:
+    row = TABLE_1[key]
+    assert row.ci975 == pytest.approx(Z975 * row.std / math.sqrt(published.RUNS), rel=1e-3)
+    assert row.min < row.average < row.max
+
+
+def test_published_shares_are_proportions_that_mirror_each_other() -> None:
+    assert published.PULLS.sum() == pytest.approx(1, abs=0.011)
+    assert published.ALLOCATION.sum() == pytest.approx(1, abs=0.01)
+    mirrored = published.ALLOCATION[1][[0, 2, 1]]
+    np.testing.assert_array_equal(published.ALLOCATION[0], mirrored)
+
+
+# Verdicts
+
+
+def test_averages_agree_up_to_the_limit() -> None:
+    assert compare(100 + 5 * LIMIT, 3, 100, 4, "").word == AGREES
+    beyond = compare(100 - 5.01 * LIMIT, 3, 100, 4, "a reason")
+    assert (beyond.word, beyond.why) == (DIFFERS, "a reason")
+    assert beyond.z == pytest.approx(-1.002 * LIMIT)
+    assert compare(200, 3, 100, 4, "").why == "no known reason"
+    assert compare(200, math.nan, 100, 4, "a reason").word == NOT_JUDGED
+
+
+def test_printed_numbers_agree_within_rounding_and_error() -> None:
+    assert compare_printed(0.135, 0, 0.14, 0.01, "").word == AGREES
+    assert compare_printed(0.134, 0, 0.14, 0.01, "").word == DIFFERS
+    assert compare_printed(0.134, 0.001, 0.14, 0.01, "").word == AGREES
+    assert compare_printed(0.12, 0.001, 0.14, 0.01, "").z == pytest.approx(-15)
+    assert compare_printed(0.14, math.nan, 0.14, 0.01, "").word == NOT_JUDGED
+
+
+def test_a_table_of_runs_is_judged_row_by_row() -> None:
+    frame = pl.concat([_runs_like(variant, delta) for variant in VARIANTS for delta in RISKS], how="diagonal")
+    rows = table_1(frame)
+    assert len(rows) == 3 * (3 * 3 + 1)
+    for row in rows:
+        assert row.verdict.word == (DIFFERS if row.variant == RELEASED else AGREES)
+        factor = 2 if row.variant == RELEASED else 1
+        assert row.ours.average == pytest.approx(factor * row.published.average)
+
+
+def _runs_like(variant: Variant, delta: float) -> pl.DataFrame:
+    """Runs with the published averages and spread, or twice the average for one variant."""
+    factor = 2 if variant == RELEASED else 1
+    samples = {
+        COLUMNS[what]: [
+            factor * TABLE_1[delta, what].average + side * TABLE_1[delta, what].std for side in (-1, 1)
+        ]
+        for what in variant.quantities
+    }
+    return pl.concat(
+        [
+            pl.DataFrame(
+                {"policy": variant.policy, "threshold": variant.threshold, "delta_g": delta, **samples}
+            )
+        ]
+        * 50
+    )
+
+
+def test_summaries_are_those_of_simulate(lab: Lab) -> None:
+    found = simulate(PAPER, "tas", 0.1, runs=RUNS, seed=SEED)
+    ours, theirs = summarise(found.frame["tau"]), found.summary().row(0, named=True)
+    assert ours.average == pytest.approx(theirs["mean"])
+    assert ours.ci975 == pytest.approx(theirs["ci975"])
+    assert (ours.min, ours.max) == (theirs["min"], theirs["max"])
+    alone = summarise(found.frame["tau"][:1])
+    assert math.isnan(alone.std) and math.isnan(alone.ci975)
+
+
+# Phase 1 by itself
+
+
+@pytest.mark.parametrize("policy", ["osrl-sc", "osrl-sc-released"])
+def test_phase_1_ends_where_the_whole_run_ends_it(lab: Lab, policy: str) -> None:
+    found = simulate(PAPER, policy, list(RISKS), runs=2, seed=SEED).frame.sort("run", "delta_g")
+    columns = tuple(Column(found["threshold"][0], delta, delta) for delta in sorted(RISKS))
+    for run in range(2):
+        key = new_key(SEED, run)
+        state = lab.new_state(policy, columns, key)
+        phase_1(state, lab.means, 0.0, False, key)
+        rows = found.filter(run=run)
+        assert state.outcome.tau_g.tolist() == rows["tau_g"].to_list()
+        pulls = np.array(rows["pulls"].to_list()).reshape(state.outcome.pulls.shape)
+        assert (state.outcome.pulls.sum(axis=(1, 2)) == state.outcome.tau_g).all()
+        # Phase 2 pulls g1 alone.
+        np.testing.assert_array_equal(state.outcome.pulls[:, :, 2:], pulls[:, :, 2:])
+        assert (state.outcome.pulls[:, :, :2] < pulls[:, :, :2]).all()
+
+
+def test_a_trace_is_what_one_sees_step_by_step(lab: Lab) -> None:
+    rounds, column = 120, (Column("theorem", 1e-300, 0.5),)
+    target = np.full(lab.means.shape, 1 / 12)
+    key = new_key(SEED, 0)
+    state = lab.new_state("osrl-sc", column, key)
+    series = trace(state, state.weights, lab.means, 0.0, False, key, target, 1e5, rounds)
+
+    stepped = lab.new_state("osrl-sc", column, key)
+    drawn = np.zeros(lab.means.shape, np.int64)
+    for t in range(rounds):
+        weights, means = stepped.weights.copy(), stepped.means.copy()
+        if wants_design(stepped):
+            design(stepped)
+        arm = select(stepped, -1, np.zeros((1, 1)))
+        x, a = divmod(arm, lab.means.shape[1])
+        value = reward(key, FIRST_REWARD_LANE + 2 * arm, drawn[x, a], lab.means[x, a], 0.0, False)
+        drawn[x, a] += 1
+        observe(stepped, x, a, value, np.zeros(0))
+        moved = stepped.weights - weights
+        expected = {
+            MEANS: np.linalg.norm(stepped.means),
+            MEANS_CHANGE: np.linalg.norm(stepped.means - means) / math.sqrt(12),
+            WEIGHTS: np.linalg.norm(stepped.weights),
+            LARGEST_CHANGE: np.abs(moved).max(),
+            DISTANCE: np.linalg.norm(stepped.weights - target) / np.linalg.norm(target),
+        }
+        assert series[list(expected), t] == pytest.approx(list(expected.values()), abs=1e-12)
+    assert (series[RATE, :12] == 0).all()  # every arm is pulled once before there is an estimate
+    assert series[RATE, -1] > 0
+
+
+def test_the_rate_is_that_of_the_true_means_once_they_are_known(lab: Lab) -> None:
+    column = (Column("theorem", 1e-300, 0.5),)
+    best = [row for row in run_table_2(Lab(PAPER, 1, SEED)) if row.label == OPTIMUM][0].shares
+    key = new_key(SEED, 1)
+    state = lab.new_state("osrl-sc", column, key)
+    target = best.reshape(lab.means.shape)
+    series = trace(state, state.weights, lab.means, 0.0, False, key, target, 1e5, 15_000)
+    assert series[RATE, -1] == pytest.approx(0.03916, rel=0.1)
+    assert series[MEANS, -1] == pytest.approx(np.linalg.norm(PAPER.means), rel=0.03)
+
+
+# Averages over runs
+
+
+def test_averages_do_not_depend_on_the_number_of_threads() -> None:
+    runs = 2 * BLOCK + 3
+    told: list[tuple[str, int, int]] = []
+    one = Lab(PAPER, runs, SEED, 1, progress=lambda *said: told.append(said))
+    found = one.average("numbers", lambda key: np.array([key.low, key.high], float))
+    again = Lab(PAPER, runs, SEED, 3).average("numbers", lambda key: np.array([key.low, key.high], float))
+    np.testing.assert_array_equal(found, again)
+    keys = np.array([new_key(SEED, run) for run in range(runs)], float)
+    np.testing.assert_allclose(found[0], keys.mean(axis=0))
+    np.testing.assert_allclose(found[1], keys.std(axis=0, ddof=1))
+    assert told == [("numbers", done, runs) for done in (0, BLOCK, 2 * BLOCK, runs)]
+
+
+def test_one_run_has_no_spread() -> None:
+    mean, std = Lab(PAPER, 1, SEED).average("number", lambda key: np.array([2.0]))
+    assert mean.tolist() == [2.0] and np.isnan(std).all()
+
+
+def test_the_filter_keeps_what_is_slow_and_drops_what_is_fast() -> None:
+    t = np.arange(4000)
+    np.testing.assert_allclose(low_pass(np.full(4000, 0.3)), 0.3)
+    assert np.abs(low_pass(np.cos(np.pi * t))[1000:-1000]).max() < 1e-3
+    slow = np.cos(0.005 * np.pi * t)
+    np.testing.assert_allclose(low_pass(slow)[1000:-1000], slow[1000:-1000], atol=1e-3)
+
+
+def test_dynamics_are_averages_of_traces() -> None:
+    target = np.full((2, 6), 1 / 12)
+    two = follow(Lab(PAPER, 2, SEED), "osrl-sc", target, 100)
+    alone = follow(Lab(PAPER, 1, SEED), "osrl-sc", target, 100)
+    assert two.mean.shape == (len(NAMES), 100)
+    assert (alone.ci975 == 0).all() and (two.ci975[NAMES.index("means_norm")] > 0).any()
+    frame = two.frame()
+    assert frame.columns[:4] == ["policy", "round", "rate", "rate_ci975"]
+    np.testing.assert_array_equal(frame["means_norm"].to_numpy(), two.mean[NAMES.index("means_norm")])
+
+
+# Table 2 and the figures that explain
+
+
+def test_shares_add_up_and_the_released_ascent_prints_the_published_allocation(lab: Lab) -> None:
+    rows = {row.label: row for row in run_table_2(lab)}
+    for row in rows.values():
+        assert row.shares.sum() == pytest.approx(1)
+    assert {verdict.word for verdict in rows[ASCENT].verdicts} == {AGREES}
+    assert DIFFERS in {verdict.word for verdict in rows[OPTIMUM].verdicts}
+    values = {worth.label: worth for worth in worths(PAPER, list(rows.values()))}
+    assert values["published allocation"].rho == pytest.approx(0.0305, abs=5e-5)
+    assert values[OPTIMUM].rho == pytest.approx(0.0391558, abs=1e-6)
+    assert max(worth.of_maximum for worth in values.values()) <= 1
+
+
+def test_the_pool_is_drawn_from_computed_values() -> None:
+    figure = pool(PAPER)
+    rows = next(iter(figure.chart.to_dict()["datasets"].values()))
+    assert "m = 0.3375" in figure.caption
+    data = [one for one in figure.chart.to_dict()["datasets"].values() if "arm" in one[0]]
+    kinds = {row["arm"]: row["kind"] for row in data[0]}
+    assert rows and [arm for arm, kind in kinds.items() if kind.startswith("not")] == ["(g2, h2)", "(g3, h1)"]
+
+
+def test_symmetric_tasks_refute_one_representation_each() -> None:
+    data = symmetric_tasks(PAPER).chart.to_dict()["datasets"].values()
+    shares = {(row["task"], row["representation"]): row["share"] for rows in data for row in rows}
+    assert shares["task x1", "g2"] == pytest.approx(0, abs=1e-4) == shares["task x2", "g3"]
+    assert shares["task x1", "g3"] == pytest.approx(shares["task x2", "g2"])
+    assert shares["task x1", "g3"] > 0.2
+
+
+# What is written
+
+
+FIGURES = {
+    "table-1",
+    "table-2",
+    "dynamics-rate",
+    "dynamics-means",
+    "dynamics-weights-2-norm",
+    "dynamics-weights-sup-norm",
+    "symmetric-tasks",
+    "pool",
+}
+TABLES = {"table1", "growth", "table2", "worth", "changes"}
+
+
+def test_all_files_are_there(everything: Reproduction) -> None:
+    expected = {f"{name}.csv" for name in TABLES | {"dynamics"}} | {"report.html"}
+    expected |= {f"figures/{name}.{kind}" for name in FIGURES for kind in ("png", "pdf")}
+    assert set(everything.files) == expected
+    for name in everything.files:
+        content = (everything.folder / name).read_bytes()
+        start = {".png": b"\x89PNG", ".pdf": b"%PDF", ".html": b"<!DOCTYPE"}.get(Path(name).suffix, b"")
+        assert content.startswith(start) and len(content) > 200
+
+
+def test_csv_files_say_the_same_as_the_document(everything: Reproduction) -> None:
+    document = everything.document()
+    for name in TABLES:
+        table = pl.read_csv(everything.folder / f"{name}.csv", infer_schema_length=None)
+        assert table.columns == list(document[name][0])
+        assert table.height == len(document[name])
+        for row, record in zip(table.iter_rows(named=True), document[name], strict=True):
+            for key, value in record.items():
+                assert row[key] == value
+
+
+def test_every_number_of_table_1_has_its_published_one(everything: Reproduction) -> None:
+    rows = everything.document()["table1"]
+    assert len(rows) == 3 * (3 * 3 + 1)
+    for row in rows:
+        published_row = TABLE_1[row["delta"], row["quantity"]]
+        assert [row[f"published_{name}"] for name in published_row._fields] == list(published_row)
+        assert row["verdict"] in (AGREES, DIFFERS) and row["runs"] == RUNS
+        assert bool(row["why"]) == (row["verdict"] == DIFFERS)
+
+
+def test_the_report_needs_nothing_from_elsewhere(everything: Reproduction) -> None:
+    page = (everything.folder / "report.html").read_text()
+    markup = re.sub(r"<script>.*?</script>", "", page, flags=re.S)
+    assert "://" not in markup
+    assert not re.search(r"\bsrc=|<link|@import|url\(|href='(?!#)", markup)
+    assert re.findall(r"<script[^>]*>", page) == ["<script>", "<script>"]
+    assert page.count("window.vegaEmbed=") == 1
+    for name in FIGURES:
+        assert f"<div id='{name}'>" in markup
+    for grid in (grid for part in everything.parts for grid in part.grids):
+        assert grid.html() in page
+    assert "prefers-color-scheme: dark" in page
+
+
+def test_tables_escape_what_they_hold() -> None:
+    grid = Grid("<b>", ("a & b", "n"), [[[Cell("<i>", "good"), "1"]]], right=frozenset((1,)), notes=["x < y"])
+    assert "&lt;b&gt;" in grid.html() and "a &amp; b" in grid.html() and "x &lt; y" in grid.html()
+    assert "<td class='good'>&lt;i&gt;</td><td class='number'>1</td>" in grid.html()
+
+
+# The command
+
+
+def test_json_is_the_document_and_nothing_else(capsys: Capture, tmp_path: Path) -> None:
+    arguments = ["paper", "table1", "--runs", "2", "--json", "--out"]
+    assert main([*arguments, str(tmp_path / "one"), "--workers", "1"]) == 0
+    out, err = capsys.readouterr()
+    one = json.loads(out)
+    assert err == "" and out.count("\n") == 1
+    assert set(one) == {"runs", "seed", "table1", "growth", "figures", "folder", "files"}
+    assert main([*arguments, str(tmp_path / "two"), "--workers", "2"]) == 0
+    two = json.loads(capsys.readouterr().out)
+    assert {**one, "folder": ""} == {**two, "folder": ""}
+    assert main([*arguments, str(tmp_path / "one")]) == 0  # goes on with the runs that are there
+    assert json.loads(capsys.readouterr().out) == one
+
+
+def test_the_released_policy_can_be_left_out(tmp_path: Path) -> None:
+    found = reproduce(runs=2, seed=SEED, out=tmp_path / "results", released=False).document()
+    assert {row["policy"] for row in found["table1"]} == {"osrl-sc", "tas"}
+    assert {row["source"] for row in found["changes"]} == {"osrl-sc"}
+    assert "osrl-sc-released" not in {row["source"] for row in found["table2"]}
+
+
+def test_tables_fit_a_terminal(
+    capsys: Capture, monkeypatch: pytest.MonkeyPatch, everything: Reproduction
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr(reproduction, "reproduce", lambda part, **settings: everything)
+    assert main(["paper"]) == 0
+    out = capsys.readouterr().out
+    assert "…" not in out and max(map(len, out.splitlines())) <= 80
+    for word in ("0.01 phase 1, published", "osrl-sc-released", "certified optimum", "report.html", "of the"):
+        assert word in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["table3"], "no part 'table3'; use one of table1, table2, figures, all"),
+        (["--runs", "0"], "runs is 0; give a whole number, at least 1"),
+        (["--seed", "-1"], "seed is -1"),
+        (["--workers", "0"], "workers is 0"),
+    ],
+)
+def test_bad_input_is_refused_in_one_line(
+    capsys: Capture, tmp_path: Path, arguments: list[str], message: str
+) -> None:
+    assert main(["paper", "--out", str(tmp_path / "new"), *arguments]) == 2
+    out, err = capsys.readouterr()
+    assert out == "" and message in err and err.count("\n") == 1
+    assert not (tmp_path / "new").exists()
+
+
+def test_folders_with_something_else_are_left_alone(capsys: Capture, tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    assert main(["paper", "--out", str(tmp_path)]) == 2
+    assert "holds other files" in capsys.readouterr().err
+    assert main(["paper", "--out", str(tmp_path / "notes.txt")]) == 2
+    assert "is a file" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
+
+
+def test_results_of_other_settings_are_left_alone(capsys: Capture, everything: Reproduction) -> None:
+    before = (everything.folder / "table1.csv").read_bytes()
+    assert main(["paper", "table1", "--runs", "1", "--out", str(everything.folder)]) == 2
+    assert f"holds the results of runs {RUNS}, seed {SEED}" in capsys.readouterr().err
+    assert (everything.folder / "table1.csv").read_bytes() == before
+
+
+def test_an_interruption_is_clean(capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*arguments: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(reproduction, "first_table", interrupted)
+    assert main(["paper", "--out", str(tmp_path / "results")]) == 130
+    out, err = capsys.readouterr()
+    assert out == "" and "the same command goes on" in err and err.endswith("interrupted\n")
+
+
+def test_without_the_charts_extra_it_says_what_to_install(tmp_path: Path) -> None:
+    code = "import sys; sys.modules['altair'] = None; from osrl.cli import main; sys.exit(main(['paper']))"
+    command = [sys.executable, "-c", code]
+    found = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert (found.returncode, found.stdout) == (2, "")
+    assert found.stderr.count("\n") == 1 and "pip install 'osrl[charts]'" in found.stderr
+    assert not list(tmp_path.iterdir())
+
+
+# The claim itself
+
+
+@pytest.mark.validate
+def test_the_released_policy_reproduces_the_paper(tmp_path: Path) -> None:
+    full = Lab(PAPER)
+    for row in table_1(run_table_1(full)):
+        if row.quantity in (PHASE_2, TAS) or row.variant == RELEASED:
+            assert row.verdict.word == AGREES, row
+    for shares in run_table_2(full):
+        if shares.label in (RELEASED.label, ASCENT):
+            assert {verdict.word for verdict in shares.verdicts} == {AGREES}, shares
