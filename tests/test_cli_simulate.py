@@ -14,7 +14,7 @@ import pytest
 import osrl
 from osrl.cli import main
 from osrl.instance import Instance
-from tests.test_simulate import EASY
+from tests.simulations import EASY
 
 Capture = pytest.CaptureFixture[str]
 KEYS = [

@@ -18,7 +18,7 @@ from osrl.cli import main
 from osrl.simulation.cluster import Cluster
 from osrl.simulation.job import run_chunk
 from tests.instances import refused
-from tests.test_simulate import EASY, campaign_of
+from tests.simulations import EASY, campaign_of
 
 RUNS = 200
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning")

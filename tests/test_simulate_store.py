@@ -19,7 +19,7 @@ from osrl.simulation.campaign import Campaign
 from osrl.simulation.job import Chunk, Stop, run_chunk
 from osrl.simulation.store import MANIFEST, Store
 from tests.instances import refused
-from tests.test_simulate import EASY, campaign_of
+from tests.simulations import EASY, campaign_of
 
 RUNS = 60
 
@@ -120,7 +120,7 @@ def test_lost_and_unfinished_files_are_no_harm(tmp_path: Path) -> None:
 INTERRUPTED = """
 import os, sys
 import osrl
-from tests.test_simulate import EASY
+from tests.simulations import EASY
 
 def interrupt(done, total):
     if done > total / 5:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
 from types import NoneType
@@ -153,7 +153,7 @@ def _read_risks(delta: Risk, delta_g: Risk, delta_h: Risk) -> list[tuple[float, 
         delta_g = delta_h = delta
     lists = []
     for name, given in (("delta_g", delta_g), ("delta_h", delta_h)):
-        risks = [DEFAULT_RISK] if given is None else list(given) if isinstance(given, Sequence) else [given]
+        risks = [DEFAULT_RISK] if given is None else list(given) if isinstance(given, Iterable) else [given]
         for risk in risks:
             if isinstance(risk, bool) or not isinstance(risk, Real) or not 0 < risk < 1:
                 raise OsrlError(f"{name} is {risk!r}; a risk is a number between 0 and 1, such as 0.05")
@@ -185,14 +185,14 @@ def _options_of(policies: Sequence[Policy], options: Mapping[str, Any]) -> dict[
     chosen: dict[str, dict[str, Any]] = {}
     for policy in policies:
         hints = get_type_hints(policy.new)
-        parameters = inspect.signature(policy.new).parameters.values()
-        chosen[policy.name] = {
-            parameter.name: _read_option(parameter.name, options[parameter.name], hints.get(parameter.name))
-            if parameter.name in options
-            else parameter.default
-            for parameter in parameters
-            if parameter.kind is inspect.Parameter.KEYWORD_ONLY
-        }
+        taken = chosen[policy.name] = {}
+        for name, parameter in inspect.signature(policy.new).parameters.items():
+            if parameter.kind is parameter.KEYWORD_ONLY:
+                taken[name] = parameter.default
+                if name in options:
+                    taken[name] = _read_option(name, options[name], hints.get(name))
+                elif parameter.default is parameter.empty:
+                    raise OsrlError(f"policy {policy.name!r} needs the option {name!r}; give a value for it")
     known = sorted({name for taken in chosen.values() for name in taken})
     for name in options:
         if name not in known:

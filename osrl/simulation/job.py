@@ -35,7 +35,7 @@ def versions(module: str) -> dict[str, str]:
     """What the runs of a policy depend on besides the job; ``module`` is where the policy is defined."""
     found = {name: version(name) for name in ("osrl", "numpy", "numba")}
     found["kernels"] = source_digest()
-    file = sys.modules[module].__file__
+    file = getattr(sys.modules[module], "__file__", None)
     if file is not None and not module.startswith("osrl."):
         found[module] = hashlib.sha256(Path(file).read_bytes()).hexdigest()[:16]
     return found
