@@ -1,0 +1,171 @@
+"""A policy outside the package: it keeps the contract, and no edit of it goes unnoticed."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import osrl
+from osrl.draws import new_key
+from osrl.policies.contract import Policy, find
+from osrl.testing import (
+    EASY,
+    Designed,
+    Observed,
+    check_policy,
+    check_relabelling,
+    check_replay,
+    columns_for,
+    new_state,
+    step_through,
+)
+
+ROOT = Path(__file__).parent.parent
+EXAMPLE = ROOT / "examples" / "my_policy.py"
+
+
+@pytest.fixture
+def my_policy(monkeypatch: pytest.MonkeyPatch) -> Policy:
+    monkeypatch.syspath_prepend(str(EXAMPLE.parent))
+    module: Any = __import__("my_policy")
+    assert find("round-robin") is module.policy
+    found: Policy = module.policy
+    return found
+
+
+def test_the_example_keeps_the_contract(my_policy: Policy) -> None:
+    check_policy(my_policy)
+
+
+def test_the_page_shows_the_example() -> None:
+    page = (ROOT / "docs" / "policies.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
+    assert EXAMPLE.read_text(encoding="utf-8") in blocks
+
+
+# Edits ----------------------------------------------------------------------------------------------------
+
+SIXTEEN_ROUNDS = """
+from numba.core import event
+compiled = []
+class Count(event.Listener):
+    def on_start(self, event): compiled.append(event.data["dispatcher"].py_func.__name__)
+    def on_end(self, event): pass
+event.register("numba:compile", Count())
+import my_policy
+from osrl.draws import new_key
+from osrl.testing import EASY, columns_for, new_state, run_compiled
+policy, key = my_policy.policy, new_key(0, 0)
+state = new_state(policy, EASY, columns_for(policy), key)
+run_compiled(policy, state, EASY, key, 16)
+print(state.contests.pulls.max(), len(compiled))
+"""
+
+
+def sixteen_rounds(folder: Path) -> tuple[float, int]:
+    """The pulls of the arm that is pulled most, and how many functions were compiled, in a new process."""
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("NUMBA_")}
+    path = os.pathsep.join([str(folder), str(Path(osrl.__file__).parent.parent)])
+    environment |= {"NUMBA_CACHE_DIR": str(folder / "cache"), "PYTHONPATH": path}
+    command = [sys.executable, "-c", SIXTEEN_ROUNDS]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    pulls, compiled = done.stdout.split()
+    return float(pulls), int(compiled)
+
+
+def test_an_edited_policy_is_compiled_anew(tmp_path: Path) -> None:
+    """The loop of a policy outside the package is not taken from the cache of its old version."""
+    copy = tmp_path / "my_policy.py"
+    text = EXAMPLE.read_text(encoding="utf-8")
+    copy.write_text(text, encoding="utf-8")
+    pulls, compiled = sixteen_rounds(tmp_path)
+    assert pulls == 2 and compiled > 0
+    assert sixteen_rounds(tmp_path) == (2, 0), "a second process compiles nothing"
+    line = "return least_pulled(state.contests.pulls)"
+    assert text.count(line) == 1
+    copy.write_text(text.replace(line, "return 0"), encoding="utf-8")
+    pulls, compiled = sixteen_rounds(tmp_path)
+    assert pulls == 16 and compiled > 0
+    for path in (tmp_path / "cache").rglob("*.nbi"):
+        outside = any(part.startswith("outside-") for part in path.parts)
+        assert outside or b"my_policy" not in path.read_bytes(), (
+            f"{path.name} cannot be read without the policy"
+        )
+
+
+# What the contract test finds -----------------------------------------------------------------------------
+
+
+def with_method(policy: Policy, monkeypatch: pytest.MonkeyPatch, **methods: Any) -> Policy:
+    """The policy with other methods where Python steps it: its fields are frozen, its dict is not."""
+    for name, method in methods.items():
+        monkeypatch.setitem(policy.__dict__, name, method)
+    return policy
+
+
+def test_a_choice_that_changes_the_state_is_found_out(
+    my_policy: Policy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def select(state: Any, task: int, propensities: Any) -> int:
+        state.contests.weights[0, 0] += 1.0
+        return 0
+
+    with pytest.raises(AssertionError, match=r"contests\.weights.* changed"):
+        check_replay(with_method(my_policy, monkeypatch, select=select))
+
+
+def test_a_memory_outside_the_state_is_found_out(my_policy: Policy, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[float] = []
+    take_in = my_policy.observe
+
+    def observe(state: Any, x: int, a: int, reward: float, ticket: Any) -> None:
+        seen.append(reward)
+        take_in(state, x, a, reward, ticket)
+        state.contests.weights[x, a] = len(seen)
+
+    with pytest.raises(AssertionError, match="differ after replay"):
+        check_replay(with_method(my_policy, monkeypatch, observe=observe))
+
+
+def test_a_choice_by_label_is_found_out(my_policy: Policy, monkeypatch: pytest.MonkeyPatch) -> None:
+    def select(state: Any, task: int, propensities: Any) -> int:
+        """The least pulled arm, but the first one every other time."""
+        pulls = state.contests.pulls
+        return 0 if pulls.sum() % 2 else int(np.argmin(pulls))
+
+    with pytest.raises(AssertionError, match="depends on the labels"):
+        check_relabelling(with_method(my_policy, monkeypatch, select=select))
+
+
+def test_a_design_is_replayed_from_what_it_changed(
+    my_policy: Policy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A design that would come out differently the second time does no harm."""
+    solved: list[int] = []
+
+    def design(state: Any) -> None:
+        solved.append(1)
+        state.contests.weights[0, 0] = float(len(solved))
+
+    def wants_design(state: Any) -> bool:
+        return bool(state.contests.pulls.sum() % 7 == 3 and state.contests.weights[0, 0] < 3)
+
+    changed = with_method(my_policy, monkeypatch, design=design, wants_design=wants_design)
+    check_replay(changed)
+    assert solved
+
+
+def test_events_are_designs_and_observations(my_policy: Policy) -> None:
+    key = new_key(0, 0)
+    state = new_state(my_policy, EASY, columns_for(my_policy), key)
+    events = list(step_through(state, EASY, key, 5))
+    assert len(events) == 5 and not any(isinstance(event, Designed) for event in events)
+    assert [event.x * 4 + event.a for event in events if isinstance(event, Observed)] == [0, 1, 2, 3, 4]
