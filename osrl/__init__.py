@@ -12,7 +12,7 @@ The data flow, and the tree:
 - `allocate`, `Needs`: the optimal allocation, with a certificate (`osrl.allocation`)
 - `rho`: how fast an allocation learns the shared representation (`osrl.glr`)
 - `simulate`, `Runs`: replications of a policy on an instance (`osrl.simulation`)
-- `Study`: a live experiment, with ask and tell (`osrl.study`)
+- `Study`, `Trial`: a live experiment, with ask and tell (`osrl.study`)
 - `OsrlError`: input that cannot be used
 
 Names are imported on first use, so that `import osrl` costs nothing.
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from osrl.simulation.runs import Runs
     from osrl.simulation.simulate import simulate
     from osrl.study.study import Study
+    from osrl.study.trial import Trial
 
 _HOME = {
     "Allocation": "osrl.allocation",
@@ -41,6 +42,7 @@ _HOME = {
     "OsrlError": "osrl.errors",
     "Runs": "osrl.simulation.runs",
     "Study": "osrl.study.study",
+    "Trial": "osrl.study.trial",
     "allocate": "osrl.allocation",
     "lower_bound": "osrl.bounds",
     "rho": "osrl.glr",
@@ -55,6 +57,7 @@ __all__ = [
     "OsrlError",
     "Runs",
     "Study",
+    "Trial",
     "allocate",
     "lower_bound",
     "rho",

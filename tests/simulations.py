@@ -3,8 +3,10 @@
 from typing import Any
 
 from osrl.instance import Instance
+from osrl.policies.contract import registered
 from osrl.simulation.campaign import Campaign, read_campaign
 
+POLICIES = [policy.name for policy in registered() if policy.state.__module__.startswith("osrl.")]
 EASY = Instance.bernoulli(
     [[[0.9, 0.2], [0.3, 0.1]], [[0.2, 0.9], [0.3, 0.1]]],
     tasks=["young", "old"],

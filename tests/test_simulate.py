@@ -11,7 +11,7 @@ from polars.testing import assert_frame_equal
 import osrl
 from osrl.instance import Instance
 from osrl.simulation.job import Job, run_chunk
-from tests.simulations import CLOSE, EASY, campaign_of
+from tests.simulations import CLOSE, EASY, POLICIES, campaign_of
 
 COLUMN = ["policy", "threshold", "delta_g", "delta_h"]
 
@@ -52,13 +52,13 @@ def test_another_seed_gives_other_runs_and_runs_differ() -> None:
 # Columns that are read off one run
 
 
-@pytest.mark.parametrize("policy", ["osrl-sc", "tas"])
+@pytest.mark.parametrize("policy", POLICIES)
 def test_a_risk_gives_the_same_run_alone_or_in_a_list(policy: str) -> None:
     deltas = [0.2, 0.01, 0.1]
-    together = osrl.simulate(CLOSE, policy, deltas, runs=15).frame
+    together = osrl.simulate(EASY, policy, deltas, runs=15).frame
     assert together["delta_g"].unique(maintain_order=True).to_list() == deltas
     for delta in deltas:
-        alone = osrl.simulate(CLOSE, policy, delta, runs=15).frame
+        alone = osrl.simulate(EASY, policy, delta, runs=15).frame
         assert_frame_equal(together.filter(pl.col.delta_g == delta).drop("rounds"), alone.drop("rounds"))
         assert (alone["rounds"] == alone["tau"]).all()
     longest = together.group_by("run").agg(pl.col.tau.max(), pl.col.rounds.max()).sort("run")
@@ -104,7 +104,7 @@ def test_two_risks_of_one_run() -> None:
 # The rows
 
 
-@pytest.mark.parametrize("policy", ["osrl-sc", "tas"])
+@pytest.mark.parametrize("policy", POLICIES)
 def test_a_row_adds_up(policy: str) -> None:
     frame = osrl.simulate(EASY, policy, [0.1, 0.01], runs=10).frame
     assert frame.columns == [
@@ -138,7 +138,7 @@ def test_common_random_numbers_do_not_depend_on_the_policies_beside() -> None:
 # Budgets
 
 
-@pytest.mark.parametrize("policy", ["osrl-sc", "tas"])
+@pytest.mark.parametrize("policy", POLICIES)
 def test_runs_that_exhaust_the_budget_count_with_it(policy: str) -> None:
     free = osrl.simulate(EASY, policy, [0.1, 0.01], runs=30).frame
     budget = int(np.median(free["tau"]))

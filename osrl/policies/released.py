@@ -6,14 +6,23 @@ It is `osrl-sc` but for these differences, all in phase 1:
 - weights come from their mirror ascent (`released_solve`), which stops long before the optimum; the
   next solve starts from where the last one ended; sigma is not used;
 - weights are recomputed after K + 1 = XGH + 1 rounds of tracking: rounds of forced exploration do
-  not count. They are computed for the first time in the first such round;
+  not count. They are computed for the first time in the first round of tracking;
 - tracking and stopping ask for more than an estimate in M: every (x, g) must have one best h, and
   more than K rounds must have been played. Until then the least pulled arm is drawn;
-- an estimate is updated as ((N - 1) mean + reward) / N. Its rounding errors hide many a tie between
-  equal fractions, so fewer rounds are spent on the least pulled arm: it saves about 60 of them;
+- an estimate is updated as ((N - 1) mean + reward) / N. Rounding errors then hide most ties between
+  equal fractions, and fewer rounds go to the least pulled arm;
 - phase 1 is cut after 20001 rounds, and answers with the representation of the largest estimate.
 
-The number of rounds, the tracking rule and phase 2 are those of `osrl-sc`.
+Phase 1 over 1120 runs (seed 0), at delta = 0.1 / 0.05 / 0.01:
+
+| | mean | std |
+|---|---|---|
+| Table 1 | 3578 / 3652 / 3830 | 646 / 625 / 685 |
+| here | 3566 / 3643 / 3801 | 627 / 636 / 657 |
+| here, with exact estimates | 3643 / 3719 / 3881 | 612 / 622 / 644 |
+
+and the proportions of Table 2 to its printed digits; with exact estimates the arms of little use
+get 0.026 of the samples each, beside 0.021 and the printed 0.02.
 """
 
 from __future__ import annotations

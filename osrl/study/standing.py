@@ -19,7 +19,7 @@ from osrl.study.fold import Fold
 
 PRIOR = 3.0  # samples by which the estimates of the forecast are drawn to their mean
 LEAST_NEED = 0.7  # of a test that is nearly done
-GAP = 0.01  # by which the best arm is taken to lead at least
+GAP = 0.01  # by which the best arm is taken to lead at least; or by its standard error, if that is larger
 
 
 class Hypothesis(NamedTuple):
@@ -112,7 +112,10 @@ def _plausible_means(tests: Tests, g: int, best: list[int]) -> Floats:
     means: Floats = (sums + PRIOR * centre) / (pulls + PRIOR)
     H = tests.possible_h.shape[1] // tests.possible_g.size
     for x, h in enumerate(best):
-        top = np.clip(means[x, g * H + h], 0.02, 0.99)
-        means[x] = np.clip(np.minimum(means[x], top - GAP), 0.005, 0.985)
-        means[x, g * H + h] = top
+        leader = g * H + h
+        top = np.clip(means[x, leader], 0.02, 0.99)
+        # Arms that look alike are taken to differ by as much as could have been missed so far.
+        error = np.sqrt(centre[x] * (1 - centre[x]) * (1 / (1 + pulls[x]) + 1 / (1 + pulls[x, leader])))
+        means[x] = np.clip(np.minimum(means[x], top - np.maximum(error, GAP)), 0.005, 0.985)
+        means[x, leader] = top
     return means
