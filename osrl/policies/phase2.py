@@ -2,8 +2,8 @@
 
 Shared by the paper's algorithm, its released version and `tas-transfer`. One pass of contests for
 each representation that some column has chosen, task after task, among the H arms of that
-representation and with threshold ln(2 t (H - 1) / delta_H). Columns that chose the same
-representation share its contests.
+representation and with threshold ln(2 t (H - 1) / delta_H), or by evidence from counts. Columns that
+chose the same representation share its contests.
 """
 
 from __future__ import annotations
@@ -25,6 +25,14 @@ from osrl.policies.contest import (
     new_contests,
 )
 from osrl.policies.contract import DECIDED, EXHAUSTED, Outcome, Problem
+from osrl.policies.counting import (
+    Counting,
+    count_predictors,
+    left,
+    look_due,
+    new_counting,
+    note_first,
+)
 
 REPRESENTATION, TASK = 0, 1
 
@@ -37,18 +45,23 @@ class Phase2(NamedTuple):
     place: Integers  # representation (-1 before phase 2) and task in progress
     earlier_pulls: Floats  # (X, n) samples that count from the start: zeros, unless phase 1 is reused
     earlier_sums: Floats  # (X, n)
+    earlier_first: Floats  # (X, n)
+    counting: Counting  # for columns that stop by counts
 
 
 def new_phase_2(problem: Problem) -> Phase2:
     """Phase 2 before it begins."""
     X, G, H = problem.shape
-    columns = problem.columns
+    columns, noise = problem.columns, problem.family.noise
+    deltas = tuple(column.delta_h for column in columns)
     return Phase2(
-        new_contests(X, H, tuple(column.delta_h for column in columns), problem.family.noise),
+        new_contests(X, H, deltas, noise),
         np.zeros((len(columns), X), np.bool_),
         np.array([-1, 0]),
         np.zeros((X, G * H)),
         np.zeros((X, G * H)),
+        np.zeros((X, G * H)),
+        new_counting(columns, deltas, (X, H), H, noise),
     )
 
 
@@ -95,7 +108,9 @@ def phase_2_select(phase: Phase2) -> int:
 def phase_2_observe(phase: Phase2, outcome: Outcome, x: int, a: int, reward: float) -> None:
     """Take in a reward; on to the next contest when no column needs this one any more."""
     contests = phase.contests
-    contest_observe(contests, x, a % contests.pulls.shape[1], reward)
+    h = a % contests.pulls.shape[1]
+    note_first(phase.counting, x, h, contests.pulls[x, h], reward)
+    contest_observe(contests, x, h, reward)
     if not _goes_on(phase, outcome, x):
         next_contest(phase, outcome)
 
@@ -104,13 +119,19 @@ def phase_2_observe(phase: Phase2, outcome: Outcome, x: int, a: int, reward: flo
 def _goes_on(phase: Phase2, outcome: Outcome, x: int) -> bool:
     """Note the columns that have found the predictor of task ``x``; whether others are still looking."""
     contests, stopped, representation = phase.contests, phase.stopped, outcome.representation
-    g = phase.place[REPRESENTATION]
+    counting, g = phase.counting, phase.place[REPRESENTATION]
+    if look_due(counting, x, contests.rounds[x]):
+        count_predictors(counting, x, contests.pulls[x], contests.sums[x])
     evidence = contest_evidence(contests, x)
     undecided = False
     for r in range(stopped.shape[0]):
         if representation[r, x] == g and not stopped[r, x]:
-            if contest_stops(contests, x, evidence, r):
-                _note_predictor(phase, outcome, r, x)
+            if counting.sharp[r]:
+                found = left(counting.against[x], counting.limit[r])
+            else:
+                found = int(np.argmax(contests.means[x])) if contest_stops(contests, x, evidence, r) else -1
+            if found >= 0:
+                _note_predictor(phase, outcome, r, x, found)
                 stop_task(phase, outcome, r, x)
             else:
                 undecided = True
@@ -126,11 +147,11 @@ def stop_task(phase: Phase2, outcome: Outcome, r: int, x: int) -> None:
 
 
 @kernel
-def _note_predictor(phase: Phase2, outcome: Outcome, r: int, x: int) -> None:
-    """Write down the predictor of task ``x`` for column ``r`` and what it has cost."""
+def _note_predictor(phase: Phase2, outcome: Outcome, r: int, x: int, found: int) -> None:
+    """Write down the predictor ``found`` of task ``x`` for column ``r`` and what it has cost."""
     contests = phase.contests
     predictors = contests.pulls.shape[1]
-    outcome.predictor[r, x] = np.argmax(contests.means[x])
+    outcome.predictor[r, x] = found
     for h in range(predictors):
         a = outcome.representation[r, x] * predictors + h
         spent = np.int64(contests.pulls[x, h] - phase.earlier_pulls[x, a])
@@ -163,8 +184,10 @@ def next_contest(phase: Phase2, outcome: Outcome) -> None:
 @kernel
 def _begin_contests(phase: Phase2, g: int) -> None:
     """Set up the contests among the arms of ``g``, with the samples that count from the start."""
-    contests = phase.contests
+    contests, counting = phase.contests, phase.counting
     tasks, predictors = contests.pulls.shape
+    counting.against[:] = 0.0
+    counting.due[:] = 0.0
     phase.place[REPRESENTATION] = g
     for x in range(tasks):
         for h in range(predictors):
@@ -173,6 +196,7 @@ def _begin_contests(phase: Phase2, g: int) -> None:
             contests.sums[x, h] = phase.earlier_sums[x, a]
             contests.means[x, h] = contests.sums[x, h] / max(contests.pulls[x, h], 1.0)
             contests.weights[x, h] = 1.0 / predictors
+            counting.first[x, h] = phase.earlier_first[x, a]
         contests.rounds[x] = contests.pulls[x].sum()
         contests.due[x] = max(contests.rounds[x], float(predictors))
 
@@ -186,7 +210,7 @@ def conclude_phase_2(phase: Phase2, outcome: Outcome, r: int, means: Floats) -> 
             continue
         g = outcome.representation[r, x]
         if g == phase.place[REPRESENTATION] and phase.contests.rounds[x] > 0.0:
-            _note_predictor(phase, outcome, r, x)
+            _note_predictor(phase, outcome, r, x, int(np.argmax(phase.contests.means[x])))
         else:
             outcome.predictor[r, x] = np.argmax(means[x, g * predictors : (g + 1) * predictors])
     outcome.status[r] = EXHAUSTED

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from osrl.alternatives import Floats
 from osrl.compiled import kernel
+from osrl.evidence.betting import new_bets
 from osrl.policies.betting import (
     Tests,
     best_guess,
@@ -30,9 +31,21 @@ class UniformState(NamedTuple):
     outcome: Outcome
 
 
-def new(problem: Problem, draw: float) -> UniformState:
-    """The state before the first sample."""
-    tests = new_tests(problem)
+def new(
+    problem: Problem,
+    draw: float,
+    *,
+    smallest: float = 0.1,
+    largest: float = 1.6,
+    points: int = 5,
+    power: float = 0.5,
+    plugged: float = 0.1,
+    idle: float = 0.25,
+    shrinkage: float = 20.0,
+    safe: float = 0.98,
+) -> UniformState:
+    """The state before the first sample; the options of the bets are those of `new_bets`."""
+    tests = new_tests(problem, new_bets(smallest, largest, points, power, plugged, idle, shrinkage, safe))
     return UniformState(tests, tests.outcome)
 
 
