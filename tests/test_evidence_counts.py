@@ -163,7 +163,7 @@ def test_universal_inference_is_the_likelihood_ratio_of_its_definition(noise: fl
             np.array([log_likelihood(each, m, noise) for m in means])
             for each, means in zip(judged, pooled_means, strict=True)
         )
-        assert universal(told, noise)[b] == pytest.approx(mixtures - max(likelihood), abs=1e-5)
+        assert universal(told, noise)[b] == pytest.approx(mixtures - np.max(likelihood), abs=1e-5)
 
 
 @pytest.mark.parametrize("sums", [0.0, 1e7, 5e6, 4999.0])

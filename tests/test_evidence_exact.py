@@ -18,8 +18,9 @@ import pytest
 from osrl.evidence.betting import log_mixture, new_bets, settle, shrunk_means, write_ticket
 from osrl.evidence.counts import pooled, samples_of, universal
 from osrl.evidence.pairs import against_best, new_tilts
+from osrl.evidence.shared import evidence_against
 from osrl.families import Family
-from osrl.policies.betting import evidence_against, new_tests, take_reward, take_ticket
+from osrl.policies.betting import new_tests, take_reward, take_ticket
 from osrl.policies.contract import Column, Problem
 from tests.instances import Array
 

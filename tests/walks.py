@@ -45,7 +45,7 @@ def walk(state: Any, means: Floats, bounded: bool, key: Key, rounds: int, troubl
             break
         if wants_design(state):
             design(state)
-        select(state, np.argmax(state.tests.shared.least[:, 0]) if hunted else -1, propensities)
+        select(state, int(np.argmax(state.tests.shared.least[:, 0])) if hunted else -1, propensities)
         chosen = pick(propensities, uniform(key, CHOICES, t))
         x, a = chosen // n, chosen % n
         lane = FIRST_REWARD_LANE + 2 * chosen

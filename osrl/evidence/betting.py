@@ -29,8 +29,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from osrl.alternatives import Floats, pool_sizes, sort_by_mean
-from osrl.compiled import kernel
+from osrl.alternatives import Floats, Integers, pool_sizes, sort_by_mean
+from osrl.compiled import kernel, kernel_in_place
 from osrl.errors import OsrlError
 
 FAR = 40.0  # logarithms this far below another are not seen beside it
@@ -91,7 +91,7 @@ def no_bets() -> Bets:
     return Bets(np.zeros(0), np.zeros(0), np.zeros(0), np.zeros(0), 1.0, 0.5)
 
 
-@kernel
+@kernel_in_place
 def shrunk_means(pulls: Floats, sums: Floats, prior: float, means: Floats) -> None:
     """Estimates drawn towards the mean of all, as if each arm had ``prior`` samples of it."""
     count, total = 2.0, 1.0
@@ -110,16 +110,32 @@ def write_ticket(means: Floats, weights: Floats, drawn: int, safe: float, ticket
     ticket[:] = 0.0
     if n < 2:
         return
-    order = np.arange(n)
+    order, size = np.arange(n), np.empty(n, np.int64)
+    mu, w, level, mass = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
     sort_by_mean(means, order)
-    mu, w, level, mass = np.empty((4, n))
-    position = 0
     for r in range(n):
         mu[r], w[r] = means[order[r]], weights[order[r]]
+    pool_sizes(mu, w, level, size, mass)
+    _write_terms(mu, w, level, size, order, drawn, safe, ticket)
+
+
+@kernel_in_place
+def _write_terms(
+    mu: Floats,
+    w: Floats,
+    level: Floats,
+    size: Integers,
+    order: Integers,
+    drawn: int,
+    safe: float,
+    ticket: Floats,
+) -> None:
+    """The terms of every null, from means and weights in decreasing order of mean, pools and levels."""
+    n = mu.size
+    position = 0
+    for r in range(n):
         if order[r] == drawn:
             position = r
-    size = np.empty(n, np.int64)
-    pool_sizes(mu, w, level, size, mass)
     for r in range(n):
         span, m = mu[0] - mu[r], level[r]
         if span > 1e-9:
@@ -145,7 +161,7 @@ def write_ticket(means: Floats, weights: Floats, drawn: int, safe: float, ticket
             ticket[b, 3] = safe / max(above * m, below * (1.0 - m))
 
 
-@kernel
+@kernel_in_place
 def settle(wealth: Floats, terms: Floats, beta: Floats, reward: float) -> None:
     """Multiply the wealth (J, logarithms) of a null by its factors for this reward."""
     edge, optimal, most = terms[0] * (reward - terms[1]), terms[2], terms[3]
@@ -154,13 +170,13 @@ def settle(wealth: Floats, terms: Floats, beta: Floats, reward: float) -> None:
         wealth[j] += math.log1p(min(bet, most) * edge)
 
 
-@kernel
+@kernel_in_place
 def settle_worst(wealth: Floats, terms: Floats, beta: Floats) -> None:
     """Multiply the wealth (J,) of a null by the smallest factors that any reward could bring."""
     settle(wealth, terms, beta, 0.0 if terms[0] > 0.0 else 1.0)
 
 
-@kernel
+@kernel_in_place
 def log_mixture(logs: Floats, log_weights: Floats) -> float:
     """log sum_j weight_j exp(log_j); what is too small to be seen in the sum is left out."""
     top = -math.inf

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from osrl.alternatives import Floats
-from osrl.compiled import kernel
+from osrl.compiled import kernel, kernel_in_place
 from osrl.evidence.betting import FAR, Bets, log_mixture, settle, settle_worst
 
 
@@ -49,7 +49,7 @@ def new_shared(shape: tuple[int, int, int], bets: int) -> Shared:
     )
 
 
-@kernel
+@kernel_in_place
 def settle_task(shared: Shared, bets: Bets, x: int, terms: Floats, reward: float) -> float:
     """Settle the bets of a trial in task ``x`` by its ``terms`` (n, 4).
 
@@ -62,7 +62,7 @@ def settle_task(shared: Shared, bets: Bets, x: int, terms: Floats, reward: float
     return refresh(shared, bets, x, terms)
 
 
-@kernel
+@kernel_in_place
 def forfeit_task(shared: Shared, bets: Bets, x: int, terms: Floats) -> None:
     """A trial in task ``x`` that will never report stays at its worst factors."""
     wealth, beta = shared.wealth[x], bets.beta
@@ -72,7 +72,7 @@ def forfeit_task(shared: Shared, bets: Bets, x: int, terms: Floats) -> None:
     refresh(shared, bets, x, terms)
 
 
-@kernel
+@kernel_in_place
 def pend_task(shared: Shared, bets: Bets, x: int, terms: Floats) -> None:
     """A trial in task ``x`` that has not reported counts by its worst factors."""
     pending, beta = shared.pending[x], bets.beta
@@ -93,7 +93,7 @@ def clear_pending(shared: Shared, bets: Bets) -> None:
             refresh(shared, bets, x, everything)
 
 
-@kernel
+@kernel_in_place
 def refresh(shared: Shared, bets: Bets, x: int, changed: Floats) -> float:
     """Bring task ``x`` up to date where ``changed`` (n, .) begins with a number other than zero.
 
@@ -123,7 +123,9 @@ def refresh(shared: Shared, bets: Bets, x: int, changed: Floats) -> float:
                 arm[b] = top + math.log(total)
         if not moved:
             continue
-        now = arm[first : first + predictors].min()
+        now = arm[first]
+        for b in range(first + 1, first + predictors):
+            now = min(now, arm[b])
         apart[g] += now - least[g]
         least[g] = now
         most = max(most, apart[g] + 1e-3)

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from osrl.alternatives import Flags, Floats
-from osrl.compiled import kernel
+from osrl.compiled import kernel, kernel_in_place
 from osrl.evidence.betting import (
     TICKET,
     Bets,
@@ -96,7 +96,7 @@ def new_tests(problem: Problem, bets: Bets) -> Tests:
     return tests
 
 
-@kernel
+@kernel_in_place
 def survivor(possible: Flags) -> int:
     """The only possibility left, or -1."""
     found = -1
@@ -138,7 +138,7 @@ def take_ticket(tests: Tests, x: int, a: int, weights: Floats) -> Floats:
     return ticket.reshape(-1)
 
 
-@kernel
+@kernel_in_place
 def take_reward(tests: Tests, x: int, a: int, reward: float, ticket: Floats) -> bool:
     """Judge a reward by the ticket of its trial and reject what can be rejected; whether anything was.
 
@@ -153,7 +153,9 @@ def take_reward(tests: Tests, x: int, a: int, reward: float, ticket: Floats) -> 
     pulls[x, a] += 1.0
     sums[x, a] += reward
     if noise > 0.0:
-        total = pulls[x].sum()
+        total = 0.0
+        for b in range(n):
+            total += pulls[x, b]
         if total < due[x]:
             return False
         due[x] = max(total + 1.0, total * (1.0 + PATIENCE))
@@ -188,7 +190,7 @@ def count(tests: Tests, x: int) -> None:
         evidence_h[own] = against_best(Samples(number[own], mean[own], excess[own]), tilts, noise)
 
 
-@kernel
+@kernel_in_place
 def forfeit_trial(tests: Tests, x: int, a: int, ticket: Floats) -> None:
     """A trial that will never report stays at its worst factor for ever."""
     shared, wealth, bets, n = tests.shared, tests.wealth[x], tests.bets, tests.pulls.shape[1]
@@ -197,7 +199,7 @@ def forfeit_trial(tests: Tests, x: int, a: int, ticket: Floats) -> None:
         _worst(wealth, n, a, ticket, bets.beta)
 
 
-@kernel
+@kernel_in_place
 def pend_trial(tests: Tests, x: int, a: int, ticket: Floats) -> None:
     """A trial that has not reported counts by its worst factor."""
     shared, pending, bets, n = tests.shared, tests.pending[x], tests.bets, tests.pulls.shape[1]
@@ -206,7 +208,7 @@ def pend_trial(tests: Tests, x: int, a: int, ticket: Floats) -> None:
         _worst(pending, n, a, ticket, bets.beta)
 
 
-@kernel
+@kernel_in_place
 def _worst(wealth: Floats, n: int, a: int, ticket: Floats, beta: Floats) -> None:
     """The worst factors of a trial for the predictors of its representation."""
     predictors = ticket.size // TICKET - n

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from osrl.alternatives import Flags, Floats
-from osrl.compiled import kernel
+from osrl.compiled import kernel, kernel_in_place
 from osrl.evidence.counts import pooled, samples_of
 from osrl.evidence.pairs import Tilts, against_best, new_tilts
 from osrl.policies.contract import Column
@@ -53,7 +53,7 @@ def new_counting(
     )
 
 
-@kernel
+@kernel_in_place
 def note_first(counting: Counting, x: int, a: int, pulls: float, reward: float) -> None:
     """Remember the first reward of an arm, which had ``pulls`` before this one."""
     first = counting.first
@@ -61,11 +61,14 @@ def note_first(counting: Counting, x: int, a: int, pulls: float, reward: float) 
         first[x, a] = reward
 
 
-@kernel
+@kernel_in_place
 def look_due(counting: Counting, x: int, rounds: float) -> bool:
     """Whether to look at the counts of task ``x``, which has ``rounds`` samples, and when to do so again."""
     sharp, due = counting.sharp, counting.due
-    if rounds < due[x] or not sharp.any():
+    wanted = False
+    for r in range(sharp.size):
+        wanted = wanted or sharp[r]
+    if rounds < due[x] or not wanted:
         return False
     due[x] = max(rounds + 1.0, rounds * (1.0 + PATIENCE))
     return True
@@ -95,7 +98,7 @@ def count_predictors(counting: Counting, x: int, pulls: Floats, sums: Floats) ->
         against[h] = max(against[h], evidence[h])
 
 
-@kernel
+@kernel_in_place
 def left(against: Floats, limit: float) -> int:
     """The one possibility that is not ruled out, or -1 while there are several; the last one stays."""
     found = -1

@@ -23,7 +23,7 @@ import numpy as np
 from osrl.allocation import solve
 from osrl.allocation.program import build_program
 from osrl.alternatives import Flags, Floats
-from osrl.compiled import kernel
+from osrl.compiled import kernel, kernel_in_place
 from osrl.errors import OsrlError
 from osrl.evidence.betting import new_bets, shrunk_means
 from osrl.glr import cheapest, new_glr, update_task
@@ -94,7 +94,7 @@ def new(
     )
 
 
-@kernel
+@kernel_in_place
 def wants_design(state: OsrlState) -> bool:
     """Whether the weights are old."""
     clock = state.clock
@@ -159,7 +159,7 @@ def design(state: OsrlState) -> None:
     clock[1] = max(clock[0] + max(4.0, 0.25 * arms), clock[0] * (1.0 + growth))
 
 
-@kernel
+@kernel_in_place
 def lacking(limit: float, evidence: float) -> float:
     """What a test still lacks, and a little more, because the last step goes beyond the limit."""
     return max(limit + 1.0 - max(evidence, LEAST_EVIDENCE), LEAST_NEED)
@@ -179,7 +179,7 @@ def believed(means: Floats, pulls: Floats, possible: Flags, noise: float) -> int
     return cheapest(glr, -1)
 
 
-@kernel
+@kernel_in_place
 def separate(means: Floats, leader: int, noise: float) -> None:
     """Make ``leader`` the best arm by a clear margin; means of coins stay inside (0, 1)."""
     gap = LEAST_GAP * (math.sqrt(noise) if noise > 0.0 else 0.5)
@@ -215,18 +215,20 @@ def mix_exploration(
     weights /= weights.sum()
 
 
-@kernel
+@kernel_in_place
 def select(state: OsrlState, task: int, propensities: Floats) -> int:
     """The probability of each arm; in a given task, of its arms."""
     weights = state.weights
     tasks, n = weights.shape
-    if task < 0:
-        propensities[:] = weights
-        return -1
-    propensities[:] = 0.0
-    total = weights[task].sum()
-    for a in range(n):
-        propensities[task, a] = weights[task, a] / total
+    total = 0.0
+    for x in range(tasks):
+        for a in range(n):
+            chosen = task < 0 or x == task
+            propensities[x, a] = weights[x, a] if chosen else 0.0
+            total += propensities[x, a]
+    if task >= 0:
+        for a in range(n):
+            propensities[task, a] /= total
     return -1
 
 
@@ -236,7 +238,7 @@ def ticket(state: OsrlState, x: int, a: int, propensities: Floats) -> Floats:
     return take_ticket(state.tests, x, a, propensities[x])
 
 
-@kernel
+@kernel_in_place
 def observe(state: OsrlState, x: int, a: int, reward: float, ticket: Floats) -> None:
     """Settle the bets; design anew when something was rejected."""
     clock = state.clock
@@ -258,13 +260,13 @@ def clear_pending(state: OsrlState) -> None:
     clear_trials(state.tests)
 
 
-@kernel
+@kernel_in_place
 def pend(state: OsrlState, x: int, a: int, ticket: Floats) -> None:
     """Count a trial that has not reported by its worst factor."""
     pend_trial(state.tests, x, a, ticket)
 
 
-@kernel
+@kernel_in_place
 def forfeit(state: OsrlState, x: int, a: int, ticket: Floats) -> None:
     """A trial that will never report keeps its worst factor."""
     forfeit_trial(state.tests, x, a, ticket)

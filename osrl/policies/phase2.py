@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from osrl.alternatives import Flags, Floats, Integers
-from osrl.compiled import kernel
+from osrl.compiled import kernel, kernel_in_place
 from osrl.policies.contest import (
     Contests,
     contest_design,
@@ -65,7 +65,7 @@ def new_phase_2(problem: Problem) -> Phase2:
     )
 
 
-@kernel
+@kernel_in_place
 def choose_representation(outcome: Outcome, r: int, g: int, rounds: int, pulls: Floats) -> None:
     """Column ``r`` has found representation ``g`` after ``rounds`` rounds with ``pulls`` (X, n)."""
     outcome.tau_g[r] = rounds
@@ -76,14 +76,14 @@ def choose_representation(outcome: Outcome, r: int, g: int, rounds: int, pulls: 
             outcome.pulls[r, x, a] = np.int64(pulls[x, a])
 
 
-@kernel
+@kernel_in_place
 def in_phase_2(phase: Phase2) -> bool:
     """Whether phase 2 has begun."""
     place = phase.place
     return bool(place[REPRESENTATION] >= 0)
 
 
-@kernel
+@kernel_in_place
 def phase_2_due(phase: Phase2) -> bool:
     """Whether the weights of the contest in progress are old."""
     contests, place = phase.contests, phase.place
@@ -96,7 +96,7 @@ def phase_2_design(phase: Phase2) -> None:
     contest_design(phase.contests, phase.place[TASK])
 
 
-@kernel
+@kernel_in_place
 def phase_2_select(phase: Phase2) -> int:
     """The arm x * n + a that lags behind its share in the contest in progress."""
     contests, place, (_, n) = phase.contests, phase.place, phase.earlier_pulls.shape
@@ -104,7 +104,7 @@ def phase_2_select(phase: Phase2) -> int:
     return x * int(n) + g * predictors + contest_select(contests, x)
 
 
-@kernel
+@kernel_in_place
 def phase_2_observe(phase: Phase2, outcome: Outcome, x: int, a: int, reward: float) -> None:
     """Take in a reward; on to the next contest when no column needs this one any more."""
     contests = phase.contests
@@ -115,7 +115,7 @@ def phase_2_observe(phase: Phase2, outcome: Outcome, x: int, a: int, reward: flo
         next_contest(phase, outcome)
 
 
-@kernel
+@kernel_in_place
 def _goes_on(phase: Phase2, outcome: Outcome, x: int) -> bool:
     """Note the columns that have found the predictor of task ``x``; whether others are still looking."""
     contests, stopped, representation = phase.contests, phase.stopped, outcome.representation
@@ -138,7 +138,7 @@ def _goes_on(phase: Phase2, outcome: Outcome, x: int) -> bool:
     return undecided
 
 
-@kernel
+@kernel_in_place
 def stop_task(phase: Phase2, outcome: Outcome, r: int, x: int) -> None:
     """Column ``r`` has the predictor of task ``x``; it is decided when it has all of them."""
     phase.stopped[r, x] = True
@@ -146,7 +146,7 @@ def stop_task(phase: Phase2, outcome: Outcome, r: int, x: int) -> None:
         outcome.status[r] = DECIDED
 
 
-@kernel
+@kernel_in_place
 def _note_predictor(phase: Phase2, outcome: Outcome, r: int, x: int, found: int) -> None:
     """Write down the predictor ``found`` of task ``x`` for column ``r`` and what it has cost."""
     contests = phase.contests
@@ -159,7 +159,7 @@ def _note_predictor(phase: Phase2, outcome: Outcome, r: int, x: int, found: int)
         outcome.tau[r] += spent
 
 
-@kernel
+@kernel_in_place
 def next_contest(phase: Phase2, outcome: Outcome) -> None:
     """Begin the next contest, the first one too; without one left, every column is decided.
 
@@ -181,7 +181,7 @@ def next_contest(phase: Phase2, outcome: Outcome) -> None:
                 return
 
 
-@kernel
+@kernel_in_place
 def _begin_contests(phase: Phase2, g: int) -> None:
     """Set up the contests among the arms of ``g``, with the samples that count from the start."""
     contests, counting = phase.contests, phase.counting
