@@ -23,7 +23,7 @@ from osrl.study.export import arm_columns
 from osrl.study.table import read_table
 from tests.instances import refused
 from tests.test_study import new_study, play
-from tests.test_study_replay import late_and_lost
+from tests.test_study_pending import late_and_lost
 
 Capture = pytest.CaptureFixture[str]
 EASY = np.array([[[0.9, 0.3], [0.2, 0.1]], [[0.2, 0.8], [0.1, 0.3]]])

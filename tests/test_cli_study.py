@@ -17,7 +17,7 @@ from osrl.study.export import arm_columns
 from osrl.study.study import Study
 from tests.instances import refused
 from tests.test_study import new_study, play
-from tests.test_study_replay import late_and_lost
+from tests.test_study_pending import late_and_lost
 
 Capture = pytest.CaptureFixture[str]
 Run = Callable[..., str]

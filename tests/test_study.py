@@ -96,11 +96,11 @@ def test_rewards_may_come_in_any_order(study: Study) -> None:
 def test_the_history_has_one_row_for_each_trial(study: Study) -> None:
     first, second, third = study.ask(n=3)
     study.tell(first, True)
-    study.abandon(second)
+    study.abandon(second, ignorable=True)
     frame = study.history
     assert frame["trial"].to_list() == [1, 2, 3]
     assert frame["reward"].to_list() == [1.0, None, None]
-    assert frame["status"].to_list() == ["told", "abandoned", "pending"]
+    assert frame["status"].to_list() == ["told", "abandoned, ignorable", "pending"]
     assert frame["task"].to_list() == [trial.task for trial in (first, second, third)]
     assert frame["propensity"].to_list() == [1.0] * 3
     assert frame["asked_at"].null_count() == 0 and frame["ended_at"].null_count() == 1
@@ -115,7 +115,7 @@ def test_a_budget_ends_the_study_with_a_best_guess(place: str) -> None:
         for trial in trials[1:]:
             study.tell(trial, 1)
         assert study.verdict == "running"
-        study.abandon(trials[0])
+        study.abandon(trials[0], ignorable=True)
         assert study.verdict == "budget exhausted"
         assert study.best.representation in NAMES["representations"]
         assert study.verify().ok
@@ -127,7 +127,7 @@ def test_after_a_verdict_late_rewards_are_stored_and_change_nothing(study: Study
     assert study.verdict == "decided"
     best = study.best
     study.tell(late[0], 0)
-    study.abandon(late[1])
+    study.abandon(late[1], ignorable=True)
     assert (study.verdict, study.best) == ("decided", best)
     assert study.history["reward"][0] == 0.0
     assert study.pending == (late[2].id,)
@@ -239,15 +239,23 @@ def test_rewards_of_other_families(tmp_path: Path, family: Any, good: list[float
         assert study.history["reward"].to_list()[:3] == good
 
 
-def test_abandoned_trials(study: Study) -> None:
-    one, two, three = study.ask(n=3)
-    study.abandon(one)
-    study.abandon(two, ignorable=True)
-    study.abandon(one.id)
-    unchanged(study, "trial 1 was abandoned", lambda: study.tell(one, 1))
-    unchanged(study, "was abandoned with ignorable=True", lambda: study.abandon(two))
-    study.tell(three, 1)
-    unchanged(study, "trial 3 was told 1; it can no longer be abandoned", lambda: study.abandon(three))
+def test_abandoned_trials(place: str) -> None:
+    with new_study(place, policy="uniform") as study:
+        one, two, three = study.ask(n=3)
+        study.abandon(one)
+        study.abandon(two, ignorable=True)
+        study.abandon(one.id)
+        assert study.history["status"].to_list() == ["abandoned", "abandoned, ignorable", "pending"]
+        unchanged(study, "trial 1 was abandoned", lambda: study.tell(one, 1))
+        unchanged(study, "was abandoned with ignorable=True", lambda: study.abandon(two))
+        study.tell(three, 1)
+        unchanged(study, "trial 3 was told 1; it can no longer be abandoned", lambda: study.abandon(three))
+
+
+def test_a_policy_that_cannot_bear_a_loss_says_so(study: Study) -> None:
+    trial = study.ask()
+    unchanged(study, "policy 'tas' has no guarantee when trials are lost", lambda: study.abandon(trial))
+    study.abandon(trial, ignorable=True)
 
 
 def test_asking_after_a_verdict_is_refused(study: Study) -> None:

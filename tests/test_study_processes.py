@@ -95,7 +95,7 @@ def assert_sound(study: Study) -> None:
     assert verification.ok, verification.problems
     assert verification.exact and verification.largest_difference == 0.0
     undisturbed = folded(study)
-    assert differences(contents(study._session.current().state), contents(undisturbed.state)) == []
+    assert differences(contents(study._session._current().state), contents(undisturbed.state)) == []
     assert study.verdict == ("running" if undisturbed.verdict is None else undisturbed.verdict.status)
 
 

@@ -21,7 +21,7 @@ from sqlalchemy.exc import DBAPIError, IntegrityError, SQLAlchemyError
 from osrl.errors import OsrlError
 from osrl.study import schema
 from osrl.study.events import Event, read_event
-from osrl.study.place import WRITING, check_file, new_engine, read_place, show_place
+from osrl.study.place import WRITING, check_file, file_identity, new_engine, read_place, show_place
 from osrl.study.schema import events, snapshots, studies
 from osrl.study.storage import Log, Snapshot, Storage, StorageError
 
@@ -61,7 +61,9 @@ class SqlStorage(Storage):
         self._engine = new_engine(self._url)
         self._finalizer = weakref.finalize(self, self._engine.dispose)
         _OPEN.add(self)
+        self._file: tuple[int, int] | None = None
         self._prepare(make)
+        self._file = file_identity(self._url)
 
     def _prepare(self, make: bool) -> None:
         with self._transaction() as connection:
@@ -154,10 +156,22 @@ class SqlStorage(Storage):
             raise OsrlError(f"the study was deleted from {self.place}; create a new one")
         schema.check_version(version)
 
+    def _check_file(self) -> None:
+        """Refuse to go on in a SQLite file that was removed: what is written there would be lost."""
+        if self._file is None:
+            return
+        found = file_identity(self._url)
+        if found != self._file:
+            self._engine.dispose()
+            if found is None:
+                raise StorageError(f"{self.place}: the file is gone; call again when it is back")
+            self._file = found
+
     @contextmanager
     def _transaction(self, write: bool = False) -> Iterator[Connection]:
         """One transaction: committed at the end of the block, undone after an error."""
         with self.lock:
+            self._check_file()
             try:
                 with self._engine.connect() as connection:
                     connection = connection.execution_options(**{WRITING: write})

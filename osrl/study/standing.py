@@ -7,12 +7,14 @@ evidence to themselves, and have no standing.
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
 
 from osrl.allocation import Needs, allocate
 from osrl.alternatives import Floats
+from osrl.evidence.betting import log_mixture
 from osrl.instance import Instance
 from osrl.policies.betting import Tests, look
 from osrl.study.fold import Fold
@@ -37,11 +39,44 @@ class Hypothesis(NamedTuple):
     rejected: bool
 
 
-def hypotheses(fold: Fold) -> tuple[Hypothesis, ...]:
-    """Every hypothesis, representations first; those about predictors of a rejected one are left out."""
+class Claim(NamedTuple):
+    """The risks at which the best guess could be claimed now: those of a study that would end here with it.
+
+    1 where nothing speaks against a rival yet.
+    """
+
+    representation: float
+    predictors: Mapping[str, float]  # task -> risk
+
+
+class Objection(NamedTuple):
+    """The task with the most log evidence against a representation, by which it was ruled out."""
+
+    representation: str
+    task: str
+    log_evidence: float
+
+
+class Standing(NamedTuple):
+    """All that the tests of a study say."""
+
+    hypotheses: tuple[Hypothesis, ...]
+    claim: Claim | None
+    objections: tuple[Objection, ...]
+    expected_remaining: float | None
+
+
+def read_standing(fold: Fold) -> Standing:
+    """Where the tests stand, with pending trials counted; nothing for policies with evidence of their own."""
     tests = _look(fold)
     if tests is None:
-        return ()
+        return Standing((), None, (), None if fold.verdict is None else 0.0)
+    remaining = _expected_remaining(fold, tests) if fold.verdict is None else 0.0
+    return Standing(_hypotheses(fold, tests), _claim(fold, tests), _objections(fold, tests), remaining)
+
+
+def _hypotheses(fold: Fold, tests: Tests) -> tuple[Hypothesis, ...]:
+    """Every hypothesis, representations first; those about predictors of a rejected one are left out."""
     created, H = fold.created, fold.shape[2]
     limit_g, limit_h = map(float, tests.limits)
     found = [
@@ -59,14 +94,45 @@ def hypotheses(fold: Fold) -> tuple[Hypothesis, ...]:
     return tuple(found)
 
 
-def expected_remaining(fold: Fold) -> float | None:
+def _claim(fold: Fold, tests: Tests) -> Claim | None:
+    """By the least evidence against any rival of the best guess. None where there is no shared one."""
+    guess = fold.verdict or fold.best_guess()
+    if not tests.possible_g.any() or None in guess.representations:
+        return None
+    H = fold.shape[2]
+    g = fold.place(1, str(guess.representations[0]))
+    risks = [
+        _risk(np.delete(tests.evidence_h[x, g * H : (g + 1) * H], fold.place(2, str(name))))
+        for x, name in enumerate(guess.predictors)
+    ]
+    return Claim(_risk(np.delete(tests.evidence_g, g)), dict(zip(fold.created.tasks, risks, strict=True)))
+
+
+def _risk(evidence: Floats) -> float:
+    """The risk at which all of these are rejected."""
+    return float(np.exp(-max(evidence.min(initial=np.inf), 0.0)))
+
+
+def _objections(fold: Fold, tests: Tests) -> tuple[Objection, ...]:
+    """For each representation that is ruled out, the task which says most against it."""
+    created, H = fold.created, fold.shape[2]
+    found = []
+    for g in np.flatnonzero(~tests.possible_g).tolist():
+        arms = range(g * H, (g + 1) * H)
+        each = [
+            min(log_mixture(tests.against_g[x, a] + tests.pending_g[x, a], tests.bets.task) for a in arms)
+            for x in range(len(created.tasks))
+        ]
+        x = int(np.argmax(each))
+        found.append(Objection(created.representations[g], created.tasks[x], float(each[x])))
+    return tuple(found)
+
+
+def _expected_remaining(fold: Fold, tests: Tests) -> float:
     """About how many more samples the best allocation needs, if the means are as they look now.
 
     The joint program with residual needs: what each test lacks, log(1 / delta) + 1 - log E.
     """
-    tests = _look(fold)
-    if tests is None:
-        return None
     X, G, H = fold.shape
     guess = fold.best_guess()
     g = fold.place(1, guess.representations[0] or fold.created.representations[0])
@@ -85,23 +151,35 @@ def expected_remaining(fold: Fold) -> float | None:
 
 def evidence_at_design(fold: Fold) -> dict[str, Floats]:
     """The arrays of a design that hold evidence, computed from the rewards so far."""
-    if not isinstance(getattr(fold.state, "tests", None), Tests):
+    if fold.tests is None:
         return {}
-    tests: Tests = copy.deepcopy(fold.state).tests
+    tests = copy.deepcopy(fold.tests)
     look(tests)
     return {"tests.evidence_g": tests.evidence_g, "tests.evidence_h": tests.evidence_h}
 
 
 def _look(fold: Fold) -> Tests | None:
-    """The tests, with pending trials counted and every evidence up to date."""
-    if not isinstance(getattr(fold.state, "tests", None), Tests):
+    """The tests with every evidence up to date: the larger one, with all trials or with the first ones only.
+
+    What was rejected has reached its limit at some time, and is shown with no less.
+    """
+    if fold.prefix is None:
         return None
     now = copy.copy(fold)
     now.state = copy.deepcopy(fold.state)
     if fold.verdict is None:
         now.count_pending()
     tests: Tests = now.state.tests
+    first = copy.deepcopy(fold.prefix.tests)
     look(tests)
+    look(first)
+    np.maximum(tests.evidence_g, first.evidence_g, out=tests.evidence_g)
+    np.maximum(tests.evidence_h, first.evidence_h, out=tests.evidence_h)
+    for evidence, possible, limit in (
+        (tests.evidence_g, tests.possible_g, tests.limits[0]),
+        (tests.evidence_h, tests.possible_h, tests.limits[1]),
+    ):
+        evidence[~possible] = np.maximum(evidence[~possible], limit)
     return tests
 
 
