@@ -171,6 +171,7 @@ def test_tasks_that_share_nothing_are_found_out(tmp_path: Path, known: bool) -> 
     assert found.verdict == "no shared representation"
     assert found.best.representation is None
     assert found.best.representations == {"x1": "g1", "x2": "g2"}
+    assert {each.representation: each.task for each in found.objections} == {"g1": "x2", "g2": "x1"}
 
 
 def test_the_best_representation_is_rarely_rejected(tmp_path: Path) -> None:

@@ -13,6 +13,8 @@ import polars as pl
 import pytest
 
 from osrl.errors import OsrlError
+from osrl.evidence.betting import new_bets
+from osrl.study import constants
 from osrl.study.study import Study
 from tests.databases import place
 from tests.instances import refused
@@ -121,6 +123,44 @@ def test_a_budget_ends_the_study_with_a_best_guess(place: str) -> None:
         assert study.verify().ok
 
 
+def test_a_best_guess_comes_with_the_risk_at_which_it_could_be_claimed(place: str) -> None:
+    """A study with that risk as its own would have been decided by the same rewards."""
+    with new_study(place, policy="uniform", budget=120, delta=0.001) as study:
+        play(study, 120)
+        status = study.status
+        assert status.verdict == "budget exhausted" and status.claim is not None
+        claim = status.claim
+        frame = study.evidence
+        rivals = [row for row in frame.rows() if row[2] is None and row[1] != status.best.representation]
+        assert claim.representation == pytest.approx(math.exp(-min(row[3] for row in rivals)))
+        history = study.history.select("task", "representation", "predictor", "reward").rows()
+        assert 0.001 < max(claim.representation, *claim.predictors.values()) < 1
+        laxer = {"delta": None, "delta_g": claim.representation * 1.001}
+        laxer["delta_h"] = max(claim.predictors.values()) * 1.001
+    with new_study(place, policy="uniform", budget=120, name="laxer", **laxer) as other:
+        for task, representation, predictor, reward in history:
+            trial = other.ask()
+            assert trial[1:4] == (task, representation, predictor)
+            other.tell(trial, reward)
+            if other.verdict != "running":
+                break
+        assert other.verdict == "decided" and other.best == status.best
+
+
+def test_tasks_that_pull_apart_are_named(place: str) -> None:
+    best = {"young": "A", "old": "B"}
+    with new_study(place, policy="uniform") as study:
+        while study.verdict == "running":
+            trial = study.ask()
+            study.tell(trial, trial.representation == best[trial.task])
+        assert study.verdict == "no shared representation"
+        assert study.best.representation is None and study.best.representations == best
+        against = {each.representation: each.task for each in study.status.objections}
+        assert against == {"A": "old", "B": "young"}
+        assert study.status.claim is None
+        assert study.verify().ok
+
+
 def test_after_a_verdict_late_rewards_are_stored_and_change_nothing(study: Study) -> None:
     late = study.ask(n=3)
     play(study, 1000)
@@ -163,6 +203,27 @@ def test_defaults_are_written_out_and_a_seed_is_drawn(place: str) -> None:
     assert settings.options == {"sigma": 1e5, "period": None, "reuse": False}
     assert settings.threshold == "theorem"
     assert set(settings.versions) == {"osrl", "numpy", "numba", "kernels", "platform"}
+
+
+def test_every_constant_of_the_evidence_is_in_the_log(tmp_path: Path, monkeypatch: Any) -> None:
+    """A later version that bets otherwise goes on with the bets of the study, or refuses."""
+    path = str(tmp_path / "study.db")
+    with new_study(path, policy="uniform") as study:
+        play(study, 10)
+        kept = study.settings.evidence
+        before = study.evidence
+        assert set(kept) == {"shrinkage", "largest_loss", "limits", "bets"}
+        assert kept["limits"] == pytest.approx([math.log(5)] * 2)
+    with monkeypatch.context() as patch:
+        patch.setattr("osrl.policies.betting.new_bets", lambda: new_bets(largest=9.0))
+        with Study.open(path) as study:
+            assert study.evidence.equals(before) and study.verify().ok
+        patch.setattr("osrl.policies.betting.new_bets", lambda: new_bets(points=3))
+        with refused("was begun by osrl 0.1.0 with other kinds of bets; go on with that version"):
+            Study.open(path).ask()
+    monkeypatch.setitem(constants._FIXED, "shrinkage", 5.0)
+    with refused("with shrinkage = 20.0; this one has 5.0"):
+        Study.open(path).ask()
 
 
 def test_names_of_any_kind_come_back_as_they_were(place: str) -> None:

@@ -7,13 +7,13 @@ evidence to themselves, and have no standing.
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from osrl.allocation import Needs, allocate
-from osrl.alternatives import Floats
+from osrl.alternatives import Flags, Floats
 from osrl.evidence.betting import log_mixture
 from osrl.instance import Instance
 from osrl.policies.betting import Tests, look
@@ -72,7 +72,11 @@ def read_standing(fold: Fold) -> Standing:
     if tests is None:
         return Standing((), None, (), None if fold.verdict is None else 0.0)
     remaining = _expected_remaining(fold, tests) if fold.verdict is None else 0.0
-    return Standing(_hypotheses(fold, tests), _claim(fold, tests), _objections(fold, tests), remaining)
+    created = fold.created
+    against = find_objections(
+        evidence_by_task(tests), tests.possible_g, created.tasks, created.representations
+    )
+    return Standing(_hypotheses(fold, tests), _claim(fold, tests), against, remaining)
 
 
 def _hypotheses(fold: Fold, tests: Tests) -> tuple[Hypothesis, ...]:
@@ -113,19 +117,26 @@ def _risk(evidence: Floats) -> float:
     return float(np.exp(-max(evidence.min(initial=np.inf), 0.0)))
 
 
-def _objections(fold: Fold, tests: Tests) -> tuple[Objection, ...]:
+def evidence_by_task(tests: Tests) -> Floats:
+    """Log evidence (X, G) that each task alone has against each representation."""
+    X, n = tests.pulls.shape
+    G = tests.possible_g.size
+    logs = [
+        [log_mixture(tests.against_g[x, a] + tests.pending_g[x, a], tests.bets.task) for a in range(n)]
+        for x in range(X)
+    ]
+    least: Floats = np.array(logs).reshape(X, G, n // G).min(axis=2)
+    return least
+
+
+def find_objections(
+    by_task: Floats, possible: Flags, tasks: Sequence[str], representations: Sequence[str]
+) -> tuple[Objection, ...]:
     """For each representation that is ruled out, the task which says most against it."""
-    created, H = fold.created, fold.shape[2]
-    found = []
-    for g in np.flatnonzero(~tests.possible_g).tolist():
-        arms = range(g * H, (g + 1) * H)
-        each = [
-            min(log_mixture(tests.against_g[x, a] + tests.pending_g[x, a], tests.bets.task) for a in arms)
-            for x in range(len(created.tasks))
-        ]
-        x = int(np.argmax(each))
-        found.append(Objection(created.representations[g], created.tasks[x], float(each[x])))
-    return tuple(found)
+    return tuple(
+        Objection(representations[g], tasks[int(by_task[:, g].argmax())], float(by_task[:, g].max()))
+        for g in np.flatnonzero(~possible).tolist()
+    )
 
 
 def _expected_remaining(fold: Fold, tests: Tests) -> float:
