@@ -20,6 +20,7 @@ from sqlalchemy import event
 
 from osrl.errors import OsrlError
 from osrl.policies.states import differences
+from osrl.study.driver import Cursor
 from osrl.study.events import Abandoned, Asked, Told
 from osrl.study.fold import Fold
 from osrl.study.study import Study
@@ -276,20 +277,22 @@ def test_a_file_that_others_hold_for_too_long_is_said(tmp_path: Path, monkeypatc
 
 
 @pytest.mark.parametrize("place", ["postgresql"], indirect=True)
-def test_a_server_that_goes_away_is_said_and_the_next_call_works(place: str) -> None:
+def test_a_server_that_goes_away_is_said_and_the_next_call_works(place: str, monkeypatch: Any) -> None:
     """Every connection is cut, at rest and in the middle of a call."""
     with new_study(place, delta=1e-6) as study:
         play(study, 2)
         cut_connections(place)
         play(study, 2)  # a connection at rest is replaced without a word
         armed = [True]
+        append = Cursor.run_many
 
-        def cut_once(*arguments: object) -> None:
+        def cut_once(*arguments: Any) -> None:
+            append(*arguments)
             if armed.pop():
                 cut_connections(place)
             armed.append(False)
 
-        event.listen(study._storage._engine, "commit", cut_once)  # type: ignore[attr-defined]
+        monkeypatch.setattr(Cursor, "run_many", cut_once)
         with refused("the database cannot be reached"):
             study.ask()
         assert study.trials == 4
