@@ -161,7 +161,7 @@ def growth(folder: Path, sizes: tuple[int, ...]) -> list[Size]:
             say(f"growth: {size:,} trials")
             fill(study, size)
             asks, tells, opens = [], [], []
-            for _ in range(2 * ROUND):
+            for _ in range(10 * ROUND):
                 trials: list[Any] = []
                 asks.append(milliseconds(lambda trials=trials: trials.append(study.ask())))  # type: ignore[misc]
                 tells.append(milliseconds(lambda trials=trials: study.tell(trials[0], rng.randrange(2))))  # type: ignore[misc]
