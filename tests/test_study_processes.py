@@ -263,16 +263,13 @@ def test_a_tell_on_a_full_disk_can_be_repeated(tmp_path: Path) -> None:
         assert_sound(study)
 
 
-def test_a_file_that_others_hold_for_too_long_is_said(tmp_path: Path, monkeypatch: Any) -> None:
+def test_a_study_that_others_hold_for_too_long_is_said(place: str, monkeypatch: Any) -> None:
     monkeypatch.setattr("osrl.study.place.WAIT", 0.1)
-    path = tmp_path / "study.db"
-    with new_study(str(path)) as study:
-        holder = sqlite3.connect(path, isolation_level=None)
-        holder.execute("BEGIN IMMEDIATE")
-        with refused("other processes have been writing for too long"):
+    with new_study(place) as study, Study.open(place) as other:
+        with other._session.turn(), refused("other processes have been writing for too long"):
             study.ask()
-        assert study.verdict == "running"  # readers do not wait
-        holder.close()
+        with other._session.turn():
+            assert study.verdict == "running"  # readers do not wait
         assert study.ask().id == 1
 
 

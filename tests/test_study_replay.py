@@ -62,7 +62,17 @@ def rewards(study: Study, seed: int) -> Iterator[None]:
 
 
 @pytest.mark.parametrize(
-    ("policy", "budget"), [("tas", None), ("tas", 20), ("osrl-sc", 120), ("osrl", None), ("osrl", 30)]
+    ("policy", "budget"),
+    [
+        ("tas", None),
+        ("tas", 20),
+        ("osrl-sc", 120),
+        ("osrl-sc-released", 60),
+        ("tas-transfer", 60),
+        ("uniform", 60),
+        ("osrl", None),
+        ("osrl", 30),
+    ],
 )
 def test_a_study_is_the_simulation_one_step_at_a_time(path: str, policy: str, budget: int | None) -> None:
     seed, delta = 5, 0.3

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
@@ -95,7 +96,9 @@ def create(
         if as_json:
             print_json(_report(study, place).document())
         else:
-            typer.echo(f"study {name!r} is ready; ask for its first trial with: osrl study ask {place}")
+            which = "" if name == "study" else f" --name {shlex.quote(name)}"
+            first = f"osrl study ask {shlex.quote(place)}{which}"
+            typer.echo(f"study {name!r} is ready; ask for its first trial with: {first}")
 
 
 @app.command("list")

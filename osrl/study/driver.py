@@ -107,7 +107,7 @@ def describe(error: BaseException, lost: bool) -> str:
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     if code == sqlite3.SQLITE_FULL or state == "53100":
         return f"the disk is full ({said}); nothing was stored, make room and call again"
-    if code == sqlite3.SQLITE_BUSY:
+    if code == sqlite3.SQLITE_BUSY or state == "55P03":
         return f"other processes have been writing for too long ({said}); call again"
     if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM) or state in ("25006", "42501"):
         return f"the database cannot be written ({said}); ask for permission to write"

@@ -118,9 +118,10 @@ def _begin_sqlite(connection: Connection) -> None:
 
 
 def _set_up_postgresql(connection: Any, record: object) -> None:
-    """A commit waits for the disk, however the server was set up."""
+    """A commit waits for the disk, however the server was set up; nobody waits for other writers for ever."""
     before, connection.autocommit = connection.autocommit, True
     try:
         connection.execute(_DURABLE)
+        connection.execute(f"SET lock_timeout = {int(1000 * WAIT)}")
     finally:
         connection.autocommit = before
