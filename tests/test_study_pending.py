@@ -236,6 +236,17 @@ def test_one_late_reward_does_not_block_the_verdict(path: str) -> None:
         assert_sound(study)
 
 
+def test_trials_in_the_air_do_not_change_the_best_guess(path: str) -> None:
+    """At their worst they would speak for the representation that looks worse."""
+    with new_study(path, policy="osrl", delta=1e-6) as study:
+        play(study, 60)
+        best = study.best
+        assert best.representation == "A"
+        study.ask(n=50)
+        study.tell(study.ask(), 0)
+        assert study.best.representation == "A"
+
+
 def test_what_the_screen_says_agrees_with_the_stopping_rule(path: str) -> None:
     """A hypothesis is rejected if, and only if, the evidence shown has reached the limit shown."""
     with new_study(path, policy="osrl", delta=0.3) as study:

@@ -103,6 +103,8 @@ class StudyReport(NamedTuple):
             verdict.append(f"\n{describe_objections(status.objections)}")
         if status.verdict == "running" and status.expected_remaining is not None:
             verdict.append(f"\nAbout {count(status.expected_remaining)} more trials, as it looks now")
+        if not status.hypotheses:
+            verdict.append("\nThis policy has no evidence for single hypotheses to show")
         return verdict
 
     def _pending(self) -> Text:

@@ -219,8 +219,9 @@ class Fold:
     # What can be read off
 
     def best_guess(self) -> Verdict:
-        """The answer as it looks now."""
+        """The answer as it looks now, by the trials that have reported."""
         state = copy.deepcopy(self.state)
+        self.policy.clear_pending(state)
         self.policy.conclude(state, 0)
         return self._answer(state)
 
