@@ -68,6 +68,16 @@ def kernel(function: Callable[P, R]) -> Callable[P, R]:
     return _compile(function, _folder_for(function.__code__.co_filename, function.__module__))
 
 
+def kernel_in_place(function: Callable[P, R]) -> Callable[P, R]:
+    """Compile ``function``, which makes no arrays, without counting references to those it is given.
+
+    A kernel counts the references to every array of a named tuple that outlives a branch, which costs
+    more than most rules of a policy. This one borrows its arguments instead. It must not make an
+    array, which the compiler refuses, nor call a kernel that returns one, which would never be freed.
+    """
+    return _compile(function, _folder_for(function.__code__.co_filename, function.__module__), counts=False)
+
+
 def kernel_for(function: Callable[P, R], module: str) -> Callable[P, R]:
     """The kernel ``function`` of the package, for types that ``module`` outside the package defines.
 
@@ -97,13 +107,13 @@ def outside_digest() -> str:
     return hashlib.sha256("".join(sorted(_OUTSIDE.values())).encode()).hexdigest()[:16]
 
 
-def _compile(function: Callable[P, R], folder: Path | None) -> Callable[P, R]:
-    """Hand ``function`` to Numba, with ``folder`` as its cache."""
+def _compile(function: Callable[P, R], folder: Path | None, counts: bool = True) -> Callable[P, R]:
+    """Hand ``function`` to Numba, with ``folder`` as its cache; ``counts``: the references to arrays."""
     before = getattr(config, "CACHE_DIR")  # noqa: B009 - set by numba at run time, unknown to checkers
     setattr(config, "CACHE_DIR", str(folder))  # noqa: B010
     try:
-        cached = folder is not None
-        compiled: Callable[P, R] = numba.njit(cache=cached, nogil=True, error_model="numpy")(function)
+        options = {"cache": folder is not None, "nogil": True, "error_model": "numpy", "_nrt": counts}
+        compiled: Callable[P, R] = numba.njit(**options)(function)  # type: ignore[call-overload]
     finally:
         setattr(config, "CACHE_DIR", before)  # noqa: B010
     return compiled

@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 
 from osrl.alternatives import Floats, Integers, sort_by_mean, sorted_costs
-from osrl.compiled import kernel
+from osrl.compiled import kernel, kernel_in_place
 from osrl.errors import OsrlError
 from osrl.instance import Instance
 
@@ -86,7 +86,7 @@ def update_task(glr: Glr, x: int, mu: Floats, q: Floats, noise: float) -> None:
             total[g] += least[y, g]
 
 
-@kernel
+@kernel_in_place
 def cheapest(glr: Glr, except_for: int) -> int:
     """The representation that is cheapest to believe in, other than ``except_for`` (-1: of all)."""
     total = glr.total

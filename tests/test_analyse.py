@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import json
-import math
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.optimize import minimize_scalar
-from scipy.special import betaln
-from scipy.stats import binom, norm
+from scipy.stats import binom
 
 from osrl.cli import main
 from osrl.study.analyse import Analysis, analyse
-from osrl.study.counting import Samples, bernoulli_samples, gaussian_samples, log_evidence
 from osrl.study.export import arm_columns
 from osrl.study.table import read_table
 from tests.instances import refused
@@ -29,94 +24,6 @@ Capture = pytest.CaptureFixture[str]
 EASY = np.array([[[0.9, 0.3], [0.2, 0.1]], [[0.2, 0.8], [0.1, 0.3]]])
 seeds = st.integers(0, 99)
 ARMS = arm_columns(["g1", "g2"], ["h1", "h2"])
-
-
-# Evidence from counts -----------------------------------------------------------------------------
-
-
-def literal_evidence(samples: list[list[float]], b: int, noise: float) -> float:
-    """The definition, with a search over a fine grid that is then refined."""
-    share = 1 / max(len(samples), 2)
-
-    def log_f(a: int, level: float) -> float:
-        rewards = samples[a]
-        if noise > 0:
-            first, rest = rewards[:1], np.array(rewards[1:])
-            if not len(rest):
-                return 0.0
-            log_p = norm.logpdf(rest, level, math.sqrt(noise)).sum()
-            covariance = noise * (np.eye(len(rest)) + 1)
-            residual = rest - first[0]
-            _, log_det = np.linalg.slogdet(2 * math.pi * covariance)
-            log_m = -0.5 * (log_det + residual @ np.linalg.solve(covariance, residual))
-        else:
-            ones, zeros = sum(rewards), len(rewards) - sum(rewards)
-            log_m = betaln(ones + 0.5, zeros + 0.5) - betaln(0.5, 0.5)
-            log_p = (ones * math.log(level) if ones else 0.0) + (zeros * math.log1p(-level) if zeros else 0.0)
-        return math.log(1 - share + share * math.exp(log_m - log_p))
-
-    def estimate(a: int) -> float:
-        judged = samples[a][1:] if noise > 0 else samples[a]
-        return float(np.mean(judged)) if judged else float(np.mean(samples[a] or [0.0]))
-
-    def total(m: float) -> float:
-        others = [a for a in range(len(samples)) if a != b]
-        return log_f(b, m) + sum(log_f(a, min(estimate(a), m)) for a in others)
-
-    low, high = (-9.0, 9.0) if noise > 0 else (1e-9, 1 - 1e-9)
-    return float(minimize_scalar(total, bounds=(low, high), method="bounded", options={"xatol": 1e-10}).fun)
-
-
-def summarised(samples: list[list[float]], noise: float) -> Samples:
-    number, total = (np.array([f(each) for each in samples], float) for f in (len, sum))
-    first = np.array([each[0] if each else 0.0 for each in samples])
-    return gaussian_samples(number, total, first, noise) if noise else bernoulli_samples(number, total)
-
-
-@settings(max_examples=60)
-@given(
-    st.lists(st.tuples(st.integers(1, 30), st.floats(0.05, 0.95)), min_size=2, max_size=4), st.integers(0, 99)
-)
-def test_bernoulli_evidence_is_the_minimum_of_its_definition(arms: list[Any], seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    samples = [(rng.random(n) < p).astype(float).tolist() for n, p in arms]
-    # The search of the definition stays inside (0, 1), so estimates must too.
-    samples = [[*each, 0.0, 1.0] for each in samples]
-    found = log_evidence(summarised(samples, 0.0), 0.0)
-    for b in range(len(samples)):
-        assert found[b] == pytest.approx(literal_evidence(samples, b, 0.0), abs=1e-6)
-
-
-@settings(max_examples=40)
-@given(st.lists(st.tuples(st.integers(1, 8), st.floats(-2, 2)), min_size=2, max_size=4), seeds)
-def test_gaussian_evidence_is_the_minimum_of_its_definition(arms: list[Any], seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    samples = [rng.normal(mean, 0.7, n).tolist() for n, mean in arms]
-    found = log_evidence(summarised(samples, 0.49), 0.49)
-    for b in range(len(samples)):
-        assert found[b] == pytest.approx(literal_evidence(samples, b, 0.49), abs=1e-6)
-
-
-@pytest.mark.parametrize("noise", [0.0, 1.0])
-def test_true_nulls_are_rarely_rejected_by_a_rule_that_hunts_for_it(noise: float) -> None:
-    """Two equal arms; always the arm that looks better against the null. Looked at after every sample."""
-    delta, runs, rejected = 0.1, 300, 0
-    rng = np.random.default_rng(0)
-    for _ in range(runs):
-        number, total, first = np.zeros(2), np.zeros(2), np.zeros(2)
-        for t in range(60):
-            a = t % 2 if t < 4 else int(total[1] / number[1] > total[0] / number[0])
-            reward = rng.normal() if noise else float(rng.random() < 0.4)
-            first[a] = reward if number[a] == 0 else first[a]
-            number[a] += 1
-            total[a] += reward
-            samples = (
-                gaussian_samples(number, total, first, 1.0) if noise else bernoulli_samples(number, total)
-            )
-            if log_evidence(samples, noise)[0] >= math.log(1 / delta):
-                rejected += 1
-                break
-    assert rejected <= binom.ppf(0.999, runs, delta)
 
 
 # Logs ---------------------------------------------------------------------------------------------

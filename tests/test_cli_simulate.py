@@ -75,17 +75,21 @@ def test_one_entry_for_each_policy_threshold_and_risk(capsys: Capture, file: str
 def test_the_defaults(capsys: Capture, file: str) -> None:
     found = results(capsys, file, "--runs", 3)
     assert [(row["policy"], row["threshold"], row["delta"], row["seed"]) for row in found] == [
-        ("osrl-sc", "theorem", 0.1, 0)
+        ("osrl", "own", 0.1, 0)
     ]
     assert "1120" in printed(capsys, "--help")
 
 
 def test_a_risk_for_each_and_options(capsys: Capture, file: str) -> None:
     (row,) = results(
-        capsys, file, "--delta-g", 0.05, "--delta-h", "0.2", "--runs", 3, "--option", "reuse=true"
+        capsys,
+        *(file, "--policy", "osrl-sc", "--option", "reuse=true", "--runs", 3),
+        *("--delta-g", 0.05, "--delta-h", "0.2"),
     )
     assert (row["delta"], row["delta_g"], row["delta_h"]) == (None, 0.05, 0.2)
-    expected = osrl.simulate(EASY, delta_g=0.05, delta_h=0.2, runs=3, options={"reuse": True}).summary()
+    expected = osrl.simulate(
+        EASY, "osrl-sc", delta_g=0.05, delta_h=0.2, runs=3, options={"reuse": True}
+    ).summary()
     assert row["mean"] == expected["mean"][0]
 
 
@@ -172,7 +176,10 @@ def refusal(capsys: Capture, *arguments: object) -> str:
         (["--delta", "0.1,"], "delta is '0.1,'"),
         (["--delta", "0.1", "--delta-g", "0.1"], "delta sets both risks"),
         (["--option", "reuse"], "option is 'reuse'; give key=value"),
-        (["--option", "reuse=perhaps"], "option reuse is 'perhaps'; give true or false"),
+        (
+            ["--policy", "osrl-sc", "--option", "reuse=perhaps"],
+            "reuse is 'perhaps'; give true or false",
+        ),
         (["--option", "speed=11"], "unknown option 'speed'"),
         (["--dask", "nonsense://"], "cannot reach a Dask scheduler at 'nonsense://'"),
     ],

@@ -145,7 +145,7 @@ def output_of(code: str, *arguments: str) -> str:
 )
 def test_bad_arguments_are_refused(arguments: dict[str, Any], message: str) -> None:
     with refused(message):
-        osrl.simulate(EASY, **{"runs": 2, **arguments})
+        osrl.simulate(EASY, **{"policy": "osrl-sc", "runs": 2, **arguments})
 
 
 def test_options_and_thresholds_go_to_the_policies_that_know_them() -> None:

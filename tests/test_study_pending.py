@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from osrl.evidence.betting import TICKET
 from osrl.policies import betting
 from osrl.study.events import Abandoned, Asked, Created, Told
 from osrl.study.fold import Fold
@@ -44,12 +43,12 @@ def late_and_lost(study: Study, rounds: int, seed: int = 3, means: Any = MEANS) 
                 study.tell(trial, rng.random() < means[trial.representation][trial.predictor])
 
 
-# A literal oracle ---------------------------------------------------------------------------------
+# A plain oracle -----------------------------------------------------------------------------------
 
 PENDING, LOST, LEFT_OUT = "pending", "lost", "left out"
 
 
-def handed_out(study: Study) -> tuple[list[list[Any]], betting.Tests]:
+def handed_out(study: Study) -> list[list[Any]]:
     """Every trial in order of hand-out: task, arm, ticket, and its reward or what became of it."""
     events = list(study.events())
     assert isinstance(events[0].body, Created)
@@ -59,50 +58,27 @@ def handed_out(study: Study) -> tuple[list[list[Any]], betting.Tests]:
         match event.body:
             case Asked() as asked:
                 one = fold.pending[asked.trial]
-                trials.append([one.x, one.a, one.ticket.reshape(-1, TICKET), PENDING])
+                trials.append([one.x, one.a, one.ticket, PENDING])
             case Told() as told:
                 trials[told.trial - 1][3] = told.reward
             case Abandoned() as lost:
                 trials[lost.trial - 1][3] = LEFT_OUT if lost.ignorable else LOST
-    return trials, fold.state.tests
+    return trials
 
 
-def log_factor(beta: float, terms: Any, end: Any) -> float:
-    """The factor of one bet on one trial, by its definition; at its worst where the reward is not known."""
-    xi, m, optimal, largest = terms
-    if xi == 0 or end == LEFT_OUT:
-        return 0.0
-    size = min(-beta * optimal if beta < 0 else beta, largest)
-    rewards = (0.0, 1.0) if end in (PENDING, LOST) else (end,)
-    return math.log(min(1 + size * xi * (y - m) for y in rewards))
-
-
-def mixture(logs: Any, log_weights: Any) -> float:
-    return float(np.logaddexp.reduce(np.asarray(logs) + log_weights))
-
-
-def evidence_g(trials: list[Any], tests: betting.Tests, g: int) -> float:
-    """Log evidence against a representation, from these trials only."""
-    X, n = tests.pulls.shape
-    H = n // tests.possible_g.size
-    wealth = np.zeros((X, H, tests.bets.beta.size))
-    for x, _, terms, end in trials:
-        for h in range(H):
-            wealth[x, h] += [log_factor(beta, terms[g * H + h], end) for beta in tests.bets.beta]
-    apart = sum(min(mixture(wealth[x, h], tests.bets.task) for h in range(H)) for x in range(X))
-    together = mixture(wealth.min(axis=1).sum(axis=0), tests.bets.shared)
-    return float(np.logaddexp(apart, together) - math.log(2))
-
-
-def evidence_h(trials: list[Any], tests: betting.Tests, x: int, a: int) -> float:
-    """Log evidence against a predictor, from these trials only."""
-    n = tests.pulls.shape[1]
-    H = n // tests.possible_g.size
-    wealth = np.zeros(tests.bets.beta.size)
-    for y, arm, terms, end in trials:
-        if y == x and arm // H == a // H:
-            wealth += [log_factor(beta, terms[n + a % H], end) for beta in tests.bets.beta]
-    return mixture(wealth, tests.bets.local)
+def evidence_of(study: Study, trials: list[Any]) -> tuple[Any, Any]:
+    """Log evidence from these trials only, one after the other: against representations, and predictors."""
+    tests = Fold(study.settings).state.tests
+    tests.limits[:] = math.inf  # nothing is rejected on the way
+    for x, a, ticket, end in trials:
+        if end == PENDING:
+            betting.pend_trial(tests, x, a, ticket)
+        elif end == LOST:
+            betting.forfeit_trial(tests, x, a, ticket)
+        elif end != LEFT_OUT:
+            betting.take_reward(tests, x, a, end, ticket)
+    betting.look(tests)
+    return tests.evidence_g, tests.evidence_h
 
 
 def prefix(trials: list[Any]) -> list[Any]:
@@ -119,7 +95,7 @@ def index(study: Study, row: dict[str, Any]) -> tuple[int | None, int, int | Non
 
 
 def test_evidence_is_the_larger_of_the_prefix_and_the_worst_case(path: str) -> None:
-    """Against a literal computation from the log; and each of the two is the larger one now and then."""
+    """Against a plain computation from the log; and each of the two is the larger one now and then."""
     seen = []
     for seed in range(6):
         with new_study(path, policy="osrl", delta=1e-4, name=f"study {seed}", seed=seed) as study:
@@ -132,15 +108,15 @@ def test_evidence_is_the_larger_of_the_prefix_and_the_worst_case(path: str) -> N
 
 def compare_with_oracle(study: Study) -> list[bool]:
     """Compare every evidence that is shown; where it is that of the prefix."""
-    trials, tests = handed_out(study)
+    trials = handed_out(study)
     found = []
     for row in study.evidence.filter(~study.evidence["rejected"]).to_dicts():
         x, g, h = index(study, row)
         if x is None or h is None:
-            both = [evidence_g(part, tests, g) for part in (prefix(trials), trials)]
+            both = [evidence_of(study, part)[0][g] for part in (prefix(trials), trials)]
         else:
             own = [trial for trial in trials if trial[0] == x]
-            both = [evidence_h(part, tests, x, 2 * g + h) for part in (prefix(own), own)]
+            both = [evidence_of(study, part)[1][x, 2 * g + h] for part in (prefix(own), own)]
         assert row["log_evidence"] == pytest.approx(max(both), abs=1e-9)
         found.append(both[0] > both[1] + 1e-6)
     return found
@@ -156,11 +132,11 @@ def test_a_trial_that_never_ends_does_not_hold_up_the_others(path: str, monkeypa
             late_and_lost(study, 10, seed=part)
             order = study._session._current().prefix
             assert order is not None and len(order.ended) <= 5 and stuck.id in order.passed
-            trials, tests = handed_out(study)
+            trials = handed_out(study)
+            every = np.array([evidence_of(study, trials[:k])[0] for k in range(len(trials) + 1)])
             for row in study.evidence.filter(study.evidence["predictor"].is_null()).to_dicts():
                 g = index(study, row)[1]
-                most = max(evidence_g(trials[:k], tests, g) for k in range(len(trials) + 1))
-                assert evidence_g(trials, tests, g) - 1e-9 <= row["log_evidence"] <= most + 1e-9
+                assert every[-1, g] - 1e-9 <= row["log_evidence"] <= every[:, g].max() + 1e-9
             assert_sound(study)
         before = study.evidence
         study.tell(stuck, 1)

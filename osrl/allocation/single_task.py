@@ -37,7 +37,7 @@ def _ratio(y: float, top: float, mean: float, noise: float) -> float:
         slope = divergence(mean, m, noise)
         change = (y - divergence(top, m, noise) - x * slope) / slope
         x += change
-        if not abs(change) > 1e-15 * x:
+        if not change > 1e-10 * x:  # the next change would be of the order of its square
             break
     return x
 
@@ -86,7 +86,7 @@ def single_task(mu: Floats, noise: float) -> SingleTask:
         proposal = y - excess / slope
         if not low < proposal < high:
             proposal = 0.5 * (low + high) if high < math.inf else 2.0 * y
-        if abs(proposal - y) <= 1e-15 * y or high - low <= 1e-15 * low:
+        if abs(proposal - y) <= 1e-12 * y or high - low <= 1e-15 * low:
             break
         y = proposal
     total = weights.sum()

@@ -16,7 +16,7 @@ def simulate(
         str, typer.Argument(metavar="FILE", help="An instance file (.toml or .json), or 'paper'.")
     ],
     policy: Annotated[
-        str | None, typer.Option(metavar="NAME,...", help="Policies to run.  [default: osrl-sc]")
+        str | None, typer.Option(metavar="NAME,...", help="Policies to run.  [default: osrl]")
     ] = None,
     delta: Annotated[
         str | None, typer.Option(metavar="RISK,...", help="Both risks at once.  [default: 0.1]")

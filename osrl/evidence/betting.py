@@ -12,10 +12,14 @@ xi_a >= 0 for a != b; so the expected factor is 1 + beta sum_U w_a xi_a (lambda_
 1 + beta sum_U w_a xi_a (lambda_a - lambda_b) <= 1 when no arm is better than b. Only the weights
 relative to each other matter, and mu~, w, beta may depend on the past in any way.
 
-Bets are mixed: a geometric grid, multiples kappa of the growth-optimal (mu~_top - mu~_b) / (m (1 - m)),
-and beta = 0. They are clipped so that no factor falls below 0.02. What a trial will be judged with
-is its *ticket*, fixed before the reward is known: for each null, the numbers xi_A, m, the
-growth-optimal bet and the largest one that is allowed.
+An arm b that looks like the best one is bet against too, on behalf of the runner-up s: then U = {b, s},
+xi_s = w_b / (w_b + w_s) and xi_b = -w_s / (w_b + w_s). The proof holds for any xi with these signs whose
+w-weighted sum is zero, and in a close contest the order of the estimates is often the wrong one.
+
+Bets are mixed: none at all, a geometric grid, and the growth-optimal (mu~_top - mu~_b) / (m (1 - m)).
+They are clipped so that no factor falls below 1 - ``safe``. What a trial will be judged with is its
+*ticket*, fixed before the reward is known: for each null, the numbers xi_A, m, the growth-optimal bet
+and the largest one that is allowed.
 """
 
 from __future__ import annotations
@@ -25,119 +29,156 @@ from typing import NamedTuple
 
 import numpy as np
 
-from osrl.alternatives import Floats, pool_sizes, sort_by_mean
-from osrl.compiled import kernel
+from osrl.alternatives import Floats, Integers, pool_sizes, sort_by_mean
+from osrl.compiled import kernel, kernel_in_place
+from osrl.errors import OsrlError
 
-SAFE = 0.98  # a factor never falls below 1 - SAFE
+FAR = 40.0  # logarithms this far below another are not seen beside it
 TICKET = 4  # numbers for each null: xi of the drawn arm, level, growth-optimal bet, largest bet
 
 
 class Bets(NamedTuple):
-    """The bets that are mixed; a negative one, -kappa, follows kappa times the growth-optimal bet."""
+    """The bets that are mixed."""
 
-    beta: Floats  # (J,)
+    beta: Floats  # (J,) the first is 0, and the last, -1, stands for the growth-optimal bet
     task: Floats  # (J,) log weights in the evidence of one task
     shared: Floats  # (J,) log weights where one bet is used in all tasks
     local: Floats  # (J,) log weights in the evidence about predictors
+    shrinkage: float  # samples by which estimates are drawn to their mean
+    safe: float  # a factor never falls below 1 - safe
 
 
 def new_bets(
-    smallest: float = 0.1, largest: float = 2.0, points: int = 6, idle: float = 0.25, plugged: float = 0.15
+    smallest: float = 0.1,
+    largest: float = 1.6,
+    points: int = 5,
+    power: float = 0.5,
+    plugged: float = 0.1,
+    idle: float = 0.25,
+    shrinkage: float = 20.0,
+    safe: float = 0.98,
 ) -> Bets:
-    """A grid of ``points`` bets, three growth-optimal ones, and none at all.
+    """A grid of ``points`` bets with weights as beta^-power, the growth-optimal one, and none at all.
 
-    ``idle``: weight of not betting in a task that may have nothing to say about a representation;
-    ``plugged``: weight of the growth-optimal bets.
+    ``plugged``: weight of the growth-optimal bet; ``idle``: weight of not betting, in a task that may
+    have nothing to say about a representation.
     """
+    if not (0 < smallest < largest and points > 1 and math.isfinite(largest) and math.isfinite(power)):
+        raise OsrlError(f"a grid of {points} bets from {smallest} to {largest}; give 0 < smallest < largest")
+    if not (0 < plugged < 1 and 0 < idle < 1 and 0 < safe < 1 and 0 < shrinkage < math.inf):
+        raise OsrlError("plugged, idle and safe lie between 0 and 1, and shrinkage is a positive number")
     grid = np.geomspace(smallest, largest, points)
-    even = np.full(points, 1.0 / points)
-    with np.errstate(divide="ignore"):
-        return Bets(
-            np.concatenate([[0.0], grid, [-1.0, -0.5, -0.25]]),
-            np.log(
-                np.concatenate(
-                    [[idle], (1 - idle - 2 * plugged) * even, [plugged, 0.7 * plugged, 0.3 * plugged]]
-                )
-            ),
-            np.log(np.concatenate([[0.0], 0.4 * even, [0.25, 0.25, 0.1]])),
-            np.log(
-                np.concatenate([[0.0], (1 - plugged) * even, [0.5 * plugged, 0.3 * plugged, 0.2 * plugged]])
-            ),
-        )
+    even = grid**-power / (grid**-power).sum()
+
+    def mixed(idle: float, plugged: float) -> Floats:
+        with np.errstate(divide="ignore"):
+            bets = np.concatenate([[idle], (1 - idle) * (1 - plugged) * even, [(1 - idle) * plugged]])
+            weights: Floats = np.log(bets)
+        return weights
+
+    return Bets(
+        np.concatenate([[0.0], grid, [-1.0]]),
+        mixed(idle, 2 * plugged),
+        mixed(0.0, 0.6),
+        mixed(0.0, plugged),
+        shrinkage,
+        safe,
+    )
 
 
-@kernel
-def shrunk_means(pulls: Floats, sums: Floats, prior: float) -> Floats:
-    """Estimates (n,) drawn towards the mean of all, as if each arm had ``prior`` samples of it."""
+def no_bets() -> Bets:
+    """For rewards without limits, on which nobody can bet safely."""
+    return Bets(np.zeros(0), np.zeros(0), np.zeros(0), np.zeros(0), 1.0, 0.5)
+
+
+@kernel_in_place
+def shrunk_means(pulls: Floats, sums: Floats, prior: float, means: Floats) -> None:
+    """Estimates drawn towards the mean of all, as if each arm had ``prior`` samples of it."""
     count, total = 2.0, 1.0
     for a in range(pulls.size):
         count += pulls[a]
         total += sums[a]
     centre = total / count
-    means = np.empty(pulls.size)
     for a in range(pulls.size):
         means[a] = (sums[a] + prior * centre) / (pulls[a] + prior)
-    return means
 
 
 @kernel
-def write_ticket(means: Floats, weights: Floats, drawn: int, ticket: Floats) -> None:
+def write_ticket(means: Floats, weights: Floats, drawn: int, safe: float, ticket: Floats) -> None:
     """Fill ``ticket`` (n, 4): the terms of every null "b is the best of these n arms" for this draw."""
     n = means.size
-    order = np.arange(n)
+    ticket[:] = 0.0
+    if n < 2:
+        return
+    order, size = np.arange(n), np.empty(n, np.int64)
+    mu, w, level, mass = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
     sort_by_mean(means, order)
-    mu, w = np.empty(n), np.empty(n)
-    position = 0
     for r in range(n):
         mu[r], w[r] = means[order[r]], weights[order[r]]
+    pool_sizes(mu, w, level, size, mass)
+    _write_terms(mu, w, level, size, order, drawn, safe, ticket)
+
+
+@kernel_in_place
+def _write_terms(
+    mu: Floats,
+    w: Floats,
+    level: Floats,
+    size: Integers,
+    order: Integers,
+    drawn: int,
+    safe: float,
+    ticket: Floats,
+) -> None:
+    """The terms of every null, from means and weights in decreasing order of mean, pools and levels."""
+    n = mu.size
+    position = 0
+    for r in range(n):
         if order[r] == drawn:
             position = r
-    level, mass = np.empty(n), np.empty(n)
-    size = np.empty(n, np.int64)
-    pool_sizes(mu, w, level, size, mass)
     for r in range(n):
-        b = order[r]
         span, m = mu[0] - mu[r], level[r]
-        ticket[b, 0] = 0.0
-        if (position < size[r] or position == r) and span > 1e-9 and 0.0 < m < 1.0:
+        if span > 1e-9:
+            if position >= size[r] and position != r:
+                continue
             above, below = (mu[0] - m) / span, (m - mu[r]) / span
-            ticket[b, 0] = (mu[position] - m) / span
+            xi = (mu[position] - m) / span
+            optimal = span / (m * (1.0 - m)) if 0.0 < m < 1.0 else 0.0
+        else:
+            s = 1 if r == 0 else 0
+            both = w[r] + w[s]
+            if (position != s and position != r) or both <= 0.0:
+                continue
+            above, below = w[r] / both, w[s] / both
+            xi = above if position == s else -below
+            m = (w[r] * mu[r] + w[s] * mu[s]) / both
+            optimal = 0.0
+        if 0.0 < m < 1.0:
+            b = order[r]
+            ticket[b, 0] = xi
             ticket[b, 1] = m
-            ticket[b, 2] = span / (m * (1.0 - m))
-            ticket[b, 3] = SAFE / max(above * m, below * (1.0 - m))
+            ticket[b, 2] = optimal
+            ticket[b, 3] = safe / max(above * m, below * (1.0 - m))
 
 
-@kernel
-def bet_on(beta: float, terms: Floats) -> float:
-    """The size of a bet under the terms of a ticket."""
-    return float(min(-beta * terms[2] if beta < 0.0 else beta, terms[3]))
+@kernel_in_place
+def settle(wealth: Floats, terms: Floats, beta: Floats, reward: float) -> None:
+    """Multiply the wealth (J, logarithms) of a null by its factors for this reward."""
+    edge, optimal, most = terms[0] * (reward - terms[1]), terms[2], terms[3]
+    for j in range(1, beta.size):
+        bet = optimal if beta[j] < 0.0 else beta[j]
+        wealth[j] += math.log1p(min(bet, most) * edge)
 
 
-@kernel
-def settle(wealth: Floats, ticket: Floats, beta: Floats, reward: float) -> None:
-    """Multiply the wealth (n, J, logarithms) of every null by its factor for this reward."""
-    for b in range(wealth.shape[0]):
-        xi = ticket[b, 0]
-        if xi != 0.0:
-            edge = xi * (reward - ticket[b, 1])
-            for j in range(beta.size):
-                wealth[b, j] += math.log1p(bet_on(beta[j], ticket[b]) * edge)
+@kernel_in_place
+def settle_worst(wealth: Floats, terms: Floats, beta: Floats) -> None:
+    """Multiply the wealth (J,) of a null by the smallest factors that any reward could bring."""
+    settle(wealth, terms, beta, 0.0 if terms[0] > 0.0 else 1.0)
 
 
-@kernel
-def settle_worst(wealth: Floats, ticket: Floats, beta: Floats) -> None:
-    """Multiply the wealth (n, J) of every null by the smallest factor that any reward could bring."""
-    for b in range(wealth.shape[0]):
-        xi, m = ticket[b, 0], ticket[b, 1]
-        if xi != 0.0:
-            edge = -xi * m if xi > 0.0 else xi * (1.0 - m)
-            for j in range(beta.size):
-                wealth[b, j] += math.log1p(bet_on(beta[j], ticket[b]) * edge)
-
-
-@kernel
+@kernel_in_place
 def log_mixture(logs: Floats, log_weights: Floats) -> float:
-    """log sum_j weight_j exp(log_j)."""
+    """log sum_j weight_j exp(log_j); what is too small to be seen in the sum is left out."""
     top = -math.inf
     for j in range(logs.size):
         top = max(top, logs[j] + log_weights[j])
@@ -145,5 +186,6 @@ def log_mixture(logs: Floats, log_weights: Floats) -> float:
         return top
     total = 0.0
     for j in range(logs.size):
-        total += math.exp(logs[j] + log_weights[j] - top)
+        if logs[j] + log_weights[j] > top - FAR:
+            total += math.exp(logs[j] + log_weights[j] - top)
     return top + math.log(total)

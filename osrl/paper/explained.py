@@ -60,7 +60,7 @@ def _time(instance: Instance) -> tuple[float, Any]:
 
 def _task(data: pl.DataFrame, number: int) -> alt.VConcatChart:
     """Means and shares of one task; only the first has titles on its axes."""
-    base = alt.Chart(data, width=230, height=170)
+    base = alt.Chart(data, width=270, height=170)
     x = alt.X("representation:N", title=None, axis=alt.Axis(labelAngle=0, labelFontSize=13))
     scale = alt.Scale(domain=[0, 0.6])
     y = alt.Y("mean:Q", title="" if number else "mean reward", scale=scale)
@@ -74,7 +74,7 @@ def _task(data: pl.DataFrame, number: int) -> alt.VConcatChart:
     labels = base.mark_text(dx=8, align="left").encode(x=x, y=alt.Y("middle:Q", scale=scale), text="label:N")
     labels = labels.transform_filter("datum.best > datum.mean")
     share = alt.Y("share:Q", title="" if number else "share of samples", axis=alt.Axis(format="%"))
-    spent = alt.Chart(data, width=230, height=90).mark_bar(size=34, color=GREY)
+    spent = alt.Chart(data, width=270, height=90).mark_bar(size=34, color=GREY)
     spent = spent.encode(x=x, y=share.scale(domain=[0, 0.4]))
     said = (
         alt.Chart(data)

@@ -90,7 +90,7 @@ def trace(
     """The course of phase 1 over ``rounds`` rounds, (SERIES, rounds); ``weights`` (X, n) belong to ``state``.
 
     - RATE: C_sigma^-1 of the estimate, as the weights in use reach it; 0 before the first design.
-      Its change is relative to the larger of the two values;
+      Its change is relative to the larger of the two, which may be below 0 while nothing is known;
     - MEANS, WEIGHTS: 2-norms of mu-hat_t and q_t; their changes are divided by sqrt(XGH);
     - LARGEST: the sup-norm of q_t, and of its change;
     - DISTANCE: |q_t - target|_2 / |target|_2, with ``target`` (X, n) the allocation of the true means.
@@ -112,7 +112,7 @@ def trace(
         play(state, means, noise, bounded, key, drawn)
         change = weights - before
         series[RATE, t] = rate
-        series[RATE_CHANGE, t] = abs(rate - rate_before) / max(rate, rate_before, 1e-12)
+        series[RATE_CHANGE, t] = abs(rate - rate_before) / max(abs(rate), abs(rate_before), 1e-12)
         series[MEANS, t] = norm(state.means)
         series[MEANS_CHANGE, t] = norm(state.means - estimate) / scale
         series[WEIGHTS, t] = norm(weights)

@@ -6,8 +6,8 @@ never rejected. When one representation is left, and in each task one predictor 
 is known: it is wrong only if the *one* true null was rejected, so there are no union bounds. When
 every representation is rejected, the tasks do not share one. (See `docs/guarantee.md`.)
 
-The evidence against g is the product over tasks of the least evidence against its arms; half of it
-with bets of their own in each task, half with the same bet in all.
+Rewards in [0, 1] are judged by bets (`osrl.evidence.betting`), Gaussian ones by their counts
+(`osrl.evidence.counts`, `pairs`): these are looked at again when a task has grown by 2 %.
 """
 
 from __future__ import annotations
@@ -18,70 +18,85 @@ from typing import NamedTuple
 import numpy as np
 
 from osrl.alternatives import Flags, Floats
-from osrl.compiled import kernel
-from osrl.errors import OsrlError
+from osrl.compiled import kernel, kernel_in_place
 from osrl.evidence.betting import (
     TICKET,
     Bets,
     log_mixture,
-    new_bets,
+    no_bets,
     settle,
     settle_worst,
     shrunk_means,
     write_ticket,
 )
+from osrl.evidence.counts import Samples, pooled, samples_of
+from osrl.evidence.pairs import Tilts, against_best, new_tilts
+from osrl.evidence.shared import (
+    Shared,
+    clear_pending,
+    evidence_against,
+    forfeit_task,
+    new_shared,
+    pend_task,
+    set_arms,
+    settle_task,
+)
 from osrl.policies.contract import DECIDED, EXHAUSTED, NO_SHARED, Outcome, Problem, new_outcome
 
-SHRINKAGE = 20.0
+PATIENCE = 0.02  # growth of a task between two looks at its counts
 
 
 class Tests(NamedTuple):
-    """Samples, wealth of every bet, and what is still possible (arrays are updated in place)."""
+    """Samples, the evidence, and what is still possible (arrays are updated in place)."""
 
     pulls: Floats  # (X, n)
     sums: Floats  # (X, n)
-    against_g: Floats  # (X, n, J) log wealth against "this arm is the best of its task"
-    against_h: Floats  # (X, n, J) log wealth against "this arm is the best of its representation"
-    pending_g: Floats  # (X, n, J) worst factors of trials that have not reported
-    pending_h: Floats  # (X, n, J)
+    first: Floats  # (X, n) first reward of every arm
+    shared: Shared  # the evidence about representations
+    wealth: Floats  # (X, n, J) of every bet against "this arm is the best of its representation"
+    pending: Floats  # (X, n, J) worst factors of trials that have not reported
     possible_g: Flags  # (G,)
     possible_h: Flags  # (X, n)
     evidence_g: Floats  # (G,) log evidence when it was last looked at
     evidence_h: Floats  # (X, n)
     limits: Floats  # (2,) log(1 / delta_g), log(1 / delta_h)
+    due: Floats  # (X,) pulls at which to look at the counts of a task again
     bets: Bets
+    tilts: Tilts
     outcome: Outcome
+    noise: float
 
 
-def new_tests(problem: Problem, bets: Bets | None = None) -> Tests:
+def new_tests(problem: Problem, bets: Bets) -> Tests:
     """Nothing sampled, everything possible."""
-    if problem.family.noise > 0:
-        raise OsrlError("betting evidence is for rewards in [0, 1]; use osrl-sc for gaussian rewards")
     X, G, H = problem.shape
     n = G * H
-    bets = new_bets() if bets is None else bets
+    noise = problem.family.noise
     column = problem.columns[0]
-    wealth = np.zeros((4, X, n, bets.beta.size))
+    J = 0 if noise > 0 else bets.beta.size
     tests = Tests(
         np.zeros((X, n)),
         np.zeros((X, n)),
-        wealth[0].copy(),
-        wealth[1].copy(),
-        wealth[2].copy(),
-        wealth[3].copy(),
+        np.zeros((X, n)),
+        new_shared(problem.shape, J),
+        np.zeros((X, n, J)),
+        np.zeros((X, n, J)),
         np.ones(G, np.bool_),
         np.ones((X, n), np.bool_),
         np.zeros(G),
         np.zeros((X, n)),
         np.array([math.log(1 / column.delta_g), math.log(1 / column.delta_h)]),
-        bets,
+        np.full(X, float(n)),
+        bets if noise == 0 else no_bets(),
+        new_tilts(noise),
         new_outcome(1, X, n),
+        noise,
     )
     settle_verdict(tests)
     return tests
 
 
-@kernel
+@kernel_in_place
 def survivor(possible: Flags) -> int:
     """The only possibility left, or -1."""
     found = -1
@@ -95,17 +110,25 @@ def survivor(possible: Flags) -> int:
 
 @kernel
 def take_ticket(tests: Tests, x: int, a: int, weights: Floats) -> Floats:
-    """The terms of this trial, ((n + H) * 4,): against arms of the task, then of the representation."""
-    pulls, sums = tests.pulls[x], tests.sums[x]
+    """The terms of this trial, ((n + H) * 4,): against arms of the task, then of the representation.
+
+    Counts need none: their ticket is empty.
+    """
+    pulls, sums, bets, noise = tests.pulls[x], tests.sums[x], tests.bets, tests.noise
     possible_g, possible_h = tests.possible_g, tests.possible_h[x]
+    if noise > 0.0:
+        return np.empty(0)
+    shrinkage, safe = bets.shrinkage, bets.safe
     n = pulls.size
     predictors = n // possible_g.size
-    ticket = np.zeros((n + predictors, TICKET))
-    write_ticket(shrunk_means(pulls, sums, SHRINKAGE), weights, a, ticket[:n])
+    ticket = np.empty((n + predictors, TICKET))
+    means = np.empty(n)
+    shrunk_means(pulls, sums, shrinkage, means)
+    write_ticket(means, weights, a, safe, ticket[:n])
     first = a // predictors * predictors
     own = slice(first, first + predictors)
-    means = shrunk_means(pulls[own], sums[own], SHRINKAGE)
-    write_ticket(means, weights[own], a - first, ticket[n:])
+    shrunk_means(pulls[own], sums[own], shrinkage, means[:predictors])
+    write_ticket(means[:predictors], weights[own], a - first, safe, ticket[n:])
     for b in range(n):
         if not possible_g[b // predictors]:
             ticket[b, 0] = 0.0  # what is rejected needs no more evidence
@@ -115,157 +138,137 @@ def take_ticket(tests: Tests, x: int, a: int, weights: Floats) -> Floats:
     return ticket.reshape(-1)
 
 
-@kernel
+@kernel_in_place
 def take_reward(tests: Tests, x: int, a: int, reward: float, ticket: Floats) -> bool:
-    """Settle the bets of a trial and reject what can be rejected; whether anything was."""
-    pulls, sums, beta = tests.pulls, tests.sums, tests.bets.beta
-    against_g, against_h = tests.against_g[x], tests.against_h[x]
+    """Judge a reward by the ticket of its trial and reject what can be rejected; whether anything was.
+
+    The evidence itself is computed only where a bound of it comes close to the limit.
+    """
+    pulls, sums, first_rewards, due = tests.pulls, tests.sums, tests.first, tests.due
+    shared, wealth, pending, bets = tests.shared, tests.wealth[x], tests.pending[x], tests.bets
+    beta, local, limits, noise = bets.beta, bets.local, tests.limits, tests.noise
     n = pulls.shape[1]
+    if pulls[x, a] == 0.0:
+        first_rewards[x, a] = reward
+    pulls[x, a] += 1.0
+    sums[x, a] += reward
+    if noise > 0.0:
+        total = 0.0
+        for b in range(n):
+            total += pulls[x, b]
+        if total < due[x]:
+            return False
+        due[x] = max(total + 1.0, total * (1.0 + PATIENCE))
+        count(tests, x)
+        return reject(tests, x, 0, n)
     predictors = ticket.size // TICKET - n
     terms = ticket.reshape(n + predictors, TICKET)
     first = a // predictors * predictors
-    settle(against_g, terms[:n], beta, reward)
-    settle(against_h[first : first + predictors], terms[n:], beta, reward)
-    pulls[x, a] += 1.0
-    sums[x, a] += reward
-    return reject(tests, x, first)
+    close = settle_task(shared, bets, x, terms[:n], reward) >= limits[0]
+    for h in range(predictors):
+        if terms[n + h, 0] != 0.0:
+            b = first + h
+            settle(wealth[b], terms[n + h], beta, reward)
+            most = -math.inf
+            for j in range(1, beta.size):
+                most = max(most, wealth[b, j] + pending[b, j] + local[j])
+            close = close or most + math.log(float(beta.size)) >= limits[1]
+    return close and reject(tests, x, first, first + predictors)
 
 
 @kernel
+def count(tests: Tests, x: int) -> None:
+    """The evidence of the counts of task ``x``."""
+    shared, tilts, noise, evidence_h = tests.shared, tests.tilts, tests.noise, tests.evidence_h[x]
+    samples = samples_of(tests.pulls[x], tests.sums[x], tests.first[x], noise)
+    number, mean, excess = samples.number, samples.mean, samples.excess
+    representations = tests.possible_g.size
+    predictors = mean.size // representations
+    set_arms(shared, x, pooled(samples, noise))
+    for g in range(representations):
+        own = slice(g * predictors, (g + 1) * predictors)
+        evidence_h[own] = against_best(Samples(number[own], mean[own], excess[own]), tilts, noise)
+
+
+@kernel_in_place
 def forfeit_trial(tests: Tests, x: int, a: int, ticket: Floats) -> None:
     """A trial that will never report stays at its worst factor for ever."""
-    _settle_worst(tests.against_g[x], tests.against_h[x], a, ticket, tests.bets.beta)
+    shared, wealth, bets, n = tests.shared, tests.wealth[x], tests.bets, tests.pulls.shape[1]
+    if ticket.size > 0:
+        forfeit_task(shared, bets, x, ticket[: n * TICKET].reshape(n, TICKET))
+        _worst(wealth, n, a, ticket, bets.beta)
 
 
-@kernel
+@kernel_in_place
 def pend_trial(tests: Tests, x: int, a: int, ticket: Floats) -> None:
     """A trial that has not reported counts by its worst factor."""
-    _settle_worst(tests.pending_g[x], tests.pending_h[x], a, ticket, tests.bets.beta)
+    shared, pending, bets, n = tests.shared, tests.pending[x], tests.bets, tests.pulls.shape[1]
+    if ticket.size > 0:
+        pend_task(shared, bets, x, ticket[: n * TICKET].reshape(n, TICKET))
+        _worst(pending, n, a, ticket, bets.beta)
+
+
+@kernel_in_place
+def _worst(wealth: Floats, n: int, a: int, ticket: Floats, beta: Floats) -> None:
+    """The worst factors of a trial for the predictors of its representation."""
+    predictors = ticket.size // TICKET - n
+    terms = ticket[n * TICKET :].reshape(predictors, TICKET)
+    first = a // predictors * predictors
+    for h in range(predictors):
+        if terms[h, 0] != 0.0:
+            settle_worst(wealth[first + h], terms[h], beta)
 
 
 @kernel
 def clear_trials(tests: Tests) -> None:
     """Forget which trials have not reported."""
-    pending_g, pending_h = tests.pending_g, tests.pending_h
-    pending_g[:] = 0.0
-    pending_h[:] = 0.0
-
-
-@kernel
-def _settle_worst(wealth_g: Floats, wealth_h: Floats, a: int, ticket: Floats, beta: Floats) -> None:
-    n = wealth_g.shape[0]
-    predictors = ticket.size // TICKET - n
-    terms = ticket.reshape(n + predictors, TICKET)
-    first = a // predictors * predictors
-    settle_worst(wealth_g, terms[:n], beta)
-    settle_worst(wealth_h[first : first + predictors], terms[n:], beta)
-
-
-@kernel
-def evidence_against_g(tests: Tests, g: int) -> float:
-    """Log evidence against "g is the best representation"."""
-    against, pending = tests.against_g, tests.pending_g
-    apart, shared = tests.bets.task, tests.bets.shared
-    tasks, n, bets = against.shape
-    predictors = n // tests.possible_g.size
-    separate = 0.0
-    common = np.zeros(bets)
-    held = np.empty(bets)
-    least_each = np.empty(bets)
-    for x in range(tasks):
-        least = math.inf
-        least_each[:] = math.inf
-        for h in range(predictors):
-            a = g * predictors + h
-            for j in range(bets):
-                held[j] = against[x, a, j] + pending[x, a, j]
-                least_each[j] = min(least_each[j], held[j])
-            least = min(least, log_mixture(held, apart))
-        separate += least
-        common += least_each
-    together = log_mixture(common, shared)
-    top = max(separate, together)
-    return top + math.log(0.5 * math.exp(separate - top) + 0.5 * math.exp(together - top))
-
-
-@kernel
-def evidence_against_h(tests: Tests, x: int, a: int) -> float:
-    """Log evidence against "arm a is the best of its representation in task x"."""
-    return log_mixture(tests.against_h[x, a] + tests.pending_h[x, a], tests.bets.local)
+    pending = tests.pending
+    clear_pending(tests.shared, tests.bets)
+    pending[:] = 0.0
 
 
 @kernel
 def look(tests: Tests) -> None:
     """Bring every log evidence up to date."""
-    evidence_g, evidence_h = tests.evidence_g, tests.evidence_h
-    for g in range(evidence_g.size):
-        evidence_g[g] = evidence_against_g(tests, g)
+    shared, bets, evidence_g, evidence_h = tests.shared, tests.bets, tests.evidence_g, tests.evidence_h
+    wealth, pending, noise = tests.wealth, tests.pending, tests.noise
     tasks, n = evidence_h.shape
     for x in range(tasks):
-        for a in range(n):
-            evidence_h[x, a] = evidence_against_h(tests, x, a)
+        if noise > 0.0:
+            count(tests, x)
+        else:
+            for a in range(n):
+                evidence_h[x, a] = log_mixture(wealth[x, a] + pending[x, a], bets.local)
+    for g in range(evidence_g.size):
+        evidence_g[g] = evidence_against(shared, bets, g)
 
 
 @kernel
-def reject(tests: Tests, x: int, first: int) -> bool:
-    """Reject what the last reward allows: representations, and predictors from arm ``first`` of task x.
-
-    The evidence itself is computed only where the largest of its parts comes close to the limit.
-    """
-    possible_g, possible_h = tests.possible_g, tests.possible_h
-    against_g, pending_g = tests.against_g, tests.pending_g
-    against_h, pending_h = tests.against_h[x], tests.pending_h[x]
+def reject(tests: Tests, x: int, first: int, last: int) -> bool:
+    """Reject what can be: representations, and predictors among the arms first .. last - 1 of task x."""
+    possible_g, possible_h = tests.possible_g, tests.possible_h[x]
     limit_g, limit_h = tests.limits[0], tests.limits[1]
-    apart, shared, local = tests.bets.task, tests.bets.shared, tests.bets.local
+    shared, bets, noise = tests.shared, tests.bets, tests.noise
+    wealth, pending = tests.wealth[x], tests.pending[x]
     evidence_g, evidence_h = tests.evidence_g, tests.evidence_h[x]
-    tasks, n, bets = against_g.shape
-    predictors = n // possible_g.size
-    margin = math.log(float(bets))
+    predictors = evidence_h.size // possible_g.size
     changed = False
     for g in range(possible_g.size):
-        if not possible_g[g]:
-            continue
-        separate, together = 0.0, -math.inf
-        for y in range(tasks):
-            least = math.inf
-            for h in range(predictors):
-                a = g * predictors + h
-                most = -math.inf
-                for j in range(bets):
-                    most = max(most, against_g[y, a, j] + pending_g[y, a, j] + apart[j])
-                least = min(least, most)
-            separate += least + margin
-        for j in range(bets):
-            common = shared[j]
-            for y in range(tasks):
-                least = math.inf
-                for h in range(predictors):
-                    a = g * predictors + h
-                    least = min(least, against_g[y, a, j] + pending_g[y, a, j])
-                common += least
-            together = max(together, common)
-        if max(separate, together + margin) >= limit_g:
-            evidence_g[g] = evidence_against_g(tests, g)
+        if possible_g[g]:
+            evidence_g[g] = evidence_against(shared, bets, g)
             if evidence_g[g] >= limit_g:
                 possible_g[g] = False
                 changed = True
-    left = 0
-    for a in range(first, first + predictors):
-        left += possible_h[x, a]
-    for a in range(first, first + predictors):
-        if possible_h[x, a] and left > 1:
-            most = -math.inf
-            for j in range(bets):
-                most = max(most, against_h[a, j] + pending_h[a, j] + local[j])
-            if most + margin >= limit_h:
-                evidence_h[a] = evidence_against_h(tests, x, a)
-                if evidence_h[a] >= limit_h:
-                    possible_h[x, a] = False
-                    left -= 1
-                    changed = True
+    for a in range(first, last):
+        if not possible_h[a]:
+            continue
+        if noise == 0.0:
+            evidence_h[a] = log_mixture(wealth[a] + pending[a], bets.local)
+        own = a // predictors * predictors
+        if evidence_h[a] >= limit_h and survivor(possible_h[own : own + predictors]) < 0:
+            possible_h[a] = False
+            changed = True
     if changed:
-        settle_verdict(tests)
-    elif tests.outcome.tau_g[0] == 0 and survivor(possible_g) >= 0:
         settle_verdict(tests)
     return changed
 
@@ -283,7 +286,7 @@ def settle_verdict(tests: Tests) -> None:
     g = survivor(possible_g)
     if g < 0:
         return
-    if out.tau_g[0] == 0:
+    if out.tau_g[0] == 0 and possible_g.size > 1:
         out.tau_g[0] = rounds
     for x in range(tasks):
         if survivor(possible_h[x, g * predictors : (g + 1) * predictors]) < 0:
@@ -299,10 +302,11 @@ def _note(tests: Tests, g: int, status: int) -> None:
     predictors = n // tests.possible_g.size
     out.status[0] = status
     out.tau[0] = int(pulls.sum())
-    if out.tau_g[0] == 0:
+    if survivor(tests.possible_g) < 0:
         out.tau_g[0] = out.tau[0]
+    means = np.empty(n)
     for x in range(tasks):
-        means = shrunk_means(pulls[x], sums[x], 1.0)
+        shrunk_means(pulls[x], sums[x], 1.0, means)
         best = -1
         for a in range(n):
             out.pulls[0, x, a] = int(pulls[x, a])

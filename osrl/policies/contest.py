@@ -15,7 +15,7 @@ import numpy as np
 
 from osrl.allocation.single_task import single_task
 from osrl.alternatives import Floats
-from osrl.compiled import kernel
+from osrl.compiled import kernel, kernel_in_place
 from osrl.families import divergence
 from osrl.policies.tracking import least_pulled, track
 from osrl.thresholds import TrackAndStop
@@ -54,7 +54,7 @@ def new_contests(
     )
 
 
-@kernel
+@kernel_in_place
 def leader_of(means: Floats) -> int:
     """The arm with the largest mean, or -1 when two share it."""
     best, unique = 0, True
@@ -66,7 +66,7 @@ def leader_of(means: Floats) -> int:
     return best if unique else -1
 
 
-@kernel
+@kernel_in_place
 def contest_due(contests: Contests, x: int) -> bool:
     """Whether the weights of task ``x`` are to be recomputed."""
     means, rounds, due = contests.means[x], contests.rounds[x], contests.due[x]
@@ -81,7 +81,7 @@ def contest_design(contests: Contests, x: int) -> None:
     contests.due[x] = max(contests.rounds[x] + 1.0, contests.rounds[x] * (1.0 + contests.growth))
 
 
-@kernel
+@kernel_in_place
 def contest_select(contests: Contests, x: int) -> int:
     """The arm to pull in task ``x``; the least pulled one while two arms share the lead."""
     one = slice(x, x + 1)
@@ -96,7 +96,7 @@ def contest_select(contests: Contests, x: int) -> int:
     return track(pulls, weights, rounds)
 
 
-@kernel
+@kernel_in_place
 def contest_observe(contests: Contests, x: int, a: int, reward: float) -> None:
     """Take in a reward of arm ``a`` of task ``x``."""
     pulls, sums, means, rounds = contests.pulls, contests.sums, contests.means, contests.rounds
@@ -106,7 +106,7 @@ def contest_observe(contests: Contests, x: int, a: int, reward: float) -> None:
     rounds[x] += 1.0
 
 
-@kernel
+@kernel_in_place
 def contest_evidence(contests: Contests, x: int) -> float:
     """How clearly the leader of task ``x`` leads: the least two-arm likelihood ratio, or -1 for a tie.
 
@@ -129,7 +129,7 @@ def contest_evidence(contests: Contests, x: int) -> float:
     return least
 
 
-@kernel
+@kernel_in_place
 def contest_stops(contests: Contests, x: int, evidence: float, column: int) -> bool:
     """Whether the evidence of task ``x`` exceeds the threshold of ``column``."""
     terms, rounds = contests.threshold[column], contests.rounds[x]

@@ -23,7 +23,8 @@ import numpy as np
 from osrl.allocation import solve
 from osrl.allocation.program import build_program
 from osrl.alternatives import Flags, Floats
-from osrl.compiled import kernel
+from osrl.compiled import kernel, kernel_in_place
+from osrl.errors import OsrlError
 from osrl.evidence.betting import new_bets, shrunk_means
 from osrl.glr import cheapest, new_glr, update_task
 from osrl.policies.betting import (
@@ -42,8 +43,11 @@ from osrl.policies.contract import Outcome, Policy, Problem, one_stream, registe
 
 TOLERANCE = 1e-2  # certified gap of the weights
 PRIOR = 3.0  # shrinkage of the estimates that the weights are made for
-LEAST_NEED = 0.7
-LEAST_GAP = 0.01
+LEAST_NEED = 0.7  # of a test that is nearly done
+LEAST_EVIDENCE = -5.0  # below which a test is not said to lack even more
+LEAST_GAP = (
+    0.02  # in standard deviations of a reward (of a fair coin), by which the best arm is taken to lead
+)
 
 
 class OsrlState(NamedTuple):
@@ -62,16 +66,23 @@ def new(
     problem: Problem,
     draw: float,
     *,
-    growth: float = 0.05,
+    growth: float = 0.1,
     explore: float = 1.0,
     smallest: float = 0.1,
-    largest: float = 2.0,
-    points: int = 6,
+    largest: float = 1.6,
+    points: int = 5,
+    power: float = 0.5,
+    plugged: float = 0.1,
+    idle: float = 0.25,
+    shrinkage: float = 20.0,
+    safe: float = 0.98,
 ) -> OsrlState:
-    """The state before the first sample."""
+    """The state before the first sample; the options of the bets are those of `new_bets`."""
+    if not (0 < growth < math.inf and 0 < explore < math.inf):
+        raise OsrlError("growth and explore are positive numbers")
     X, G, H = problem.shape
     n = G * H
-    tests = new_tests(problem, new_bets(smallest, largest, points))
+    tests = new_tests(problem, new_bets(smallest, largest, points, power, plugged, idle, shrinkage, safe))
     return OsrlState(
         tests,
         np.full((X, n), 1.0 / (X * n)),
@@ -83,7 +94,7 @@ def new(
     )
 
 
-@kernel
+@kernel_in_place
 def wants_design(state: OsrlState) -> bool:
     """Whether the weights are old."""
     clock = state.clock
@@ -96,30 +107,30 @@ def design(state: OsrlState) -> None:
     tests, optimal, weights, clock = state.tests, state.optimal, state.weights, state.clock
     growth, explore = state.growth, state.explore
     pulls, sums, possible_g, possible_h = tests.pulls, tests.sums, tests.possible_g, tests.possible_h
-    evidence_g, evidence_h, limits = tests.evidence_g, tests.evidence_h, tests.limits
+    evidence_g, evidence_h, limits, noise = tests.evidence_g, tests.evidence_h, tests.limits, tests.noise
     tasks, n = pulls.shape
     predictors = n // possible_g.size
     arms = float(tasks * n)
     look(tests)
     means = np.empty((tasks, n))
     for x in range(tasks):
-        means[x] = shrunk_means(pulls[x], sums[x], PRIOR)
-    g = believed(means, pulls, possible_g)
+        shrunk_means(pulls[x], sums[x], PRIOR, means[x])
+    g = believed(means, pulls, possible_g, noise)
     leader = np.empty(tasks, np.int64)
     need_g = np.zeros(possible_g.size)
     need_h = np.zeros((tasks, n))
     for other in range(possible_g.size):
         if other != g and possible_g[other]:
-            need_g[other] = max(limits[0] + 1.0 - evidence_g[other], LEAST_NEED)
+            need_g[other] = lacking(limits[0], evidence_g[other])
     for x in range(tasks):
         leader[x] = -1
         for a in range(g * predictors, (g + 1) * predictors):
             if possible_h[x, a] and (leader[x] < 0 or means[x, a] > means[x, leader[x]]):
                 leader[x] = a
-        separate(means[x], leader[x])
+        separate(means[x], leader[x], noise)
         for a in range(g * predictors, (g + 1) * predictors):
             if a != leader[x] and possible_h[x, a]:
-                need_h[x, a] = max(limits[1] + 1.0 - evidence_h[x, a], LEAST_NEED)
+                need_h[x, a] = lacking(limits[1], evidence_h[x, a])
     if need_g.any() or need_h.any():
         program = build_program(
             means,
@@ -131,7 +142,7 @@ def design(state: OsrlState) -> None:
             np.zeros(tasks, np.int64),
             np.ones(1),
             0.0,
-            0.0,
+            noise,
         )
         found = solve(program, optimal, TOLERANCE)
         for x in range(tasks):
@@ -148,13 +159,19 @@ def design(state: OsrlState) -> None:
     clock[1] = max(clock[0] + max(4.0, 0.25 * arms), clock[0] * (1.0 + growth))
 
 
+@kernel_in_place
+def lacking(limit: float, evidence: float) -> float:
+    """What a test still lacks, and a little more, because the last step goes beyond the limit."""
+    return max(limit + 1.0 - max(evidence, LEAST_EVIDENCE), LEAST_NEED)
+
+
 @kernel
-def believed(means: Floats, pulls: Floats, possible: Flags) -> int:
+def believed(means: Floats, pulls: Floats, possible: Flags, noise: float) -> int:
     """The possible representation that is cheapest to believe in; the first one left if none is."""
     tasks, n = means.shape
     glr = new_glr(tasks, possible.size, n // possible.size)
     for x in range(tasks):
-        update_task(glr, x, means[x], pulls[x] + 1e-3, 0.0)
+        update_task(glr, x, means[x], pulls[x] + 1e-3, noise)
     total = glr.total
     for g in range(possible.size):
         if not possible[g] and possible.any():
@@ -162,12 +179,15 @@ def believed(means: Floats, pulls: Floats, possible: Flags) -> int:
     return cheapest(glr, -1)
 
 
-@kernel
-def separate(means: Floats, leader: int) -> None:
-    """Make ``leader`` the best arm by a clear margin, with all means inside (0, 1)."""
-    top = min(max(means[leader], 0.02), 0.99)
+@kernel_in_place
+def separate(means: Floats, leader: int, noise: float) -> None:
+    """Make ``leader`` the best arm by a clear margin; means of coins stay inside (0, 1)."""
+    gap = LEAST_GAP * (math.sqrt(noise) if noise > 0.0 else 0.5)
+    top = means[leader] if noise > 0.0 else min(max(means[leader], 0.02), 0.99)
     for a in range(means.size):
-        means[a] = min(max(min(means[a], top - LEAST_GAP), 0.005), 0.985)
+        means[a] = min(means[a], top - gap)
+        if noise == 0.0:
+            means[a] = min(max(means[a], 0.005), 0.985)
     means[leader] = top
 
 
@@ -195,18 +215,20 @@ def mix_exploration(
     weights /= weights.sum()
 
 
-@kernel
+@kernel_in_place
 def select(state: OsrlState, task: int, propensities: Floats) -> int:
     """The probability of each arm; in a given task, of its arms."""
     weights = state.weights
     tasks, n = weights.shape
-    if task < 0:
-        propensities[:] = weights
-        return -1
-    propensities[:] = 0.0
-    total = weights[task].sum()
-    for a in range(n):
-        propensities[task, a] = weights[task, a] / total
+    total = 0.0
+    for x in range(tasks):
+        for a in range(n):
+            chosen = task < 0 or x == task
+            propensities[x, a] = weights[x, a] if chosen else 0.0
+            total += propensities[x, a]
+    if task >= 0:
+        for a in range(n):
+            propensities[task, a] /= total
     return -1
 
 
@@ -216,7 +238,7 @@ def ticket(state: OsrlState, x: int, a: int, propensities: Floats) -> Floats:
     return take_ticket(state.tests, x, a, propensities[x])
 
 
-@kernel
+@kernel_in_place
 def observe(state: OsrlState, x: int, a: int, reward: float, ticket: Floats) -> None:
     """Settle the bets; design anew when something was rejected."""
     clock = state.clock
@@ -238,13 +260,13 @@ def clear_pending(state: OsrlState) -> None:
     clear_trials(state.tests)
 
 
-@kernel
+@kernel_in_place
 def pend(state: OsrlState, x: int, a: int, ticket: Floats) -> None:
     """Count a trial that has not reported by its worst factor."""
     pend_trial(state.tests, x, a, ticket)
 
 
-@kernel
+@kernel_in_place
 def forfeit(state: OsrlState, x: int, a: int, ticket: Floats) -> None:
     """A trial that will never report keeps its worst factor."""
     forfeit_trial(state.tests, x, a, ticket)

@@ -3,7 +3,8 @@
 Phase 1 finds the shared representation: D-tracking of q_sigma*(mu-hat), recomputed every ``period``
 rounds (default GHX), with forced exploration below sqrt(t) - GHX / 2; while the estimate is not in
 the model class M, the least pulled arm. It stops when max_g Psi_t(g) exceeds the threshold
-(``theorem`` or ``released``), and answers with the representation that is best under the estimate.
+(``theorem`` or ``released``), and answers with the representation that is best under the estimate. With
+``sharp`` both phases stop by evidence from counts instead (`osrl.policies.counting`).
 
 Phase 2 finds the predictor of each task by track-and-stop among the arms of that representation,
 with threshold ln(2 t (H - 1) / delta_H). Its rewards come from a stream of their own, so that its
@@ -15,6 +16,7 @@ when phase 1 stopped, so columns no longer share a run.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -27,7 +29,16 @@ from osrl.compiled import kernel
 from osrl.errors import OsrlError
 from osrl.glr import Glr, cheapest, new_glr, update_task
 from osrl.policies.contest import leader_of
-from osrl.policies.contract import Outcome, Policy, Problem, new_outcome, no_ticket, register
+from osrl.policies.contract import Column, Outcome, Policy, Problem, new_outcome, no_ticket, register
+from osrl.policies.counting import (
+    SHARP,
+    Counting,
+    count_representations,
+    left,
+    look_due,
+    new_counting,
+    note_first,
+)
 from osrl.policies.phase2 import (
     Phase2,
     choose_representation,
@@ -60,6 +71,7 @@ class OsrlScState(NamedTuple):
     leaders: Integers  # (X,) best arm of each task under the estimate, -1 for a tie
     glr: Glr
     threshold: Floats  # (R, 3) terms of each column
+    counting: Counting  # for columns that stop by counts
     clock: Integers  # rounds of phase 1, round of the next design
     phase2: Phase2
     outcome: Outcome
@@ -76,6 +88,7 @@ def new(
     X, G, H = problem.shape
     n = G * H
     columns = problem.columns
+    deltas = tuple(column.delta_g for column in columns)
     if reuse and len(columns) > 1:
         raise OsrlError("reuse makes phase 2 depend on the risk; give one column at a time")
     state = OsrlScState(
@@ -86,7 +99,8 @@ def new(
         np.zeros(1),
         np.full(X, -1),
         new_glr(X, G, H),
-        np.array([threshold(c.threshold, problem.shape, c.delta_g).terms for c in columns]),
+        np.array([_terms(column, problem.shape) for column in columns]),
+        new_counting(columns, deltas, (X, n), G, problem.family.noise),
         np.array([0, 0]),
         new_phase_2(problem),
         new_outcome(len(columns), X, n),
@@ -100,6 +114,13 @@ def new(
             choose_representation(state.outcome, column, 0, 0, state.pulls)
         next_contest(state.phase2, state.outcome)
     return state
+
+
+def _terms(column: Column, shape: tuple[int, int, int]) -> tuple[float, float, float]:
+    """The threshold of a column; one that stops by counts never exceeds it."""
+    if column.threshold == SHARP:
+        return math.inf, 0.0, 0.0
+    return threshold(column.threshold, shape, column.delta_g).terms
 
 
 @kernel
@@ -175,6 +196,7 @@ def observe(state: OsrlScState, x: int, a: int, reward: float, ticket: Floats) -
     if in_phase_2(state.phase2):
         phase_2_observe(state.phase2, state.outcome, x, a, reward)
         return
+    note_first(state.counting, x, a, state.pulls[x, a], reward)
     state.explored[0] -= exploration(state.pulls[x, a])
     state.pulls[x, a] += 1.0
     state.explored[0] += exploration(state.pulls[x, a])
@@ -183,21 +205,28 @@ def observe(state: OsrlScState, x: int, a: int, reward: float, ticket: Floats) -
     state.leaders[x] = leader_of(state.means[x])
     state.clock[ROUNDS] += 1
     update_task(state.glr, x, state.means[x], state.pulls[x], state.noise)
+    if look_due(state.counting, x, state.pulls[x].sum()):
+        count_representations(state.counting, x, state.pulls[x], state.sums[x])
     g = _estimate_of(state)
-    if g < 0:
-        return
-    evidence = state.glr.total[cheapest(state.glr, g)]
+    evidence = state.glr.total[cheapest(state.glr, g)] if g >= 0 else -math.inf
     undecided = False
     for r in range(state.threshold.shape[0]):
         if state.outcome.representation[r, 0] < 0:
-            if evidence > state.threshold[r, 0] + state.threshold[r, 1] * state.explored[0]:
-                choose_representation(state.outcome, r, g, state.clock[ROUNDS], state.pulls)
+            if state.counting.sharp[r]:
+                found = left(state.counting.against[0], state.counting.limit[r])
+            elif evidence > state.threshold[r, 0] + state.threshold[r, 1] * state.explored[0]:
+                found = g
+            else:
+                found = -1
+            if found >= 0:
+                choose_representation(state.outcome, r, found, state.clock[ROUNDS], state.pulls)
             else:
                 undecided = True
     if not undecided:
         if state.reuse:
             state.phase2.earlier_pulls[:] = state.pulls
             state.phase2.earlier_sums[:] = state.sums
+            state.phase2.earlier_first[:] = state.counting.first
         next_contest(state.phase2, state.outcome)
 
 
@@ -234,7 +263,7 @@ policy = register(
         conclude=conclude,
         ticket=no_ticket,
         stream=stream,
-        thresholds=("theorem", "released"),
+        thresholds=("theorem", "released", SHARP),
         shares_runs=shares_runs,
     )
 )

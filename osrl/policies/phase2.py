@@ -2,8 +2,8 @@
 
 Shared by the paper's algorithm, its released version and `tas-transfer`. One pass of contests for
 each representation that some column has chosen, task after task, among the H arms of that
-representation and with threshold ln(2 t (H - 1) / delta_H). Columns that chose the same
-representation share its contests.
+representation and with threshold ln(2 t (H - 1) / delta_H), or by evidence from counts. Columns that
+chose the same representation share its contests.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from osrl.alternatives import Flags, Floats, Integers
-from osrl.compiled import kernel
+from osrl.compiled import kernel, kernel_in_place
 from osrl.policies.contest import (
     Contests,
     contest_design,
@@ -25,6 +25,14 @@ from osrl.policies.contest import (
     new_contests,
 )
 from osrl.policies.contract import DECIDED, EXHAUSTED, Outcome, Problem
+from osrl.policies.counting import (
+    Counting,
+    count_predictors,
+    left,
+    look_due,
+    new_counting,
+    note_first,
+)
 
 REPRESENTATION, TASK = 0, 1
 
@@ -37,22 +45,27 @@ class Phase2(NamedTuple):
     place: Integers  # representation (-1 before phase 2) and task in progress
     earlier_pulls: Floats  # (X, n) samples that count from the start: zeros, unless phase 1 is reused
     earlier_sums: Floats  # (X, n)
+    earlier_first: Floats  # (X, n)
+    counting: Counting  # for columns that stop by counts
 
 
 def new_phase_2(problem: Problem) -> Phase2:
     """Phase 2 before it begins."""
     X, G, H = problem.shape
-    columns = problem.columns
+    columns, noise = problem.columns, problem.family.noise
+    deltas = tuple(column.delta_h for column in columns)
     return Phase2(
-        new_contests(X, H, tuple(column.delta_h for column in columns), problem.family.noise),
+        new_contests(X, H, deltas, noise),
         np.zeros((len(columns), X), np.bool_),
         np.array([-1, 0]),
         np.zeros((X, G * H)),
         np.zeros((X, G * H)),
+        np.zeros((X, G * H)),
+        new_counting(columns, deltas, (X, H), H, noise),
     )
 
 
-@kernel
+@kernel_in_place
 def choose_representation(outcome: Outcome, r: int, g: int, rounds: int, pulls: Floats) -> None:
     """Column ``r`` has found representation ``g`` after ``rounds`` rounds with ``pulls`` (X, n)."""
     outcome.tau_g[r] = rounds
@@ -63,14 +76,14 @@ def choose_representation(outcome: Outcome, r: int, g: int, rounds: int, pulls: 
             outcome.pulls[r, x, a] = np.int64(pulls[x, a])
 
 
-@kernel
+@kernel_in_place
 def in_phase_2(phase: Phase2) -> bool:
     """Whether phase 2 has begun."""
     place = phase.place
     return bool(place[REPRESENTATION] >= 0)
 
 
-@kernel
+@kernel_in_place
 def phase_2_due(phase: Phase2) -> bool:
     """Whether the weights of the contest in progress are old."""
     contests, place = phase.contests, phase.place
@@ -83,7 +96,7 @@ def phase_2_design(phase: Phase2) -> None:
     contest_design(phase.contests, phase.place[TASK])
 
 
-@kernel
+@kernel_in_place
 def phase_2_select(phase: Phase2) -> int:
     """The arm x * n + a that lags behind its share in the contest in progress."""
     contests, place, (_, n) = phase.contests, phase.place, phase.earlier_pulls.shape
@@ -91,33 +104,41 @@ def phase_2_select(phase: Phase2) -> int:
     return x * int(n) + g * predictors + contest_select(contests, x)
 
 
-@kernel
+@kernel_in_place
 def phase_2_observe(phase: Phase2, outcome: Outcome, x: int, a: int, reward: float) -> None:
     """Take in a reward; on to the next contest when no column needs this one any more."""
     contests = phase.contests
-    contest_observe(contests, x, a % contests.pulls.shape[1], reward)
+    h = a % contests.pulls.shape[1]
+    note_first(phase.counting, x, h, contests.pulls[x, h], reward)
+    contest_observe(contests, x, h, reward)
     if not _goes_on(phase, outcome, x):
         next_contest(phase, outcome)
 
 
-@kernel
+@kernel_in_place
 def _goes_on(phase: Phase2, outcome: Outcome, x: int) -> bool:
     """Note the columns that have found the predictor of task ``x``; whether others are still looking."""
     contests, stopped, representation = phase.contests, phase.stopped, outcome.representation
-    g = phase.place[REPRESENTATION]
+    counting, g = phase.counting, phase.place[REPRESENTATION]
+    if look_due(counting, x, contests.rounds[x]):
+        count_predictors(counting, x, contests.pulls[x], contests.sums[x])
     evidence = contest_evidence(contests, x)
     undecided = False
     for r in range(stopped.shape[0]):
         if representation[r, x] == g and not stopped[r, x]:
-            if contest_stops(contests, x, evidence, r):
-                _note_predictor(phase, outcome, r, x)
+            if counting.sharp[r]:
+                found = left(counting.against[x], counting.limit[r])
+            else:
+                found = int(np.argmax(contests.means[x])) if contest_stops(contests, x, evidence, r) else -1
+            if found >= 0:
+                _note_predictor(phase, outcome, r, x, found)
                 stop_task(phase, outcome, r, x)
             else:
                 undecided = True
     return undecided
 
 
-@kernel
+@kernel_in_place
 def stop_task(phase: Phase2, outcome: Outcome, r: int, x: int) -> None:
     """Column ``r`` has the predictor of task ``x``; it is decided when it has all of them."""
     phase.stopped[r, x] = True
@@ -125,12 +146,12 @@ def stop_task(phase: Phase2, outcome: Outcome, r: int, x: int) -> None:
         outcome.status[r] = DECIDED
 
 
-@kernel
-def _note_predictor(phase: Phase2, outcome: Outcome, r: int, x: int) -> None:
-    """Write down the predictor of task ``x`` for column ``r`` and what it has cost."""
+@kernel_in_place
+def _note_predictor(phase: Phase2, outcome: Outcome, r: int, x: int, found: int) -> None:
+    """Write down the predictor ``found`` of task ``x`` for column ``r`` and what it has cost."""
     contests = phase.contests
     predictors = contests.pulls.shape[1]
-    outcome.predictor[r, x] = np.argmax(contests.means[x])
+    outcome.predictor[r, x] = found
     for h in range(predictors):
         a = outcome.representation[r, x] * predictors + h
         spent = np.int64(contests.pulls[x, h] - phase.earlier_pulls[x, a])
@@ -138,7 +159,7 @@ def _note_predictor(phase: Phase2, outcome: Outcome, r: int, x: int) -> None:
         outcome.tau[r] += spent
 
 
-@kernel
+@kernel_in_place
 def next_contest(phase: Phase2, outcome: Outcome) -> None:
     """Begin the next contest, the first one too; without one left, every column is decided.
 
@@ -160,11 +181,13 @@ def next_contest(phase: Phase2, outcome: Outcome) -> None:
                 return
 
 
-@kernel
+@kernel_in_place
 def _begin_contests(phase: Phase2, g: int) -> None:
     """Set up the contests among the arms of ``g``, with the samples that count from the start."""
-    contests = phase.contests
+    contests, counting = phase.contests, phase.counting
     tasks, predictors = contests.pulls.shape
+    counting.against[:] = 0.0
+    counting.due[:] = 0.0
     phase.place[REPRESENTATION] = g
     for x in range(tasks):
         for h in range(predictors):
@@ -173,6 +196,7 @@ def _begin_contests(phase: Phase2, g: int) -> None:
             contests.sums[x, h] = phase.earlier_sums[x, a]
             contests.means[x, h] = contests.sums[x, h] / max(contests.pulls[x, h], 1.0)
             contests.weights[x, h] = 1.0 / predictors
+            counting.first[x, h] = phase.earlier_first[x, a]
         contests.rounds[x] = contests.pulls[x].sum()
         contests.due[x] = max(contests.rounds[x], float(predictors))
 
@@ -186,7 +210,7 @@ def conclude_phase_2(phase: Phase2, outcome: Outcome, r: int, means: Floats) -> 
             continue
         g = outcome.representation[r, x]
         if g == phase.place[REPRESENTATION] and phase.contests.rounds[x] > 0.0:
-            _note_predictor(phase, outcome, r, x)
+            _note_predictor(phase, outcome, r, x, int(np.argmax(phase.contests.means[x])))
         else:
             outcome.predictor[r, x] = np.argmax(means[x, g * predictors : (g + 1) * predictors])
     outcome.status[r] = EXHAUSTED

@@ -34,7 +34,7 @@ import numpy as np
 
 from osrl.allocation.mirror_ascent import ReleasedState, new_released_state, released_solve
 from osrl.alternatives import Floats, Integers
-from osrl.compiled import kernel
+from osrl.compiled import kernel, kernel_in_place
 from osrl.glr import Glr, cheapest, new_glr, update_task
 from osrl.policies.contest import leader_of
 from osrl.policies.contract import Outcome, Policy, Problem, new_outcome, no_ticket, register
@@ -95,7 +95,7 @@ def new(problem: Problem, draw: float) -> OsrlScReleasedState:
     return state
 
 
-@kernel
+@kernel_in_place
 def clear_leader(means: Floats, representations: int) -> int:
     """The best representation of all tasks, -1 unless every (x, g) has one best h and tasks agree."""
     tasks, n = means.shape
@@ -112,7 +112,7 @@ def clear_leader(means: Floats, representations: int) -> int:
     return shared
 
 
-@kernel
+@kernel_in_place
 def _estimate_of(state: OsrlScReleasedState) -> int:
     """The best representation under the estimate, or -1 while there is none to track."""
     if state.clock[ROUNDS] <= state.pulls.size:
@@ -120,14 +120,14 @@ def _estimate_of(state: OsrlScReleasedState) -> int:
     return clear_leader(state.means, state.glr.total.size)
 
 
-@kernel
+@kernel_in_place
 def _tracks(state: OsrlScReleasedState) -> bool:
     """Whether the next round of phase 1 follows the weights: no arm is forced."""
     enough = math.sqrt(state.clock[ROUNDS]) - 0.5 * state.pulls.size
     return _estimate_of(state) >= 0 and state.pulls.min() >= enough
 
 
-@kernel
+@kernel_in_place
 def wants_design(state: OsrlScReleasedState) -> bool:
     """Whether the weights are needed now and old."""
     if in_phase_2(state.phase2):
@@ -145,7 +145,7 @@ def design(state: OsrlScReleasedState) -> None:
     state.clock[TRACKED] = 0
 
 
-@kernel
+@kernel_in_place
 def select(state: OsrlScReleasedState, task: int, propensities: Floats) -> int:
     """The arm that lags behind its share, among all in phase 1 and within a task in phase 2."""
     if in_phase_2(state.phase2):
@@ -155,7 +155,7 @@ def select(state: OsrlScReleasedState, task: int, propensities: Floats) -> int:
     return track(state.pulls, state.ascent.q, float(state.clock[ROUNDS]))
 
 
-@kernel
+@kernel_in_place
 def observe(state: OsrlScReleasedState, x: int, a: int, reward: float, ticket: Floats) -> None:
     """Take in a reward, and stop what can be stopped."""
     if in_phase_2(state.phase2):
@@ -182,7 +182,7 @@ def observe(state: OsrlScReleasedState, x: int, a: int, reward: float, ticket: F
         next_contest(state.phase2, state.outcome)
 
 
-@kernel
+@kernel_in_place
 def _answer(state: OsrlScReleasedState, r: int) -> None:
     """Column ``r`` ends phase 1 with the representation of the largest estimate."""
     predictors = state.phase2.contests.pulls.shape[1]

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from osrl.alternatives import Floats, Integers
-from osrl.compiled import kernel
+from osrl.compiled import kernel, kernel_in_place
 from osrl.policies.contest import (
     GROWTH,
     Contests,
@@ -60,7 +60,7 @@ def new(problem: Problem, draw: float, *, growth: float = GROWTH) -> TasState:
     )
 
 
-@kernel
+@kernel_in_place
 def wants_design(state: TasState) -> bool:
     """Whether the weights of the current task are old."""
     return contest_due(state.contests, state.current[0])
@@ -72,14 +72,14 @@ def design(state: TasState) -> None:
     contest_design(state.contests, state.current[0])
 
 
-@kernel
+@kernel_in_place
 def select(state: TasState, task: int, propensities: Floats) -> int:
     """The arm that lags behind its share in the current task."""
     x = int(state.current[0])
     return x * int(state.contests.pulls.shape[1]) + contest_select(state.contests, x)
 
 
-@kernel
+@kernel_in_place
 def observe(state: TasState, x: int, a: int, reward: float, ticket: Floats) -> None:
     """Take in a reward; on to the next task when every column has stopped in this one."""
     contest_observe(state.contests, x, a, reward)
@@ -98,7 +98,7 @@ def observe(state: TasState, x: int, a: int, reward: float, ticket: Floats) -> N
         state.current[0] = x + 1
 
 
-@kernel
+@kernel_in_place
 def _note(state: TasState, r: int, x: int) -> None:
     """Write down the answer of task ``x`` and what it has used."""
     best = np.argmax(state.contests.means[x])

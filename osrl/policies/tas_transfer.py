@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from osrl.alternatives import Floats
-from osrl.compiled import kernel
+from osrl.compiled import kernel, kernel_in_place
 from osrl.policies.contest import (
     Contests,
     contest_design,
@@ -60,7 +60,7 @@ def new(problem: Problem, draw: float) -> TasTransferState:
     )
 
 
-@kernel
+@kernel_in_place
 def wants_design(state: TasTransferState) -> bool:
     """Whether the weights of the contest in progress are old."""
     first, phase2 = state.first, state.phase2
@@ -79,7 +79,7 @@ def design(state: TasTransferState) -> None:
         contest_design(first, 0)
 
 
-@kernel
+@kernel_in_place
 def select(state: TasTransferState, task: int, propensities: Floats) -> int:
     """The arm that lags behind its share in the contest in progress."""
     first, phase2, first_task = state.first, state.phase2, state.first_task
@@ -88,7 +88,7 @@ def select(state: TasTransferState, task: int, propensities: Floats) -> int:
     return first_task * int(first.pulls.shape[1]) + contest_select(first, 0)
 
 
-@kernel
+@kernel_in_place
 def observe(state: TasTransferState, x: int, a: int, reward: float, ticket: Floats) -> None:
     """Take in a reward; on to the other tasks when every column has stopped in the first one."""
     first, phase2, outcome = state.first, state.phase2, state.outcome
@@ -109,7 +109,7 @@ def observe(state: TasTransferState, x: int, a: int, reward: float, ticket: Floa
         next_contest(phase2, outcome)
 
 
-@kernel
+@kernel_in_place
 def _answer(state: TasTransferState, r: int) -> None:
     """Column ``r`` takes the leader of the first task: its predictor, and its representation for all."""
     out, first, x = state.outcome, state.first, state.first_task

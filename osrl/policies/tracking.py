@@ -9,10 +9,10 @@ from __future__ import annotations
 import math
 
 from osrl.alternatives import Floats
-from osrl.compiled import kernel
+from osrl.compiled import kernel_in_place
 
 
-@kernel
+@kernel_in_place
 def least_pulled(pulls: Floats) -> int:
     """The first arm with the fewest pulls, x * n + a of an array (X, n)."""
     tasks, n = pulls.shape
@@ -24,7 +24,7 @@ def least_pulled(pulls: Floats) -> int:
     return found
 
 
-@kernel
+@kernel_in_place
 def track(pulls: Floats, weights: Floats, rounds: float) -> int:
     """The arm x * n + a to pull after ``rounds`` pulls, to follow ``weights`` (X, n), sum 1."""
     tasks, n = pulls.shape

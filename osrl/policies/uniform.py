@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from osrl.alternatives import Floats
-from osrl.compiled import kernel
+from osrl.compiled import kernel, kernel_in_place
+from osrl.evidence.betting import new_bets
 from osrl.policies.betting import (
     Tests,
     best_guess,
@@ -30,32 +31,42 @@ class UniformState(NamedTuple):
     outcome: Outcome
 
 
-def new(problem: Problem, draw: float) -> UniformState:
-    """The state before the first sample."""
-    tests = new_tests(problem)
+def new(
+    problem: Problem,
+    draw: float,
+    *,
+    smallest: float = 0.1,
+    largest: float = 1.6,
+    points: int = 5,
+    power: float = 0.5,
+    plugged: float = 0.1,
+    idle: float = 0.25,
+    shrinkage: float = 20.0,
+    safe: float = 0.98,
+) -> UniformState:
+    """The state before the first sample; the options of the bets are those of `new_bets`."""
+    tests = new_tests(problem, new_bets(smallest, largest, points, power, plugged, idle, shrinkage, safe))
     return UniformState(tests, tests.outcome)
 
 
-@kernel
+@kernel_in_place
 def wants_design(state: UniformState) -> bool:
     """Never: the weights are fixed."""
     return False
 
 
-@kernel
+@kernel_in_place
 def design(state: UniformState) -> None:
     """Nothing to solve."""
 
 
-@kernel
+@kernel_in_place
 def select(state: UniformState, task: int, propensities: Floats) -> int:
     """The same probability for every arm, or for every arm of the given task."""
     tasks, n = propensities.shape
-    if task < 0:
-        propensities[:] = 1.0 / (tasks * n)
-    else:
-        propensities[:] = 0.0
-        propensities[task] = 1.0 / n
+    for x in range(tasks):
+        for a in range(n):
+            propensities[x, a] = 1.0 / (tasks * n) if task < 0 else 1.0 / n if x == task else 0.0
     return -1
 
 
@@ -65,7 +76,7 @@ def ticket(state: UniformState, x: int, a: int, propensities: Floats) -> Floats:
     return take_ticket(state.tests, x, a, propensities[x])
 
 
-@kernel
+@kernel_in_place
 def observe(state: UniformState, x: int, a: int, reward: float, ticket: Floats) -> None:
     """Settle the bets, and reject what can be rejected."""
     take_reward(state.tests, x, a, reward, ticket)
@@ -83,13 +94,13 @@ def clear_pending(state: UniformState) -> None:
     clear_trials(state.tests)
 
 
-@kernel
+@kernel_in_place
 def pend(state: UniformState, x: int, a: int, ticket: Floats) -> None:
     """Count a trial that has not reported by its worst factor."""
     pend_trial(state.tests, x, a, ticket)
 
 
-@kernel
+@kernel_in_place
 def forfeit(state: UniformState, x: int, a: int, ticket: Floats) -> None:
     """A trial that will never report keeps its worst factor."""
     forfeit_trial(state.tests, x, a, ticket)

@@ -17,7 +17,7 @@ from osrl.simulation.runs import Runs
 from osrl.simulation.store import Store
 from osrl.simulation.threads import Threads
 
-DEFAULT_POLICY = "osrl-sc"
+DEFAULT_POLICY = "osrl"
 DEFAULT_RUNS = 1120  # as many as in the paper
 
 

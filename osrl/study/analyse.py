@@ -6,7 +6,7 @@ A log has a row for each trial, in the order in which they were handed out: `tas
 
 - With propensities the evidence is that of betting (`osrl.evidence.betting`), for any rewards in [0, 1]. A
   trial without a reward counts by its worst one, unless dropping out is declared to be ignorable.
-- Without, it is that of counts (`osrl.study.counting`), for rewards 0 and 1 or Gaussian ones, whatever rule
+- Without, it is that of counts (`osrl.evidence.counts`), for rewards 0 and 1 or Gaussian ones, whatever rule
   has chosen the arms. Trials without a reward are then left out: their dropping out has to be ignorable.
 
 Both may be looked at after every row; a hypothesis that was rejected once stays rejected.
@@ -22,11 +22,12 @@ import numpy as np
 import osrl.policies  # noqa: F401  (registers the policies of the package)
 from osrl.alternatives import Floats
 from osrl.errors import OsrlError
+from osrl.evidence.counts import Samples, pooled, samples_of
+from osrl.evidence.pairs import against_best, new_tilts
 from osrl.families import Family
 from osrl.policies.betting import look
 from osrl.policies.contract import RUNNING, Column, Problem, find
-from osrl.study.counting import Samples, bernoulli_samples, gaussian_samples, log_evidence
-from osrl.study.standing import Hypothesis, Objection, evidence_by_task, find_objections
+from osrl.study.standing import Hypothesis, Objection, find_objections
 from osrl.study.table import Table
 from osrl.study.trial import Answer
 
@@ -138,7 +139,7 @@ def _bet(tests: _Tests, delta_g: float, delta_h: float, ignorable: bool) -> int 
     found = state.tests
     look(found)
     tests.against_g, tests.possible_g = found.evidence_g, found.possible_g
-    tests.by_task = evidence_by_task(found)
+    tests.by_task = found.shared.least.copy()
     tests.against_h = found.evidence_h.reshape(table.shape)
     tests.possible_h = found.possible_h.reshape(table.shape)
     return after
@@ -172,15 +173,13 @@ def _weigh(tests: _Tests, number: Floats, total: Floats, first: Floats) -> None:
     """Bring the largest evidence so far up to date with the samples (X, n) of every arm."""
     X, G, H = tests.table.shape
     noise = tests.table.family.noise
+    tilts = new_tilts(noise)
     for x in range(X):
-        if noise > 0:
-            samples = gaussian_samples(number[x], total[x], first[x], noise)
-        else:
-            samples = bernoulli_samples(number[x], total[x])
-        tests.by_task[x] = log_evidence(samples, noise).reshape(G, H).min(axis=1)
+        samples = samples_of(number[x], total[x], first[x], noise)
+        tests.by_task[x] = pooled(samples, noise).reshape(G, H).min(axis=1)
         for g in range(G):
             own = Samples(*(each[g * H : (g + 1) * H] for each in samples))
-            tests.against_h[x, g] = np.maximum(tests.against_h[x, g], log_evidence(own, noise))
+            tests.against_h[x, g] = np.maximum(tests.against_h[x, g], against_best(own, tilts, noise))
     tests.against_g = np.maximum(tests.against_g, tests.by_task.sum(axis=0))
 
 

@@ -10,37 +10,41 @@ from typing import Any
 import numpy as np
 
 from osrl.errors import OsrlError
-from osrl.evidence.betting import SAFE
-from osrl.policies.betting import SHRINKAGE, Tests
-from osrl.policies.states import arrays_of
+from osrl.policies.betting import Tests
 from osrl.study.events import Created, to_lists
-
-_FIXED = {"shrinkage": SHRINKAGE, "largest_loss": SAFE}  # they are compiled into the kernels
 
 
 def constants_of(state: Any) -> dict[str, Any]:
-    """Every constant of the evidence of a new state; none for policies that bet not."""
-    tests = getattr(state, "tests", None)
-    if not isinstance(tests, Tests):
-        return {}
-    bets = {name: to_lists(array) for name, array in arrays_of(tests.bets)}
-    return {**_FIXED, "limits": tests.limits.tolist(), "bets": bets}
+    """Every constant of the evidence of a new state; none for policies with evidence of their own."""
+    return {name: to_lists(np.asarray(value)) for name, value in _parts(state).items()}
 
 
 def set_constants(state: Any, created: Created) -> None:
-    """Let a new state bet as the study did when it began; refused where this program cannot."""
+    """Let a new state judge as the study did when it began; refused where this program cannot."""
     if not created.evidence:
         return
-    tests: Tests = state.tests
-    for name, value in _FIXED.items():
-        if created.evidence[name] != value:
-            raise _refusal(created, f"{name} = {created.evidence[name]}; this one has {value}")
-    own = {"limits": tests.limits, **dict(arrays_of(tests.bets))}
-    kept = {"limits": created.evidence["limits"], **created.evidence["bets"]}
-    if own.keys() != kept.keys() or any(own[name].shape != np.shape(kept[name]) for name in own):
-        raise _refusal(created, "other kinds of bets")
-    for name, array in own.items():
-        array[...] = np.array(kept[name], float)
+    parts = _parts(state)
+    if parts.keys() != created.evidence.keys():
+        raise _refusal(created, "other kinds of evidence")
+    for name, value in parts.items():
+        kept = np.array(created.evidence[name], np.asarray(value).dtype)
+        if kept.shape != np.shape(value):
+            raise _refusal(created, f"{kept.size} numbers {name}; this one has {np.size(value)}")
+        if isinstance(value, np.ndarray):
+            value[...] = kept
+        elif kept != value:
+            raise _refusal(created, f"{name} = {kept}; this one has {value}")
+
+
+def _parts(state: Any) -> dict[str, Any]:
+    """Arrays and numbers, by name."""
+    tests = getattr(state, "tests", None)
+    if not isinstance(tests, Tests):
+        return {}
+    parts = {"limits": tests.limits}
+    for kind, values in (("bets", tests.bets), ("tilts", tests.tilts)):
+        parts |= {f"{kind}.{name}": value for name, value in values._asdict().items()}
+    return parts
 
 
 def _refusal(created: Created, what: str) -> OsrlError:

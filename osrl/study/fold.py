@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,7 +29,7 @@ from osrl.policies.contract import RUNNING, VERDICTS, Column, Problem, find, no_
 from osrl.policies.states import arrays_of, contents, differences, digest
 from osrl.study.constants import set_constants
 from osrl.study.events import Abandoned, Asked, Created, Designed, Event, Resumed, Told, Verdict, to_lists
-from osrl.study.prefix import Ended, Prefix
+from osrl.study.prefix import LEFT_OUT, Ended, Prefix
 
 Floats = NDArray[np.float64]
 
@@ -169,9 +170,9 @@ class Fold:
         self.told += 1
         if self.verdict is not None:
             return None
-        self.count_pending()
-        self.policy.observe(self.state, told.x, told.a, reward, told.ticket)
-        self._end(trial, Ended(told.x, told.a, told.ticket, reward))
+        with self._in_order(trial, Ended(told.x, told.a, told.ticket, reward)):
+            self.count_pending()
+            self.policy.observe(self.state, told.x, told.a, reward, told.ticket)
         return self._judge()
 
     def give_up(self, trial: int, ignorable: bool) -> Verdict | None:
@@ -180,27 +181,31 @@ class Fold:
         self.abandoned += 1
         if self.verdict is not None:
             return None
-        if not ignorable:
-            self.policy.forfeit(self.state, lost.x, lost.a, lost.ticket)
-        elif self.tests is not None:  # without its worst factor, there is more evidence
-            self.count_pending()
-            reject(self.tests, lost.x, lost.a - lost.a % self.shape[2])
-        self._end(trial, None if ignorable else Ended(lost.x, lost.a, lost.ticket, np.nan))
+        ended = LEFT_OUT if ignorable else Ended(lost.x, lost.a, lost.ticket, np.nan)
+        with self._in_order(trial, ended):
+            if not ignorable:
+                self.policy.forfeit(self.state, lost.x, lost.a, lost.ticket)
+            elif self.tests is not None:  # without its worst factor, there is more evidence
+                self.count_pending()
+                first = lost.a - lost.a % self.shape[2]
+                reject(self.tests, lost.x, first, first + self.shape[2])
         return self._judge()
 
-    def _end(self, trial: int, ended: Ended | None) -> None:
-        """Move on in the order of hand-out, where the policy keeps evidence by it."""
-        if self.prefix is None or self.tests is None or self.state.outcome.status[0] != RUNNING:
+    @contextmanager
+    def _in_order(self, trial: int, ended: Ended) -> Iterator[None]:
+        """The end of a trial, for all trials and in the order of hand-out where evidence is kept by it."""
+        if self.prefix is None:
+            yield
             return
-        if self.pending:
+        self.prefix.before_end(last=not self.pending)
+        yield
+        if self.pending and self.state.outcome.status[0] == RUNNING:
             self.prefix.end(trial, ended, self.pending)
-        else:
-            self.prefix.catch_up(self.tests)
 
     @property
     def bears_loss(self) -> bool:
         """Whether the guarantee survives trials that are lost for a reason which may tell something."""
-        return self.policy.forfeit is not no_evidence
+        return self.policy.forfeit is not no_evidence and self.family.noise == 0
 
     def count_pending(self) -> None:
         """Let every trial that has not reported count by its worst factor, in order of hand-out."""

@@ -44,6 +44,7 @@ def pack(fold: Fold) -> Snapshot:
         "ended": [[trial, e.x, e.a, e.ticket.size] for trial, e in waiting],
         "queues": [] if fold.prefix is None else [list(queue) for queue in fold.prefix.queues()],
         "passed": [] if fold.prefix is None else sorted(fold.prefix.passed),
+        "whole": fold.prefix is None or fold.prefix.whole,
     }
     tickets = [p.ticket for p in fold.pending.values()] + [e.ticket for _, e in waiting]
     arrays: dict[str, Any] = {_STATE + name: array for name, array in fold.arrays()}
@@ -89,5 +90,6 @@ def _unpack_prefix(prefix: Prefix, header: Any, tickets: Iterator[Any], rewards:
     for queue, trials in zip(prefix.queues(), header["queues"], strict=True):
         queue.extend(trials)
     prefix.passed.update(header["passed"])
+    prefix.whole = header["whole"]
     for (trial, x, a, _), reward in zip(header["ended"], rewards.tolist(), strict=True):
         prefix.ended[trial] = Ended(x, a, next(tickets).copy(), reward)

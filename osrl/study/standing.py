@@ -14,7 +14,7 @@ import numpy as np
 
 from osrl.allocation import Needs, allocate
 from osrl.alternatives import Flags, Floats
-from osrl.evidence.betting import log_mixture
+from osrl.families import Family
 from osrl.instance import Instance
 from osrl.policies.betting import Tests, look
 from osrl.study.fold import Fold
@@ -73,9 +73,7 @@ def read_standing(fold: Fold) -> Standing:
         return Standing((), None, (), None if fold.verdict is None else 0.0)
     remaining = _expected_remaining(fold, tests) if fold.verdict is None else 0.0
     created = fold.created
-    against = find_objections(
-        evidence_by_task(tests), tests.possible_g, created.tasks, created.representations
-    )
+    against = find_objections(tests.shared.least, tests.possible_g, created.tasks, created.representations)
     return Standing(_hypotheses(fold, tests), _claim(fold, tests), against, remaining)
 
 
@@ -117,18 +115,6 @@ def _risk(evidence: Floats) -> float:
     return float(np.exp(-max(evidence.min(initial=np.inf), 0.0)))
 
 
-def evidence_by_task(tests: Tests) -> Floats:
-    """Log evidence (X, G) that each task alone has against each representation."""
-    X, n = tests.pulls.shape
-    G = tests.possible_g.size
-    logs = [
-        [log_mixture(tests.against_g[x, a] + tests.pending_g[x, a], tests.bets.task) for a in range(n)]
-        for x in range(X)
-    ]
-    least: Floats = np.array(logs).reshape(X, G, n // G).min(axis=2)
-    return least
-
-
 def find_objections(
     by_task: Floats, possible: Flags, tasks: Sequence[str], representations: Sequence[str]
 ) -> tuple[Objection, ...]:
@@ -156,7 +142,8 @@ def _expected_remaining(fold: Fold, tests: Tests) -> float:
     need_h[np.arange(X), best] = 0.0
     if not need_g.any() and not need_h.any():
         return 0.0
-    instance = Instance.bounded(_plausible_means(tests, g, best).reshape(X, G, H))
+    means = _plausible_means(tests, g, best).reshape(X, G, H)
+    instance = Instance(means, Family("bounded") if tests.noise == 0 else fold.family)
     return 1 / allocate(instance, Needs(need_g, need_h), tolerance=1e-2).lower
 
 
@@ -181,11 +168,10 @@ def _look(fold: Fold) -> Tests | None:
     if fold.verdict is None:
         now.count_pending()
     tests: Tests = now.state.tests
-    first = copy.deepcopy(fold.prefix.tests)
     look(tests)
-    look(first)
-    np.maximum(tests.evidence_g, first.evidence_g, out=tests.evidence_g)
-    np.maximum(tests.evidence_h, first.evidence_h, out=tests.evidence_h)
+    first_g, first_h = fold.prefix.evidence()
+    np.maximum(tests.evidence_g, first_g, out=tests.evidence_g)
+    np.maximum(tests.evidence_h, first_h, out=tests.evidence_h)
     for evidence, possible, limit in (
         (tests.evidence_g, tests.possible_g, tests.limits[0]),
         (tests.evidence_h, tests.possible_h, tests.limits[1]),
@@ -196,15 +182,18 @@ def _look(fold: Fold) -> Tests | None:
 
 def _plausible_means(tests: Tests, g: int, best: list[int]) -> Floats:
     """Estimates (X, n), drawn to their mean, with the guessed arm of each task in the lead."""
-    pulls, sums = tests.pulls, tests.sums
+    pulls, sums, noise = tests.pulls, tests.sums, tests.noise
     centre = (1 + sums.sum(axis=1, keepdims=True)) / (2 + pulls.sum(axis=1, keepdims=True))
     means: Floats = (sums + PRIOR * centre) / (pulls + PRIOR)
     H = tests.possible_h.shape[1] // tests.possible_g.size
     for x, h in enumerate(best):
         leader = g * H + h
-        top = np.clip(means[x, leader], 0.02, 0.99)
+        top = means[x, leader] if noise > 0 else np.clip(means[x, leader], 0.02, 0.99)
         # Arms that look alike are taken to differ by as much as could have been missed so far.
-        error = np.sqrt(centre[x] * (1 - centre[x]) * (1 / (1 + pulls[x]) + 1 / (1 + pulls[x, leader])))
-        means[x] = np.clip(np.minimum(means[x], top - np.maximum(error, GAP)), 0.005, 0.985)
+        spread = noise if noise > 0 else centre[x] * (1 - centre[x])
+        error = np.sqrt(spread * (1 / (1 + pulls[x]) + 1 / (1 + pulls[x, leader])))
+        means[x] = np.minimum(means[x], top - np.maximum(error, GAP))
+        if noise == 0:
+            means[x] = np.clip(means[x], 0.005, 0.985)
         means[x, leader] = top
     return means
