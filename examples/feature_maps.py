@@ -1,15 +1,16 @@
 """A real choice: one feature map for several data sets, and one classifier for each, by few test predictions.
 
-    pip install scikit-learn
-    python examples/feature_maps.py [study.db]
+    python examples/feature_maps.py [study.db]        # needs scikit-learn, which the extra dev has
 
-A team wants to prepare all its data in the same way (the shared representation) and to choose a classifier
-for each data set (the predictor). The usual way is exhaustive: cross-validate every pair on every data set.
-Here a trial is *one* test prediction: fit the pair on four fifths of the data (once, and only if it is asked
-for), predict one held-out example, and tell whether it was right. The study decides where the next prediction
-says most, and stops when the answer is sure enough.
+A team wants to prepare all its data in the same way (the shared representation) and to run a classifier on
+each data set that fits on a small device (the predictor). The usual way is exhaustive: cross-validate every
+pair on every data set. Here a trial is *one* test prediction: fit the pair on four fifths of the data (once,
+and only if it is asked for), predict one held-out example, and tell whether it was right. The study decides
+where the next prediction says most, and stops when the answer is sure enough.
 
-The data sets are those that come with scikit-learn. The last lines compare with the exhaustive way.
+The data sets are those that come with scikit-learn. The last lines compare with the exhaustive way, which is
+also the truth here: the accuracy that a prediction has on average. It pays where a prediction is dear, such
+as a label from an expert. It does not where it is cheap, as it is here: then predict them all at once.
 """
 
 from __future__ import annotations
@@ -17,41 +18,41 @@ from __future__ import annotations
 import random
 import sys
 import tempfile
-import time
 import warnings
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.datasets import load_breast_cancer, load_digits, load_wine
+from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
 from sklearn.decomposition import PCA
-from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold
-from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.random_projection import GaussianRandomProjection
+from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 
 from osrl import Study, Trial
 
 FOLDS = 5
 BATCH = 8
+RISK = 0.05
 
-DATA = {"wine": load_wine, "tumours": load_breast_cancer, "digits": load_digits}
-MAPS = {
-    "standardised": lambda: make_pipeline(StandardScaler()),
-    "two components": lambda: make_pipeline(StandardScaler(), PCA(2)),
+DATA = {"iris": load_iris, "wine": load_wine, "tumours": load_breast_cancer, "digits": load_digits}
+MAPS: dict[str, Callable[[], Any]] = {
+    "standardised": StandardScaler,
+    "one component": lambda: make_pipeline(StandardScaler(), PCA(1)),
     "three random directions": lambda: make_pipeline(
         StandardScaler(), GaussianRandomProjection(3, random_state=0)
     ),
-    "raw, two components": lambda: make_pipeline(PCA(2)),
+    "two raw components": lambda: PCA(2),
 }
-CLASSIFIERS = {
-    "logistic regression": lambda: LogisticRegression(max_iter=300),
-    "nearest neighbours": KNeighborsClassifier,
+CLASSIFIERS: dict[str, Callable[[], Any]] = {
+    "one split": lambda: DecisionTreeClassifier(max_depth=1, random_state=0),
     "shallow tree": lambda: DecisionTreeClassifier(max_depth=3, random_state=0),
+    "quadratic kernel": lambda: SVC(kernel="poly", degree=2),
 }
 
 
@@ -82,28 +83,25 @@ def predict_one(trial: Trial, rng: random.Random) -> bool:
     return bool(model.predict(features[example : example + 1])[0] == labels[example])
 
 
-def run(path: Path) -> None:
+def run(path: Path, risk: float = RISK) -> None:
     """Ask and tell until the study is decided."""
     rng = random.Random(1)
-    began = time.perf_counter()
     with Study.create(
         path,
         tasks=list(DATA),
         representations=list(MAPS),
         predictors=list(CLASSIFIERS),
-        delta_g=0.05,
-        delta_h=0.05,
+        delta=risk,
         seed=1,
         budget=30_000,
     ) as study:
         while study.verdict == "running":
             for trial in study.ask(n=BATCH):
                 study.tell(trial, predict_one(trial, rng))
-            if study.trials % (50 * BATCH) == 0:
-                left = study.expected_remaining or 0.0
-                print(f"{study.trials:6} predictions; about {left:.0f} more")
+            if study.trials % (100 * BATCH) == 0:
+                print(f"{study.trials:6} predictions; about {study.expected_remaining or 0.0:.0f} more")
         best = study.best
-        print(f"\n{study.verdict} after {study.trials} predictions, {time.perf_counter() - began:.0f} s")
+        print(f"\n{study.verdict} after {study.trials} predictions, at risk {risk:g}")
         print(f"feature map: {best.representation}")
         for name, classifier in best.predictors.items():
             print(f"  {name}: {classifier}")
@@ -113,7 +111,6 @@ def run(path: Path) -> None:
 def compare(study: Study) -> None:
     """The exhaustive way: every pair on every example of every data set."""
     fits = fitted.cache_info().currsize
-    began = time.perf_counter()
     accuracy = {}
     for name in DATA:
         features, labels, folds = data(name)
@@ -125,11 +122,9 @@ def compare(study: Study) -> None:
                 ]
                 accuracy[name, feature_map, classifier] = float(np.concatenate(right).mean())
     everything = sum(len(data(name)[1]) for name in DATA) * len(MAPS) * len(CLASSIFIERS)
-    all_fits = fitted.cache_info().currsize
-    print(f"\nexhaustive cross-validation: {everything} predictions and {all_fits} fits")
-    fewer = everything / study.trials
-    print(f"the study: {study.trials} predictions ({fewer:.0f} times fewer) and {fits} fits")
-    print(f"(the rest of the exhaustive way took {time.perf_counter() - began:.0f} s more)\n")
+    saved = 1 - study.trials / everything
+    print(f"\nexhaustive: {everything} predictions, {fitted.cache_info().currsize} fits, no stated risk")
+    print(f"the study:  {study.trials} predictions ({100 * saved:.0f} % saved), {fits} fits\n")
     for name, classifier in study.best.predictors.items():
         chosen = (name, str(study.best.representation), str(classifier))
         value, arm = max((value, arm) for arm, value in accuracy.items() if arm[0] == name)

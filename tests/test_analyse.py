@@ -18,7 +18,7 @@ from osrl.study.export import arm_columns
 from osrl.study.table import read_table
 from tests.instances import refused
 from tests.test_study import new_study, play
-from tests.test_study_replay import late_and_lost
+from tests.test_study_pending import late_and_lost
 
 Capture = pytest.CaptureFixture[str]
 EASY = np.array([[[0.9, 0.3], [0.2, 0.1]], [[0.2, 0.8], [0.1, 0.3]]])
@@ -78,6 +78,7 @@ def test_tasks_that_share_nothing_are_found_out(tmp_path: Path, known: bool) -> 
     assert found.verdict == "no shared representation"
     assert found.best.representation is None
     assert found.best.representations == {"x1": "g1", "x2": "g2"}
+    assert {each.representation: each.task for each in found.objections} == {"g1": "x2", "g2": "x1"}
 
 
 def test_the_best_representation_is_rarely_rejected(tmp_path: Path) -> None:

@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+import pty
+import select
+import signal
 import sqlite3
+import subprocess
+import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,7 +24,7 @@ from osrl.study.export import arm_columns
 from osrl.study.study import Study
 from tests.instances import refused
 from tests.test_study import new_study, play
-from tests.test_study_replay import late_and_lost
+from tests.test_study_pending import late_and_lost
 
 Capture = pytest.CaptureFixture[str]
 Run = Callable[..., str]
@@ -142,6 +149,61 @@ def test_a_log_that_was_changed_by_hand_has_exit_code_1(run: Run, db: str) -> No
     found = document(run("verify", db, "--json", code=1))
     assert not found["ok"] and found["problems"]
     assert "replay differs in" in run("verify", db, code=1)
+
+
+def test_a_person_who_watches_sees_what_happens_and_may_leave(db: str) -> None:
+    """On a terminal: the status changes when others tell, and Ctrl-C ends it with one word."""
+    with new_study(db, policy="uniform", delta=0.01) as study:
+        study.tell(study.ask(), 1)
+        terminal, end = pty.openpty()
+        code = "import sys; from osrl.cli import main; sys.exit(main())"
+        watching = subprocess.Popen(
+            [sys.executable, "-c", code, "study", "watch", db, "--every", "0.1"], stdout=end, stderr=end
+        )
+        os.close(end)
+        try:
+            wait_for(terminal, "1 handed out, 1 told")
+            study.tell(study.ask(), 0)
+            wait_for(terminal, "2 handed out, 2 told")
+            watching.send_signal(signal.SIGINT)
+            said = wait_for(terminal, "interrupted")
+            assert "Traceback" not in said
+            assert watching.wait(20) == 130
+        finally:
+            watching.kill()
+            watching.wait()
+            os.close(terminal)
+
+
+def wait_for(terminal: int, text: str) -> str:
+    """Read from a terminal until a text appears."""
+    said, end = "", time.monotonic() + 60
+    while text not in said:
+        assert time.monotonic() < end, said
+        if select.select([terminal], [], [], 0.2)[0]:
+            said += os.read(terminal, 65536).decode(errors="replace")
+    return said
+
+
+def test_a_verdict_without_an_answer_is_explained(run: Run, db: str) -> None:
+    with new_study(db, policy="uniform", budget=30, delta=0.001) as study:
+        play(study, 30)
+    report = run("status", db)
+    assert "budget exhausted (the budget is spent, and the answer is a best guess)" in report
+    assert "It could be claimed now at risk" in report
+    found = document(run("status", db, "--json"))
+    assert 0 < found["claim"]["representation"] <= 1 and set(found["claim"]["predictors"]) == {"young", "old"}
+    with new_study(db, policy="uniform", name="apart") as study:
+        while study.verdict == "running":
+            trial = study.ask()
+            study.tell(trial, (trial.representation == "A") == (trial.task == "old"))
+    report = run("status", db, "--name", "apart")
+    assert "The tasks pull apart: young speaks against A (evidence" in report
+    found = document(run("status", db, "--name", "apart", "--json"))
+    assert {each["representation"]: each["task"] for each in found["objections"]} == {
+        "A": "young",
+        "B": "old",
+    }
 
 
 # Export and import --------------------------------------------------------------------------------

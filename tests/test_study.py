@@ -13,6 +13,7 @@ import polars as pl
 import pytest
 
 from osrl.errors import OsrlError
+from osrl.evidence.betting import Bets, new_bets
 from osrl.study.study import Study
 from tests.databases import place
 from tests.instances import refused
@@ -96,11 +97,11 @@ def test_rewards_may_come_in_any_order(study: Study) -> None:
 def test_the_history_has_one_row_for_each_trial(study: Study) -> None:
     first, second, third = study.ask(n=3)
     study.tell(first, True)
-    study.abandon(second)
+    study.abandon(second, ignorable=True)
     frame = study.history
     assert frame["trial"].to_list() == [1, 2, 3]
     assert frame["reward"].to_list() == [1.0, None, None]
-    assert frame["status"].to_list() == ["told", "abandoned", "pending"]
+    assert frame["status"].to_list() == ["told", "abandoned, ignorable", "pending"]
     assert frame["task"].to_list() == [trial.task for trial in (first, second, third)]
     assert frame["propensity"].to_list() == [1.0] * 3
     assert frame["asked_at"].null_count() == 0 and frame["ended_at"].null_count() == 1
@@ -115,9 +116,47 @@ def test_a_budget_ends_the_study_with_a_best_guess(place: str) -> None:
         for trial in trials[1:]:
             study.tell(trial, 1)
         assert study.verdict == "running"
-        study.abandon(trials[0])
+        study.abandon(trials[0], ignorable=True)
         assert study.verdict == "budget exhausted"
         assert study.best.representation in NAMES["representations"]
+        assert study.verify().ok
+
+
+def test_a_best_guess_comes_with_the_risk_at_which_it_could_be_claimed(place: str) -> None:
+    """A study with that risk as its own would have been decided by the same rewards."""
+    with new_study(place, policy="uniform", budget=120, delta=0.001) as study:
+        play(study, 120)
+        status = study.status
+        assert status.verdict == "budget exhausted" and status.claim is not None
+        claim = status.claim
+        frame = study.evidence
+        rivals = [row for row in frame.rows() if row[2] is None and row[1] != status.best.representation]
+        assert claim.representation == pytest.approx(math.exp(-min(row[3] for row in rivals)))
+        history = study.history.select("task", "representation", "predictor", "reward").rows()
+        assert 0.001 < max(claim.representation, *claim.predictors.values()) < 1
+        laxer = {"delta": None, "delta_g": claim.representation * 1.001}
+        laxer["delta_h"] = max(claim.predictors.values()) * 1.001
+    with new_study(place, policy="uniform", budget=120, name="laxer", **laxer) as other:
+        for task, representation, predictor, reward in history:
+            trial = other.ask()
+            assert trial[1:4] == (task, representation, predictor)
+            other.tell(trial, reward)
+            if other.verdict != "running":
+                break
+        assert other.verdict == "decided" and other.best == status.best
+
+
+def test_tasks_that_pull_apart_are_named(place: str) -> None:
+    best = {"young": "A", "old": "B"}
+    with new_study(place, policy="uniform") as study:
+        while study.verdict == "running":
+            trial = study.ask()
+            study.tell(trial, trial.representation == best[trial.task])
+        assert study.verdict == "no shared representation"
+        assert study.best.representation is None and study.best.representations == best
+        against = {each.representation: each.task for each in study.status.objections}
+        assert against == {"A": "old", "B": "young"}
+        assert study.status.claim is None
         assert study.verify().ok
 
 
@@ -127,7 +166,7 @@ def test_after_a_verdict_late_rewards_are_stored_and_change_nothing(study: Study
     assert study.verdict == "decided"
     best = study.best
     study.tell(late[0], 0)
-    study.abandon(late[1])
+    study.abandon(late[1], ignorable=True)
     assert (study.verdict, study.best) == ("decided", best)
     assert study.history["reward"][0] == 0.0
     assert study.pending == (late[2].id,)
@@ -163,6 +202,31 @@ def test_defaults_are_written_out_and_a_seed_is_drawn(place: str) -> None:
     assert settings.options == {"sigma": 1e5, "period": None, "reuse": False}
     assert settings.threshold == "theorem"
     assert set(settings.versions) == {"osrl", "numpy", "numba", "kernels", "platform"}
+
+
+def test_every_constant_of_the_evidence_is_in_the_log(tmp_path: Path, monkeypatch: Any) -> None:
+    """A later version that bets otherwise goes on with the bets of the study, or refuses."""
+    path = str(tmp_path / "study.db")
+    with new_study(path, policy="uniform") as study:
+        play(study, 10)
+        kept = study.settings.evidence
+        before = study.evidence
+        assert kept["limits"] == pytest.approx([math.log(5)] * 2)
+        assert {f"bets.{name}" for name in Bets._fields} <= set(kept)
+
+    def later(**changes: Any) -> None:
+        monkeypatch.setattr("osrl.policies.uniform.new_bets", lambda *options: new_bets()._replace(**changes))
+
+    bets = new_bets()
+    later(local=bets.local[::-1].copy())
+    with Study.open(path) as study:
+        assert study.evidence.equals(before) and study.verify().ok
+    later(safe=0.5)
+    with refused("was begun by osrl 0.1.0 with bets.safe = 0.98; this one has 0.5; go on with that version"):
+        Study.open(path).ask()
+    later(beta=bets.beta[:-1].copy())
+    with refused(f"with {bets.beta.size} numbers bets.beta; this one has {bets.beta.size - 1}"):
+        Study.open(path).ask()
 
 
 def test_names_of_any_kind_come_back_as_they_were(place: str) -> None:
@@ -239,15 +303,23 @@ def test_rewards_of_other_families(tmp_path: Path, family: Any, good: list[float
         assert study.history["reward"].to_list()[:3] == good
 
 
-def test_abandoned_trials(study: Study) -> None:
-    one, two, three = study.ask(n=3)
-    study.abandon(one)
-    study.abandon(two, ignorable=True)
-    study.abandon(one.id)
-    unchanged(study, "trial 1 was abandoned", lambda: study.tell(one, 1))
-    unchanged(study, "was abandoned with ignorable=True", lambda: study.abandon(two))
-    study.tell(three, 1)
-    unchanged(study, "trial 3 was told 1; it can no longer be abandoned", lambda: study.abandon(three))
+def test_abandoned_trials(place: str) -> None:
+    with new_study(place, policy="uniform") as study:
+        one, two, three = study.ask(n=3)
+        study.abandon(one)
+        study.abandon(two, ignorable=True)
+        study.abandon(one.id)
+        assert study.history["status"].to_list() == ["abandoned", "abandoned, ignorable", "pending"]
+        unchanged(study, "trial 1 was abandoned", lambda: study.tell(one, 1))
+        unchanged(study, "was abandoned with ignorable=True", lambda: study.abandon(two))
+        study.tell(three, 1)
+        unchanged(study, "trial 3 was told 1; it can no longer be abandoned", lambda: study.abandon(three))
+
+
+def test_a_policy_that_cannot_bear_a_loss_says_so(study: Study) -> None:
+    trial = study.ask()
+    unchanged(study, "policy 'tas' has no guarantee when trials are lost", lambda: study.abandon(trial))
+    study.abandon(trial, ignorable=True)
 
 
 def test_asking_after_a_verdict_is_refused(study: Study) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import random
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,13 +21,13 @@ from osrl.study.events import Asked, Created, Designed, Event, Resumed, Told, re
 from osrl.study.fold import Fold
 from osrl.study.replay import verify
 from osrl.study.snapshot import pack, unpack
-from osrl.study.standing import Hypothesis, hypotheses
 from osrl.study.storage import Snapshot
 from osrl.study.study import Study
 from osrl.study.versions import versions
 from tests.databases import place
 from tests.instances import refused
-from tests.test_study import MEANS, new_study, play
+from tests.test_study import new_study, play
+from tests.test_study_pending import late_and_lost
 from tests.test_study_processes import assert_sound, folded
 
 __all__ = ["place"]  # a fixture
@@ -51,7 +50,7 @@ def rewards(study: Study, seed: int) -> Iterator[None]:
     drawn = np.zeros((STREAMS, X, G * H), np.int64)
     while study.verdict == "running":
         trial = study.ask()
-        fold = study._session.current()
+        fold = study._session._current()
         x = fold.place(0, trial.task)
         a = fold.place(1, trial.representation) * H + fold.place(2, trial.predictor)
         s = stream(fold.state)
@@ -63,14 +62,24 @@ def rewards(study: Study, seed: int) -> Iterator[None]:
 
 
 @pytest.mark.parametrize(
-    ("policy", "budget"), [("tas", None), ("tas", 20), ("osrl-sc", 120), ("osrl", None), ("osrl", 30)]
+    ("policy", "budget"),
+    [
+        ("tas", None),
+        ("tas", 20),
+        ("osrl-sc", 120),
+        ("osrl-sc-released", 60),
+        ("tas-transfer", 60),
+        ("uniform", 60),
+        ("osrl", None),
+        ("osrl", 30),
+    ],
 )
 def test_a_study_is_the_simulation_one_step_at_a_time(path: str, policy: str, budget: int | None) -> None:
     seed, delta = 5, 0.3
     with Study.create(path, tasks=2, representations=2, predictors=2, policy=policy, seed=seed, delta=delta,
                       budget=budget) as study:  # fmt: skip
         rounds = sum(1 for _ in rewards(study, seed))
-        stepped = contents(study._session.current().state)
+        stepped = contents(study._session._current().state)
         key = new_key(seed, 0)
         rule = find(policy)
         problem = Problem(EASY.shape, EASY.family, (Column(rule.thresholds[0], delta, delta),))
@@ -79,76 +88,6 @@ def test_a_study_is_the_simulation_one_step_at_a_time(path: str, policy: str, bu
         assert episode(state, means, 0.0, False, key, 10**6 if budget is None else budget) == rounds
         assert differences(contents(state), stepped) == []
         assert study.verdict == ("decided" if budget is None else "budget exhausted")
-        assert_sound(study)
-
-
-# Late, lost and given trials ----------------------------------------------------------------------
-
-
-def late_and_lost(study: Study, trials: int) -> None:
-    """Ask in batches, in arrived tasks and not; tell late, in any order; abandon some."""
-    rng = random.Random(3)
-    waiting: list[Any] = []
-    for _ in range(trials):
-        if study.verdict != "running":
-            return
-        if rng.random() < 0.5:
-            waiting += study.ask(rng.choice([None, *study.settings.tasks]), n=rng.randrange(1, 5))
-        rng.shuffle(waiting)
-        for trial in waiting[: rng.randrange(4)]:
-            waiting.remove(trial)
-            if rng.random() < 0.15:
-                study.abandon(trial, ignorable=rng.random() < 0.5)
-            else:
-                study.tell(trial, rng.random() < MEANS[trial.representation][trial.predictor])
-
-
-def test_late_lost_and_given_trials_are_replayed(path: str) -> None:
-    with new_study(path, policy="osrl", delta=0.05) as study:
-        late_and_lost(study, 60)
-        kinds = {event.kind for event in study.events()}
-        assert kinds == {"create", "design", "ask", "tell", "abandon"}
-        assert_sound(study)
-        evidence = study.evidence
-        assert evidence.columns == list(Hypothesis._fields)
-        assert evidence["representation"].to_list()[:2] == ["A", "B"]
-        assert evidence["limit"].to_list()[0] == pytest.approx(np.log(20))
-        assert study.expected_remaining is not None and study.expected_remaining > 0
-
-
-def test_a_pending_trial_counts_by_its_worst_reward_and_blocks_nobody(path: str) -> None:
-    """The evidence with a pending trial is no larger than with either of its rewards."""
-    with new_study(path, policy="osrl") as study:
-        play(study, 30)
-        evidence: dict[Any, Any] = {}
-        trial = study.ask()
-        evidence["pending"] = study.evidence["log_evidence"].to_numpy()
-        events = list(study.events())
-        for value in (0.0, 1.0):
-            fold = Fold(events[0].body)  # type: ignore[arg-type]
-            fold.apply_all([*events[1:], Event(len(events), 0, Told(trial.id, value))])
-            evidence[value] = np.array([each.log_evidence for each in hypotheses(fold)])
-        assert (evidence["pending"] <= evidence[0.0] + 1e-12).all()
-        assert (evidence["pending"] <= evidence[1.0] + 1e-12).all()
-        study.abandon(trial)
-        assert study.evidence["log_evidence"].to_numpy() == pytest.approx(evidence["pending"], abs=1e-12)
-
-
-def test_an_ignorable_loss_leaves_no_trace_in_the_evidence(path: str) -> None:
-    with new_study(path, policy="osrl") as study:
-        play(study, 30)
-        before = study.evidence
-        study.abandon(study.ask(), ignorable=True)
-        assert study.evidence.equals(before)
-
-
-def test_one_late_reward_does_not_block_the_verdict(path: str) -> None:
-    with new_study(path, policy="osrl", delta=0.2) as study:
-        late = study.ask(n=3)
-        play(study, 2000)
-        assert study.verdict == "decided"
-        assert study.best.representation == "A"
-        study.tell(late[0], 0)
         assert_sound(study)
 
 
@@ -261,7 +200,7 @@ def test_a_snapshot_gives_the_same_state_as_the_log(place: str, monkeypatch: pyt
         kept = study._storage.snapshot(study._session.number)
         assert kept is not None and kept.position > 20
         with Study.open(place) as other:
-            assert differences(contents(other._session.current().state), contents(folded(study).state)) == []
+            assert differences(contents(other._session._current().state), contents(folded(study).state)) == []
             assert other.pending == study.pending
             waiting = other.pending
             other.tell(waiting[0], 1)
@@ -272,7 +211,7 @@ def snapshot_of(path: str) -> tuple[Fold, Snapshot, Created]:
     with new_study(path, policy="osrl", delta=0.01) as study:
         play(study, 5)
         study.ask(n=2)
-        fold = study._session.current()
+        fold = study._session._current()
     return fold, pack(fold), fold.created
 
 

@@ -7,7 +7,13 @@ from typing import Any, NamedTuple
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
-from osrl.report.hypotheses import HypothesesView, answer_document, describe_answer, hypotheses_document
+from osrl.report.hypotheses import (
+    HypothesesView,
+    answer_document,
+    describe_answer,
+    describe_objections,
+    hypotheses_document,
+)
 from osrl.study.analyse import Analysis
 
 _MEANING = {
@@ -44,6 +50,7 @@ class AnalysisReport(NamedTuple):
             "missing": found.missing,
             "decided_after": found.decided_after,
             "hypotheses": hypotheses_document(found.hypotheses),
+            "objections": [each._asdict() for each in found.objections],
             "delta_g": found.delta_g,
             "delta_h": found.delta_h,
         }
@@ -58,6 +65,8 @@ class AnalysisReport(NamedTuple):
             f"Evidence: {_EVIDENCE[found.evidence]}",
             f"Accepted risks: {found.delta_g:g} (representation), {found.delta_h:g} (each predictor)",
         ]
+        if found.verdict == "no shared representation":
+            lines.append(describe_objections(found.objections))
         if found.missing:
             lines.append(
                 f"{found.missing:,} of {found.rows:,} rows have no reward: {_DROP_OUT[found.evidence]}"

@@ -11,11 +11,11 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
 from rich.text import Text
 
-from osrl.study.standing import Hypothesis
+from osrl.study.standing import Claim, Hypothesis, Objection
 from osrl.study.trial import Answer
 
-BAR = 20  # characters of a full bar
-MOST_PREDICTORS = 40  # tests of predictors up to which all are shown; then only those of the best guess
+BAR = 16  # characters of a full bar
+MOST_PREDICTORS = 12  # tests of predictors up to which all are shown; then only those of the best guess
 
 
 class HypothesesView(NamedTuple):
@@ -89,6 +89,39 @@ def describe_answer(word: str, answer: Answer) -> str:
         return f"{word}: representation {answer.representation}; predictors {arms}"
     arms = ", ".join(f"({g}, {answer.predictors[x]}) in {x}" for x, g in answer.representations.items())
     return f"{word}: {arms}"
+
+
+def claim_document(claim: Claim) -> dict[str, Any]:
+    """A claim as JSON knows it."""
+    return {"representation": claim.representation, "predictors": dict(claim.predictors)}
+
+
+def describe_claim(claim: Claim) -> str:
+    """At which risks the best guess could be claimed."""
+    if claim.representation >= 1:
+        return "Nothing could be claimed yet, at any risk"
+    risks = ", ".join(f"{_risk(risk)} in {task}" for task, risk in claim.predictors.items())
+    return (
+        f"It could be claimed now at risk {_risk(claim.representation)} (representation); predictors: {risks}"
+    )
+
+
+def _risk(risk: float) -> str:
+    """A risk, rounded up so that it is never claimed too small."""
+    if risk >= 1:
+        return "1"
+    digits = 1 - math.floor(math.log10(risk)) if risk > 0 else 1
+    scale = 10.0**digits
+    return f"{math.ceil(risk * scale) / scale:.2g}"
+
+
+def describe_objections(objections: Sequence[Objection]) -> str:
+    """Which tasks pull apart."""
+    parts = (
+        f"{each.task} speaks against {each.representation} (evidence {each.log_evidence:.2f})"
+        for each in objections
+    )
+    return f"The tasks pull apart: {'; '.join(parts)}"
 
 
 def finite(value: float | None) -> float | None:

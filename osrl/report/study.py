@@ -11,7 +11,10 @@ from rich.text import Text
 from osrl.report.hypotheses import (
     HypothesesView,
     answer_document,
+    claim_document,
     describe_answer,
+    describe_claim,
+    describe_objections,
     finite,
     hypotheses_document,
 )
@@ -54,6 +57,8 @@ class StudyReport(NamedTuple):
                 {**each._asdict(), "asked_at": _moment(each.asked_at).isoformat()} for each in status.pending
             ],
             "evidence": hypotheses_document(status.hypotheses),
+            "claim": None if status.claim is None else claim_document(status.claim),
+            "objections": [each._asdict() for each in status.objections],
             "expected_remaining": finite(status.expected_remaining),
             "policy": settings.policy,
             "threshold": settings.threshold,
@@ -92,8 +97,14 @@ class StudyReport(NamedTuple):
         )
         word = "Answer" if status.verdict == "decided" else "Best guess"
         verdict.append(describe_answer(word, status.best) if status.told else "Nothing is known yet")
+        if status.verdict in ("running", "budget exhausted") and status.told and status.claim is not None:
+            verdict.append(f"\n{describe_claim(status.claim)}")
+        if status.verdict == "no shared representation" and status.objections:
+            verdict.append(f"\n{describe_objections(status.objections)}")
         if status.verdict == "running" and status.expected_remaining is not None:
             verdict.append(f"\nAbout {count(status.expected_remaining)} more trials, as it looks now")
+        if not status.hypotheses:
+            verdict.append("\nThis policy has no evidence for single hypotheses to show")
         return verdict
 
     def _pending(self) -> Text:

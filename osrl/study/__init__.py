@@ -7,7 +7,10 @@
 - `osrl.study.events`: what can happen; the log of events is the truth
 - `osrl.study.session`: a process at work on a study, turn by turn
 - `osrl.study.fold`: the state of a study, as a fold over its events
+- `osrl.study.prefix`: evidence while some trials have not reported
+- `osrl.study.constants`: the constants of the evidence, which the log keeps
 - `osrl.study.storage`: what a place for events owes; `osrl.study.sql`: SQLite and PostgreSQL
+- `osrl.study.driver`: the statements of every ask and tell, straight to the driver
 - `osrl.study.schema`: tables and migrations; `osrl.study.place`: paths and URLs
 - `osrl.study.snapshot`: a cache that makes opening fast
 - `osrl.study.settings`: what a study is created with

@@ -27,7 +27,7 @@ from osrl.evidence.pairs import against_best, new_tilts
 from osrl.families import Family
 from osrl.policies.betting import look
 from osrl.policies.contract import RUNNING, Column, Problem, find
-from osrl.study.standing import Hypothesis
+from osrl.study.standing import Hypothesis, Objection, find_objections
 from osrl.study.table import Table
 from osrl.study.trial import Answer
 
@@ -46,6 +46,7 @@ class Analysis(NamedTuple):
     missing: int
     decided_after: int | None  # rows
     hypotheses: tuple[Hypothesis, ...]
+    objections: tuple[Objection, ...]
     delta_g: float
     delta_h: float
 
@@ -59,6 +60,7 @@ class _Tests:
         self.limit_g, self.limit_h = np.log(1 / delta_g), np.log(1 / delta_h)
         self.against_g = np.zeros(G)
         self.against_h = np.zeros((X, G, H))
+        self.by_task = np.zeros((X, G))  # what each task alone says against a representation
         self.possible_g = np.ones(G, bool)
         self.possible_h = np.ones((X, G, H), bool)
 
@@ -108,6 +110,7 @@ def analyse(table: Table, *, delta_g: float, delta_h: float, ignorable: bool = F
         missing,
         after,
         _hypotheses(tests),
+        find_objections(tests.by_task, tests.possible_g, table.task_names, table.representations),
         delta_g,
         delta_h,
     )
@@ -136,6 +139,7 @@ def _bet(tests: _Tests, delta_g: float, delta_h: float, ignorable: bool) -> int 
     found = state.tests
     look(found)
     tests.against_g, tests.possible_g = found.evidence_g, found.possible_g
+    tests.by_task = found.shared.least.copy()
     tests.against_h = found.evidence_h.reshape(table.shape)
     tests.possible_h = found.possible_h.reshape(table.shape)
     return after
@@ -170,14 +174,13 @@ def _weigh(tests: _Tests, number: Floats, total: Floats, first: Floats) -> None:
     X, G, H = tests.table.shape
     noise = tests.table.family.noise
     tilts = new_tilts(noise)
-    against = np.zeros(G)
     for x in range(X):
         samples = samples_of(number[x], total[x], first[x], noise)
-        against += pooled(samples, noise).reshape(G, H).min(axis=1)
+        tests.by_task[x] = pooled(samples, noise).reshape(G, H).min(axis=1)
         for g in range(G):
             own = Samples(*(each[g * H : (g + 1) * H] for each in samples))
             tests.against_h[x, g] = np.maximum(tests.against_h[x, g], against_best(own, tilts, noise))
-    tests.against_g = np.maximum(tests.against_g, against)
+    tests.against_g = np.maximum(tests.against_g, tests.by_task.sum(axis=0))
 
 
 def _answer(tests: _Tests) -> Answer:

@@ -12,6 +12,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from osrl.errors import OsrlError
 
 
@@ -19,8 +22,9 @@ from osrl.errors import OsrlError
 class Created:
     """The study begins: names, family, risks, and all that its course depends on besides the rewards.
 
-    ``options`` are the parameters of the policy, defaults written out: every constant of the evidence.
-    ``versions`` are those of the program that wrote the event, see `osrl.study.versions`.
+    ``options`` are the parameters of the policy, defaults written out; ``evidence`` has every constant of
+    its evidence, see `osrl.study.constants`. ``versions`` are those of the program that wrote the event,
+    see `osrl.study.versions`.
     """
 
     tasks: Sequence[str]
@@ -35,6 +39,7 @@ class Created:
     policy: str
     threshold: str
     options: Mapping[str, Any]
+    evidence: Mapping[str, Any]
     versions: Mapping[str, str]
 
 
@@ -153,6 +158,18 @@ def read_event(seq: int, at: int, kind: str, payload: str) -> Event:
 def now() -> int:
     """The time of an event: microseconds since 1970 (UTC)."""
     return time.time_ns() // 1000
+
+
+def to_lists(array: NDArray[Any]) -> Any:
+    """An array as nested lists; JSON has no infinity, so such numbers become words."""
+    finite = array.dtype.kind != "f" or bool(np.isfinite(array).all())
+    return array.tolist() if finite else _words(array.tolist())
+
+
+def _words(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_words(item) for item in value]
+    return value if np.isfinite(value) else str(value)
 
 
 def _plain(body: Any) -> dict[str, Any]:

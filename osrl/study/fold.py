@@ -6,14 +6,15 @@ Opening a study trusts its log. A design is taken from its event, so nothing is 
 of an ask is the one that was handed out; a verdict is the one that was reached. What the reward of
 a trial will be judged with, its ticket, follows from the state when it was handed out.
 
-Trials that have not reported count by their worst factor. So one late result does not block the
-others, and the evidence never falls when it comes in.
+Trials that have not reported count by their worst factor, or the evidence is that of the trials before
+them, whichever is larger (`osrl.study.prefix`). So one late result does not block the others.
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,9 +24,12 @@ import osrl.policies  # noqa: F401  (registers the policies of the package)
 from osrl.draws import CHOICES, START, new_key, pick, uniform
 from osrl.errors import OsrlError
 from osrl.families import Family
-from osrl.policies.contract import RUNNING, VERDICTS, Column, Problem, find
+from osrl.policies.betting import Tests, reject
+from osrl.policies.contract import RUNNING, VERDICTS, Column, Problem, find, no_evidence
 from osrl.policies.states import arrays_of, contents, differences, digest
-from osrl.study.events import Abandoned, Asked, Created, Designed, Event, Resumed, Told, Verdict
+from osrl.study.constants import set_constants
+from osrl.study.events import Abandoned, Asked, Created, Designed, Event, Resumed, Told, Verdict, to_lists
+from osrl.study.prefix import LEFT_OUT, Ended, Prefix
 
 Floats = NDArray[np.float64]
 
@@ -54,8 +58,13 @@ class Fold:
         problem = Problem(self.shape, self.family, (column,))
         options = {name: _tuples(value) for name, value in created.options.items()}
         self.state: Any = self.policy.new(problem, uniform(self.key, START, 0), **options)
+        set_constants(self.state, created)
+        tests = getattr(self.state, "tests", None)
+        self.tests: Tests | None = tests if isinstance(tests, Tests) else None
+        self.prefix = None if self.tests is None else Prefix(self.tests)
         self.writers = [created.versions]  # the versions of all programs that have written
         self.position = 1
+        self.at = 0  # when the last event was written
         self.asked = self.told = self.abandoned = 0
         self.design: int | None = None
         self.pending: dict[int, Pending] = {}
@@ -78,6 +87,7 @@ class Fold:
             case Abandoned() as abandoned:
                 self.give_up(abandoned.trial, abandoned.ignorable)
             case Designed() as designed:
+                self.policy.clear_pending(self.state)
                 self.set_arrays(designed.arrays)
         self.advance(event)
 
@@ -91,6 +101,7 @@ class Fold:
             case Resumed() as resumed:
                 self.writers.append(resumed.versions)
         self.position += 1
+        self.at = event.at
 
     def check_next(self, event: Event) -> None:
         """Refuse a log with a gap, or with an end to a trial that has ended or was never handed out."""
@@ -109,14 +120,15 @@ class Fold:
     # The steps of the experiment. Each changes the state; `advance` notes the event that says so.
 
     def solve(self) -> Designed | None:
-        """New weights, if it is time for them."""
+        """New weights, if it is time for them. What is pending is expected to do better than its worst."""
         if not self.policy.wants_design(self.state):
             return None
+        self.policy.clear_pending(self.state)
         before = contents(self.state)
         self.policy.design(self.state)
         after = contents(self.state)
         changed = differences(before, after)
-        return Designed({name: _lists(after[name]) for name in changed}, digest(before))
+        return Designed({name: to_lists(after[name]) for name in changed}, digest(before))
 
     def choose(self, task: str | None) -> Asked:
         """The next trial: the arm that the policy names, or one drawn from its probabilities."""
@@ -148,6 +160,8 @@ class Fold:
             propensities[x] = asked.propensities
         ticket = self.policy.ticket(self.state, x, a, propensities)
         self.pending[asked.trial] = Pending(x, a, at, np.array(ticket))
+        if self.prefix is not None:
+            self.prefix.hand_out(asked.trial, x)
         self.asked += 1
 
     def take(self, trial: int, reward: float) -> Verdict | None:
@@ -156,19 +170,42 @@ class Fold:
         self.told += 1
         if self.verdict is not None:
             return None
-        self.count_pending()
-        self.policy.observe(self.state, told.x, told.a, reward, told.ticket)
+        with self._in_order(trial, Ended(told.x, told.a, told.ticket, reward)):
+            self.count_pending()
+            self.policy.observe(self.state, told.x, told.a, reward, told.ticket)
         return self._judge()
 
     def give_up(self, trial: int, ignorable: bool) -> Verdict | None:
-        """A trial will never report; the verdict, if it was the last of the budget."""
+        """A trial will never report; the verdict, if it ends the study."""
         lost = self.pending.pop(trial)
         self.abandoned += 1
         if self.verdict is not None:
             return None
-        if not ignorable:
-            self.policy.forfeit(self.state, lost.x, lost.a, lost.ticket)
+        ended = LEFT_OUT if ignorable else Ended(lost.x, lost.a, lost.ticket, np.nan)
+        with self._in_order(trial, ended):
+            if not ignorable:
+                self.policy.forfeit(self.state, lost.x, lost.a, lost.ticket)
+            elif self.tests is not None:  # without its worst factor, there is more evidence
+                self.count_pending()
+                first = lost.a - lost.a % self.shape[2]
+                reject(self.tests, lost.x, first, first + self.shape[2])
         return self._judge()
+
+    @contextmanager
+    def _in_order(self, trial: int, ended: Ended) -> Iterator[None]:
+        """The end of a trial, for all trials and in the order of hand-out where evidence is kept by it."""
+        if self.prefix is None:
+            yield
+            return
+        self.prefix.before_end(last=not self.pending)
+        yield
+        if self.pending and self.state.outcome.status[0] == RUNNING:
+            self.prefix.end(trial, ended, self.pending)
+
+    @property
+    def bears_loss(self) -> bool:
+        """Whether the guarantee survives trials that are lost for a reason which may tell something."""
+        return self.policy.forfeit is not no_evidence and self.family.noise == 0
 
     def count_pending(self) -> None:
         """Let every trial that has not reported count by its worst factor, in order of hand-out."""
@@ -187,8 +224,9 @@ class Fold:
     # What can be read off
 
     def best_guess(self) -> Verdict:
-        """The answer as it looks now."""
+        """The answer as it looks now, by the trials that have reported."""
         state = copy.deepcopy(self.state)
+        self.policy.clear_pending(state)
         self.policy.conclude(state, 0)
         return self._answer(state)
 
@@ -200,6 +238,12 @@ class Fold:
             known = ", ".join(map(repr, places))
             raise OsrlError(f"the study has no {word} {name!r}; use one of {known}")
         return places[name]
+
+    def arrays(self) -> Iterator[tuple[str, NDArray[Any]]]:
+        """Every array that the state consists of, with its name."""
+        yield from arrays_of(self.state)
+        if self.prefix is not None:
+            yield from self.prefix.arrays()
 
     def set_arrays(self, arrays: Mapping[str, Any]) -> None:
         """Write arrays into the state, by name."""
@@ -219,18 +263,6 @@ class Fold:
 
 def _name(names: Any, index: int) -> str | None:
     return names[int(index)] if index >= 0 else None
-
-
-def _lists(array: NDArray[Any]) -> Any:
-    """An array as nested lists; JSON has no infinity, so such numbers become words."""
-    finite = array.dtype.kind != "f" or bool(np.isfinite(array).all())
-    return array.tolist() if finite else _words(array.tolist())
-
-
-def _words(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_words(item) for item in value]
-    return value if np.isfinite(value) else str(value)
 
 
 def _tuples(value: Any) -> Any:

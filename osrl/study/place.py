@@ -66,6 +66,17 @@ def check_file(url: URL, *, make: bool) -> None:
         raise OsrlError(f"{path}: no such file; give the path of a study, or create one there")
 
 
+def file_identity(url: URL) -> tuple[int, int] | None:
+    """Which file a SQLite database is, whatever its name; None if it is not there, or no file."""
+    if url.get_backend_name() != "sqlite":
+        return None
+    try:
+        found = os.stat(url.database or "")
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
 def new_engine(url: URL) -> Engine:
     """Connections to the database that keep the promises of a storage."""
     if url.get_backend_name() == "sqlite":
@@ -107,9 +118,10 @@ def _begin_sqlite(connection: Connection) -> None:
 
 
 def _set_up_postgresql(connection: Any, record: object) -> None:
-    """A commit waits for the disk, however the server was set up."""
+    """A commit waits for the disk, however the server was set up; nobody waits for other writers for ever."""
     before, connection.autocommit = connection.autocommit, True
     try:
         connection.execute(_DURABLE)
+        connection.execute(f"SET lock_timeout = {int(1000 * WAIT)}")
     finally:
         connection.autocommit = before

@@ -106,6 +106,7 @@ class _Replay:
         fold = self.fold
         if not fold.policy.wants_design(fold.state):
             self._complain(f"{where}: new weights, though it was not time for them")
+        fold.policy.clear_pending(fold.state)
         if self.exact and digest(contents(fold.state)) != designed.before:
             self._complain(f"{where}: the state before new weights is not the one of the log")
         for name, value in evidence_at_design(fold).items():
@@ -138,8 +139,8 @@ class _Replay:
         kept = Fold(self.created)
         if not unpack(snapshot, kept):
             return  # of other versions: it would not be used either
-        held = contents(kept.state)
-        for name, array in contents(self.fold.state).items():
+        held = dict(kept.arrays())
+        for name, array in self.fold.arrays():
             self._difference(f"snapshot at {snapshot.position}", name, held[name], array, self.exact)
 
     def _difference(self, where: str, what: str, one: object, other: object, same: bool) -> None:

@@ -63,27 +63,36 @@ class Session:
         """The snapshot that was kept last."""
         return self.storage.snapshot(self.number)
 
-    def current(self) -> Fold:
-        """The fold of everything that is in the log now."""
+    @contextmanager
+    def reading(self) -> Iterator[Fold]:
+        """The fold of everything that is in the log now; other threads wait until it has been read."""
         with self.storage.lock:
-            fold = self._loaded()
-            try:
-                fold.apply_all(self.storage.read(self.number, fold.position))
-            except BaseException:
-                self._fold = None
-                raise
-            return fold
+            yield self._current()
+
+    def _current(self) -> Fold:
+        try:
+            fold = self._fold or self._load()
+            if not _follow(fold, self.storage.read(self.number, fold.position - 1)):
+                fold = self._load(snapshot=False)  # the log has been replaced, by a backup perhaps
+                _follow(fold, self.storage.read(self.number, fold.position - 1))
+        except BaseException:
+            self._fold = None
+            raise
+        self._fold = fold
+        return fold
 
     @contextmanager
     def turn(self) -> Iterator[Turn]:
         """Hold the log with the fold up to date, and store what is noted; after an error all is as before."""
         with self.storage.lock:
             # Most of a long log is read before it is held, so that others need not wait for it.
-            fold = self.current() if self._fold is None else self._fold
+            fold = self._current() if self._fold is None else self._fold
             known = fold.position
             try:
                 with self.storage.hold(self.number) as log:
-                    fold.apply_all(log.read(fold.position))
+                    if not _follow(fold, log.read(fold.position - 1)):
+                        self._fold = None
+                        raise OsrlError("the log is not the one that was read before; call again to read it")
                     known = fold.position
                     turn = Turn(fold, log, [])
                     yield turn
@@ -97,13 +106,21 @@ class Session:
                     self._fold, self._kept = None, 0
                 raise
 
-    def _loaded(self) -> Fold:
-        """The fold as it was left, or as far as the last snapshot goes."""
-        if self._fold is None:
-            first = self.storage.first(self.number)
-            assert isinstance(first.body, Created)
-            fold = Fold(first.body)
-            snapshot = self.snapshot()
-            self._kept = snapshot.position if snapshot is not None and unpack(snapshot, fold) else 0
-            self._fold = fold
-        return self._fold
+    def _load(self, snapshot: bool = True) -> Fold:
+        """A new fold, as far as the last snapshot goes."""
+        first = self.storage.first(self.number)
+        assert isinstance(first.body, Created)
+        fold = Fold(first.body)
+        fold.at = first.at
+        kept = self.snapshot() if snapshot else None
+        self._kept = kept.position if kept is not None and unpack(kept, fold) else 0
+        return fold
+
+
+def _follow(fold: Fold, events: Iterator[Event]) -> bool:
+    """Take in what is new, from events that begin with the last known one; False if it is another one."""
+    last = next(events, None)
+    if last is None or (last.seq, last.at) != (fold.position - 1, fold.at):
+        return False
+    fold.apply_all(events)
+    return True

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any
 
@@ -16,6 +17,7 @@ from osrl.families import Family
 from osrl.instance import Instance
 from osrl.policies.contract import Policy, find
 from osrl.policies.options import read_options
+from osrl.study.constants import constants_of
 from osrl.study.events import Created
 from osrl.study.fold import Fold
 from osrl.study.versions import versions
@@ -64,10 +66,10 @@ def new_settings(
         rule.name,
         column.threshold,
         _options(rule, options or {}),
+        {},
         versions(),
     )
-    _try_out(created)
-    return created
+    return replace(created, evidence=constants_of(_try_out(created).state))
 
 
 def _count(key: str, names: object) -> int:
@@ -109,10 +111,10 @@ def _options(policy: Policy, given: Mapping[str, Any]) -> dict[str, Any]:
     return plain
 
 
-def _try_out(created: Created) -> None:
+def _try_out(created: Created) -> Fold:
     """Make one state, so that options which the policy cannot use are refused before anything is stored."""
     try:
-        Fold(created)
+        return Fold(created)
     except OsrlError:
         raise
     except (TypeError, ValueError, ArithmeticError) as error:

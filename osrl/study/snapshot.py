@@ -9,39 +9,47 @@ from __future__ import annotations
 import io
 import json
 import zipfile
+from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
-from osrl.policies.states import arrays_of
 from osrl.study.events import Verdict
 from osrl.study.fold import Fold, Pending
+from osrl.study.prefix import Ended, Prefix
 from osrl.study.storage import Snapshot
 from osrl.study.versions import versions
 
-FORMAT = 1
+FORMAT = 2
 EVERY = 1000  # events between two snapshots
 
-_HEADER, _TICKETS, _STATE = "header", "tickets", "state."
+_HEADER, _TICKETS, _REWARDS, _STATE = "header", "tickets", "rewards", "state."
 
 
 def pack(fold: Fold) -> Snapshot:
     """The fold as bytes."""
+    waiting = [] if fold.prefix is None else list(fold.prefix.ended.items())
     header = {
         "format": FORMAT,
         "versions": dict(versions()),
         "writers": [dict(writer) for writer in fold.writers],
+        "at": fold.at,
         "asked": fold.asked,
         "told": fold.told,
         "abandoned": fold.abandoned,
         "design": fold.design,
         "verdict": None if fold.verdict is None else asdict(fold.verdict),
         "pending": [[trial, p.x, p.a, p.at, p.ticket.size] for trial, p in fold.pending.items()],
+        "ended": [[trial, e.x, e.a, e.ticket.size] for trial, e in waiting],
+        "queues": [] if fold.prefix is None else [list(queue) for queue in fold.prefix.queues()],
+        "passed": [] if fold.prefix is None else sorted(fold.prefix.passed),
+        "whole": fold.prefix is None or fold.prefix.whole,
     }
-    tickets = [p.ticket for p in fold.pending.values()]
-    arrays: dict[str, Any] = {_STATE + name: array for name, array in arrays_of(fold.state)}
+    tickets = [p.ticket for p in fold.pending.values()] + [e.ticket for _, e in waiting]
+    arrays: dict[str, Any] = {_STATE + name: array for name, array in fold.arrays()}
     arrays[_TICKETS] = np.concatenate(tickets) if tickets else np.zeros(0)
+    arrays[_REWARDS] = np.array([e.reward for _, e in waiting], float)
     arrays[_HEADER] = np.frombuffer(json.dumps(header).encode(), np.uint8)
     file = io.BytesIO()
     np.savez(file, **arrays)
@@ -56,20 +64,32 @@ def unpack(snapshot: Snapshot, fold: Fold) -> bool:
             if header["format"] != FORMAT or header["versions"] != versions():
                 return False
             arrays = {name.removeprefix(_STATE): file[name] for name in file.files if name.startswith(_STATE)}
-            tickets = file[_TICKETS]
+            tickets, rewards = file[_TICKETS], file[_REWARDS]
     except (ValueError, KeyError, OSError, EOFError, zipfile.BadZipFile):
         return False
-    own = dict(arrays_of(fold.state))
+    own = dict(fold.arrays())
     if {name: array.shape for name, array in own.items()} != {k: v.shape for k, v in arrays.items()}:
         return False
     for name, array in own.items():
         array[...] = arrays[name]
-    first = 0
-    for trial, x, a, at, size in header["pending"]:
-        fold.pending[trial] = Pending(x, a, at, tickets[first : first + size].copy())
-        first += size
-    fold.position = snapshot.position
+    sizes = [entry[-1] for entry in (*header["pending"], *header["ended"])]
+    parts = iter(np.split(tickets, np.cumsum(sizes)))
+    for trial, x, a, at, _ in header["pending"]:
+        fold.pending[trial] = Pending(x, a, at, next(parts).copy())
+    if fold.prefix is not None:
+        _unpack_prefix(fold.prefix, header, parts, rewards)
+    fold.position, fold.at = snapshot.position, header["at"]
     fold.asked, fold.told, fold.abandoned = header["asked"], header["told"], header["abandoned"]
     fold.design, fold.writers = header["design"], header["writers"]
     fold.verdict = None if header["verdict"] is None else Verdict(**header["verdict"])
     return True
+
+
+def _unpack_prefix(prefix: Prefix, header: Any, tickets: Iterator[Any], rewards: Any) -> None:
+    """The trials that wait for an earlier one."""
+    for queue, trials in zip(prefix.queues(), header["queues"], strict=True):
+        queue.extend(trials)
+    prefix.passed.update(header["passed"])
+    prefix.whole = header["whole"]
+    for (trial, x, a, _), reward in zip(header["ended"], rewards.tolist(), strict=True):
+        prefix.ended[trial] = Ended(x, a, next(tickets).copy(), reward)

@@ -9,19 +9,20 @@ a lock were to fail.
 from __future__ import annotations
 
 import os
-import sqlite3
 import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from threading import RLock
+from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Integer, bindparam, delete, insert, select, text
-from sqlalchemy.exc import DBAPIError, IntegrityError, SQLAlchemyError
+from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
 from osrl.errors import OsrlError
 from osrl.study import schema
+from osrl.study.driver import Cursor, Prepared, explain, prepare, transaction
 from osrl.study.events import Event, read_event
-from osrl.study.place import WRITING, check_file, new_engine, read_place, show_place
+from osrl.study.place import WRITING, check_file, file_identity, new_engine, read_place, show_place
 from osrl.study.schema import events, snapshots, studies
 from osrl.study.storage import Log, Snapshot, Storage, StorageError
 
@@ -48,6 +49,9 @@ _ABOUT = (
 )
 _NEW = insert(studies).returning(studies.c.id)
 _APPEND = insert(events)
+_FORGET = delete(snapshots).where(snapshots.c.study == _STUDY)
+_KEEP = insert(snapshots)
+_STATEMENTS = (_LOCK, _PAGE, _ABOUT, _APPEND, _FORGET, _KEEP)
 
 
 class SqlStorage(Storage):
@@ -61,7 +65,10 @@ class SqlStorage(Storage):
         self._engine = new_engine(self._url)
         self._finalizer = weakref.finalize(self, self._engine.dispose)
         _OPEN.add(self)
+        self._turn = _Turn(*(prepare(each, self._engine) for each in _STATEMENTS))
+        self._file: tuple[int, int] | None = None
         self._prepare(make)
+        self._file = file_identity(self._url)
 
     def _prepare(self, make: bool) -> None:
         with self._transaction() as connection:
@@ -84,7 +91,7 @@ class SqlStorage(Storage):
                 raise OsrlError(
                     f"{self.place} has a study {name!r} already; open it, or give another name"
                 ) from None
-            _append(connection, number, events)
+            connection.execute(_APPEND, _rows(number, events))
         return int(number)
 
     def find(self, name: str) -> int:
@@ -105,7 +112,7 @@ class SqlStorage(Storage):
         """Remove a study with all its events."""
         study = self.find(name)
         with self._transaction(write=True) as connection:
-            self._lock_study(connection, study)
+            self._check_study(connection.execute(_LOCK, {"study": study}).all())
             for table in (events, snapshots):
                 connection.execute(delete(table).where(table.c.study == study))
             connection.execute(delete(studies).where(studies.c.id == study))
@@ -113,27 +120,33 @@ class SqlStorage(Storage):
     @contextmanager
     def hold(self, study: int) -> Iterator[Log]:
         """Hold the log of a study as its only writer."""
-        with self._transaction(write=True) as connection:
-            self._lock_study(connection, study)
-            yield _HeldLog(connection, study)
+        with self.lock:
+            self._check_file()
+            with transaction(self._engine, self.place, write=True) as cursor:
+                self._check_study(cursor.fetch(self._turn.lock, study=study))
+                yield _HeldLog(cursor, self._turn, study)
 
     def first(self, study: int) -> Event:
         """The event with which a study begins."""
-        with self._transaction() as connection:
-            page = _read_page(connection, study, 0, 1)
+        page = self._read_page(study, 0, 1)
         if not page:
-            raise OsrlError(f"the study was deleted from {self.place}; create a new one")
+            raise self._deleted()
         return page[0]
 
     def read(self, study: int, position: int = 0) -> Iterator[Event]:
         """The events of a study from number ``position`` on."""
         while True:
-            with self._transaction() as connection:
-                page = _read_page(connection, study, position)
+            page = self._read_page(study, position, PAGE)
             yield from page
             if len(page) < PAGE:
                 return
             position = page[-1].seq + 1
+
+    def _read_page(self, study: int, position: int, limit: int) -> list[Event]:
+        with self.lock:
+            self._check_file()
+            with transaction(self._engine, self.place, write=False) as cursor:
+                return self._turn.read_page(cursor, study, position, limit)
 
     def snapshot(self, study: int) -> Snapshot | None:
         """The snapshot that was kept last, if there is one."""
@@ -147,17 +160,31 @@ class SqlStorage(Storage):
         with self.lock:
             self._engine.dispose()
 
-    def _lock_study(self, connection: Connection, study: int) -> None:
-        """Become the only writer of a study, if it still exists."""
-        version = connection.execute(_LOCK, {"study": study}).scalar()
-        if version is None:
-            raise OsrlError(f"the study was deleted from {self.place}; create a new one")
-        schema.check_version(version)
+    def _check_study(self, found: Sequence[Any]) -> None:
+        """Refuse a study that no longer exists, or a database that is too new."""
+        if not found or found[0][0] is None:
+            raise self._deleted()
+        schema.check_version(found[0][0])
+
+    def _deleted(self) -> OsrlError:
+        return OsrlError(f"the study was deleted from {self.place}; create a new one")
+
+    def _check_file(self) -> None:
+        """Refuse to go on in a SQLite file that was removed: what is written there would be lost."""
+        if self._file is None:
+            return
+        found = file_identity(self._url)
+        if found != self._file:
+            self._engine.dispose()
+            if found is None:
+                raise StorageError(f"{self.place}: the file is gone; call again when it is back")
+            self._file = found
 
     @contextmanager
     def _transaction(self, write: bool = False) -> Iterator[Connection]:
         """One transaction: committed at the end of the block, undone after an error."""
         with self.lock:
+            self._check_file()
             try:
                 with self._engine.connect() as connection:
                     connection = connection.execution_options(**{WRITING: write})
@@ -167,16 +194,32 @@ class SqlStorage(Storage):
                 raise StorageError(f"{self.place}: {explain(error)}") from error
 
 
+class _Turn(NamedTuple):
+    """The statements of every ask and tell, for one database."""
+
+    lock: Prepared
+    page: Prepared
+    about: Prepared
+    append: Prepared
+    forget: Prepared
+    keep: Prepared
+
+    def read_page(self, cursor: Cursor, study: int, position: int, limit: int) -> list[Event]:
+        """So many events from number ``position`` on."""
+        rows = cursor.fetch(self.page, study=study, position=position, limit=limit)
+        return [read_event(*row) for row in rows]
+
+
 class _HeldLog(Log):
     """The log of one study, inside the transaction of its only writer."""
 
-    def __init__(self, connection: Connection, study: int) -> None:
-        self._connection, self._study = connection, study
+    def __init__(self, cursor: Cursor, turn: _Turn, study: int) -> None:
+        self._cursor, self._turn, self._study = cursor, turn, study
 
     def read(self, position: int) -> Iterator[Event]:
         """The events from number ``position`` on."""
         while True:
-            page = _read_page(self._connection, self._study, position)
+            page = self._turn.read_page(self._cursor, self._study, position, PAGE)
             yield from page
             if len(page) < PAGE:
                 return
@@ -184,26 +227,24 @@ class _HeldLog(Log):
 
     def about(self, trial: int) -> list[Event]:
         """The events about one trial, in order."""
-        rows = self._connection.execute(_ABOUT, {"study": self._study, "trial": trial}).all()
-        return [read_event(*row) for row in rows]
+        return [
+            read_event(*row) for row in self._cursor.fetch(self._turn.about, study=self._study, trial=trial)
+        ]
 
     def append(self, events: Sequence[Event]) -> None:
         """Add events, numbered on from the last one."""
-        _append(self._connection, self._study, events)
+        if events:
+            self._cursor.run_many(self._turn.append, _rows(self._study, events))
 
     def keep(self, snapshot: Snapshot) -> None:
         """Keep a snapshot in place of the one before."""
-        self._connection.execute(delete(snapshots).where(snapshots.c.study == self._study))
-        self._connection.execute(insert(snapshots).values(study=self._study, **snapshot._asdict()))
+        values = {"study": self._study, **snapshot._asdict()}
+        self._cursor.run_many(self._turn.forget, [values])
+        self._cursor.run_many(self._turn.keep, [values])
 
 
-def _read_page(connection: Connection, study: int, position: int, limit: int = PAGE) -> list[Event]:
-    rows = connection.execute(_PAGE, {"study": study, "position": position, "limit": limit}).all()
-    return [read_event(*row) for row in rows]
-
-
-def _append(connection: Connection, study: int, new: Sequence[Event]) -> None:
-    rows = [
+def _rows(study: int, new: Sequence[Event]) -> list[dict[str, Any]]:
+    return [
         {
             "study": study,
             "seq": event.seq,
@@ -214,33 +255,6 @@ def _append(connection: Connection, study: int, new: Sequence[Event]) -> None:
         }
         for event in new
     ]
-    if rows:
-        connection.execute(_APPEND, rows)
-
-
-def explain(error: SQLAlchemyError) -> str:
-    """What went wrong in the database, and what to do."""
-    if not isinstance(error, DBAPIError) or error.orig is None:
-        return f"the database did not answer as expected ({error}); try again"
-    said = " ".join(str(error.orig).split())
-    state = getattr(error.orig, "sqlstate", None) or ""
-    code = getattr(error.orig, "sqlite_errorcode", 0) & 0xFF
-    if code == sqlite3.SQLITE_FULL or state == "53100":
-        return f"the disk is full ({said}); nothing was stored, make room and call again"
-    if code == sqlite3.SQLITE_BUSY:
-        return f"other processes have been writing for too long ({said}); call again"
-    if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM) or state in ("25006", "42501"):
-        return f"the database cannot be written ({said}); ask for permission to write"
-    if code == sqlite3.SQLITE_CANTOPEN:
-        return f"the file cannot be opened ({said}); give a folder and a file that you may write"
-    if code in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
-        return f"the file is not a sound SQLite database ({said}); give another, or restore a backup"
-    if error.connection_invalidated or not state:
-        return (
-            f"the database cannot be reached ({said}); call again when it is back "
-            "(a tell may be repeated safely: it counts once)"
-        )
-    return f"the database refused ({said}); see its own log"
 
 
 # Fork ---------------------------------------------------------------------------------------------

@@ -7,12 +7,14 @@ evidence to themselves, and have no standing.
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from osrl.allocation import Needs, allocate
-from osrl.alternatives import Floats
+from osrl.alternatives import Flags, Floats
+from osrl.families import Family
 from osrl.instance import Instance
 from osrl.policies.betting import Tests, look
 from osrl.study.fold import Fold
@@ -37,11 +39,46 @@ class Hypothesis(NamedTuple):
     rejected: bool
 
 
-def hypotheses(fold: Fold) -> tuple[Hypothesis, ...]:
-    """Every hypothesis, representations first; those about predictors of a rejected one are left out."""
+class Claim(NamedTuple):
+    """The risks at which the best guess could be claimed now: those of a study that would end here with it.
+
+    1 where nothing speaks against a rival yet.
+    """
+
+    representation: float
+    predictors: Mapping[str, float]  # task -> risk
+
+
+class Objection(NamedTuple):
+    """The task with the most log evidence against a representation, by which it was ruled out."""
+
+    representation: str
+    task: str
+    log_evidence: float
+
+
+class Standing(NamedTuple):
+    """All that the tests of a study say."""
+
+    hypotheses: tuple[Hypothesis, ...]
+    claim: Claim | None
+    objections: tuple[Objection, ...]
+    expected_remaining: float | None
+
+
+def read_standing(fold: Fold) -> Standing:
+    """Where the tests stand, with pending trials counted; nothing for policies with evidence of their own."""
     tests = _look(fold)
     if tests is None:
-        return ()
+        return Standing((), None, (), None if fold.verdict is None else 0.0)
+    remaining = _expected_remaining(fold, tests) if fold.verdict is None else 0.0
+    created = fold.created
+    against = find_objections(tests.shared.least, tests.possible_g, created.tasks, created.representations)
+    return Standing(_hypotheses(fold, tests), _claim(fold, tests), against, remaining)
+
+
+def _hypotheses(fold: Fold, tests: Tests) -> tuple[Hypothesis, ...]:
+    """Every hypothesis, representations first; those about predictors of a rejected one are left out."""
     created, H = fold.created, fold.shape[2]
     limit_g, limit_h = map(float, tests.limits)
     found = [
@@ -59,14 +96,40 @@ def hypotheses(fold: Fold) -> tuple[Hypothesis, ...]:
     return tuple(found)
 
 
-def expected_remaining(fold: Fold) -> float | None:
+def _claim(fold: Fold, tests: Tests) -> Claim | None:
+    """By the least evidence against any rival of the best guess. None where there is no shared one."""
+    guess = fold.verdict or fold.best_guess()
+    if not tests.possible_g.any() or None in guess.representations:
+        return None
+    H = fold.shape[2]
+    g = fold.place(1, str(guess.representations[0]))
+    risks = [
+        _risk(np.delete(tests.evidence_h[x, g * H : (g + 1) * H], fold.place(2, str(name))))
+        for x, name in enumerate(guess.predictors)
+    ]
+    return Claim(_risk(np.delete(tests.evidence_g, g)), dict(zip(fold.created.tasks, risks, strict=True)))
+
+
+def _risk(evidence: Floats) -> float:
+    """The risk at which all of these are rejected."""
+    return float(np.exp(-max(evidence.min(initial=np.inf), 0.0)))
+
+
+def find_objections(
+    by_task: Floats, possible: Flags, tasks: Sequence[str], representations: Sequence[str]
+) -> tuple[Objection, ...]:
+    """For each representation that is ruled out, the task which says most against it."""
+    return tuple(
+        Objection(representations[g], tasks[int(by_task[:, g].argmax())], float(by_task[:, g].max()))
+        for g in np.flatnonzero(~possible).tolist()
+    )
+
+
+def _expected_remaining(fold: Fold, tests: Tests) -> float:
     """About how many more samples the best allocation needs, if the means are as they look now.
 
     The joint program with residual needs: what each test lacks, log(1 / delta) + 1 - log E.
     """
-    tests = _look(fold)
-    if tests is None:
-        return None
     X, G, H = fold.shape
     guess = fold.best_guess()
     g = fold.place(1, guess.representations[0] or fold.created.representations[0])
@@ -79,22 +142,26 @@ def expected_remaining(fold: Fold) -> float | None:
     need_h[np.arange(X), best] = 0.0
     if not need_g.any() and not need_h.any():
         return 0.0
-    instance = Instance.bounded(_plausible_means(tests, g, best).reshape(X, G, H))
+    means = _plausible_means(tests, g, best).reshape(X, G, H)
+    instance = Instance(means, Family("bounded") if tests.noise == 0 else fold.family)
     return 1 / allocate(instance, Needs(need_g, need_h), tolerance=1e-2).lower
 
 
 def evidence_at_design(fold: Fold) -> dict[str, Floats]:
     """The arrays of a design that hold evidence, computed from the rewards so far."""
-    if not isinstance(getattr(fold.state, "tests", None), Tests):
+    if fold.tests is None:
         return {}
-    tests: Tests = copy.deepcopy(fold.state).tests
+    tests = copy.deepcopy(fold.tests)
     look(tests)
     return {"tests.evidence_g": tests.evidence_g, "tests.evidence_h": tests.evidence_h}
 
 
 def _look(fold: Fold) -> Tests | None:
-    """The tests, with pending trials counted and every evidence up to date."""
-    if not isinstance(getattr(fold.state, "tests", None), Tests):
+    """The tests with every evidence up to date: the larger one, with all trials or with the first ones only.
+
+    What was rejected has reached its limit at some time, and is shown with no less.
+    """
+    if fold.prefix is None:
         return None
     now = copy.copy(fold)
     now.state = copy.deepcopy(fold.state)
@@ -102,20 +169,31 @@ def _look(fold: Fold) -> Tests | None:
         now.count_pending()
     tests: Tests = now.state.tests
     look(tests)
+    first_g, first_h = fold.prefix.evidence()
+    np.maximum(tests.evidence_g, first_g, out=tests.evidence_g)
+    np.maximum(tests.evidence_h, first_h, out=tests.evidence_h)
+    for evidence, possible, limit in (
+        (tests.evidence_g, tests.possible_g, tests.limits[0]),
+        (tests.evidence_h, tests.possible_h, tests.limits[1]),
+    ):
+        evidence[~possible] = np.maximum(evidence[~possible], limit)
     return tests
 
 
 def _plausible_means(tests: Tests, g: int, best: list[int]) -> Floats:
     """Estimates (X, n), drawn to their mean, with the guessed arm of each task in the lead."""
-    pulls, sums = tests.pulls, tests.sums
+    pulls, sums, noise = tests.pulls, tests.sums, tests.noise
     centre = (1 + sums.sum(axis=1, keepdims=True)) / (2 + pulls.sum(axis=1, keepdims=True))
     means: Floats = (sums + PRIOR * centre) / (pulls + PRIOR)
     H = tests.possible_h.shape[1] // tests.possible_g.size
     for x, h in enumerate(best):
         leader = g * H + h
-        top = np.clip(means[x, leader], 0.02, 0.99)
+        top = means[x, leader] if noise > 0 else np.clip(means[x, leader], 0.02, 0.99)
         # Arms that look alike are taken to differ by as much as could have been missed so far.
-        error = np.sqrt(centre[x] * (1 - centre[x]) * (1 / (1 + pulls[x]) + 1 / (1 + pulls[x, leader])))
-        means[x] = np.clip(np.minimum(means[x], top - np.maximum(error, GAP)), 0.005, 0.985)
+        spread = noise if noise > 0 else centre[x] * (1 - centre[x])
+        error = np.sqrt(spread * (1 / (1 + pulls[x]) + 1 / (1 + pulls[x, leader])))
+        means[x] = np.minimum(means[x], top - np.maximum(error, GAP))
+        if noise == 0:
+            means[x] = np.clip(means[x], 0.005, 0.985)
         means[x, leader] = top
     return means

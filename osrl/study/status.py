@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from osrl.study.events import Created
 from osrl.study.fold import Fold
-from osrl.study.standing import Hypothesis, expected_remaining, hypotheses
+from osrl.study.standing import Claim, Hypothesis, Objection, read_standing
 from osrl.study.trial import Answer, read_answer
 
 RUNNING = "running"
@@ -33,6 +33,8 @@ class Status(NamedTuple):
     abandoned: int
     pending: tuple[PendingTrial, ...]
     hypotheses: tuple[Hypothesis, ...]
+    claim: Claim | None
+    objections: tuple[Objection, ...]
     expected_remaining: float | None
 
 
@@ -54,6 +56,7 @@ def read_status(fold: Fold) -> Status:
         )
         for trial, one in fold.pending.items()
     )
+    standing = read_standing(fold)
     return Status(
         created,
         verdict_of(fold),
@@ -62,6 +65,8 @@ def read_status(fold: Fold) -> Status:
         fold.told,
         fold.abandoned,
         pending,
-        hypotheses(fold),
-        expected_remaining(fold) if fold.verdict is None else 0.0,
+        standing.hypotheses,
+        standing.claim,
+        standing.objections,
+        standing.expected_remaining,
     )

@@ -205,6 +205,7 @@ class Study:
         number = trial_number(trial)
         with self._session.turn() as turn:
             if number in turn.fold.pending:
+                _check_loss(turn.fold, ignorable)
                 turn.note(Abandoned(number, ignorable, turn.fold.give_up(number, ignorable)))
                 return
             before = _ending(turn, number)
@@ -225,26 +226,28 @@ class Study:
     @property
     def settings(self) -> Created:
         """What the study was created with."""
-        return self._session.current().created
+        with self._session.reading() as fold:
+            return fold.created
 
     @property
     def verdict(self) -> str:
         """``running``, ``decided``, ``no shared representation`` or ``budget exhausted``."""
-        verdict = self._session.current().verdict
-        return RUNNING if verdict is None else verdict.status
+        with self._session.reading() as fold:
+            return RUNNING if fold.verdict is None else fold.verdict.status
 
     @property
     def best(self) -> Answer:
         """The answer, as far as it is known: the best guess while the study is running."""
-        fold = self._session.current()
-        return read_answer(fold.created, fold.verdict or fold.best_guess())
+        with self._session.reading() as fold:
+            return read_answer(fold.created, fold.verdict or fold.best_guess())
 
     @property
     def evidence(self) -> pl.DataFrame:
         """Each hypothesis with the log evidence against it, and the limit at which it is rejected.
 
         Without a predictor: "this representation is the best"; with one: "it is the best predictor of this
-        representation in this task". Pending trials count by their worst reward.
+        representation in this task". Pending trials count by their worst reward, or the evidence is that
+        of the trials before them, whichever is larger.
         """
         from osrl.study.history import evidence
 
@@ -258,19 +261,22 @@ class Study:
     @property
     def trials(self) -> int:
         """How many trials were handed out."""
-        return self._session.current().asked
+        with self._session.reading() as fold:
+            return fold.asked
 
     @property
     def pending(self) -> tuple[int, ...]:
         """The numbers of the trials that have not reported."""
-        return tuple(self._session.current().pending)
+        with self._session.reading() as fold:
+            return tuple(fold.pending)
 
     @property
     def status(self) -> Status:
         """Everything that is known, at one moment."""
         from osrl.study.status import read_status
 
-        return read_status(self._session.current())
+        with self._session.reading() as fold:
+            return read_status(fold)
 
     @property
     def history(self) -> pl.DataFrame:
@@ -347,6 +353,15 @@ def _check_ask(fold: Fold, task: str | None, count: int) -> None:
         raise OsrlError(
             f"all {budget} trials of the budget are handed out and {len(fold.pending)} of them have not "
             "reported; tell or abandon those"
+        )
+
+
+def _check_loss(fold: Fold, ignorable: bool) -> None:
+    """Refuse a loss that the policy cannot bear."""
+    if not ignorable and not fold.bears_loss:
+        raise OsrlError(
+            f"policy {fold.policy.name!r} has no guarantee when trials are lost for a reason that may tell "
+            "something; state that it tells nothing (ignorable), or use policy 'osrl'"
         )
 
 

@@ -18,6 +18,7 @@ from osrl.study.export import SUFFIXES, arm_columns
 
 NEEDED = ("task", "representation", "predictor", "reward")
 _PROPENSITY = "propensity["
+_REMEDY = "correct the row, or leave out all columns of propensities to use the counts alone"
 _IGNORABLE = "abandoned, ignorable"  # in the column `status` that studies write
 
 
@@ -171,6 +172,6 @@ def _propensities(frame: pl.DataFrame, arms: NDArray[np.int64], columns: list[st
         (drawn <= 0, "the arm that was drawn has propensity 0"),
     ):
         if wrong.any():
-            raise OsrlError(f"row {int(np.flatnonzero(wrong)[0]) + 1}: {what}; correct the row")
+            raise OsrlError(f"row {int(np.flatnonzero(wrong)[0]) + 1}: {what}; {_REMEDY}")
     found: Floats = rows / rows.sum(axis=1, keepdims=True)
     return found

@@ -1,0 +1,52 @@
+"""The constants of the evidence: written down when a study begins, and used from there ever after.
+
+A later version of the package may bet otherwise. A study goes on with the bets that it began with.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from osrl.errors import OsrlError
+from osrl.policies.betting import Tests
+from osrl.study.events import Created, to_lists
+
+
+def constants_of(state: Any) -> dict[str, Any]:
+    """Every constant of the evidence of a new state; none for policies with evidence of their own."""
+    return {name: to_lists(np.asarray(value)) for name, value in _parts(state).items()}
+
+
+def set_constants(state: Any, created: Created) -> None:
+    """Let a new state judge as the study did when it began; refused where this program cannot."""
+    if not created.evidence:
+        return
+    parts = _parts(state)
+    if parts.keys() != created.evidence.keys():
+        raise _refusal(created, "other kinds of evidence")
+    for name, value in parts.items():
+        kept = np.array(created.evidence[name], np.asarray(value).dtype)
+        if kept.shape != np.shape(value):
+            raise _refusal(created, f"{kept.size} numbers {name}; this one has {np.size(value)}")
+        if isinstance(value, np.ndarray):
+            value[...] = kept
+        elif kept != value:
+            raise _refusal(created, f"{name} = {kept}; this one has {value}")
+
+
+def _parts(state: Any) -> dict[str, Any]:
+    """Arrays and numbers, by name."""
+    tests = getattr(state, "tests", None)
+    if not isinstance(tests, Tests):
+        return {}
+    parts = {"limits": tests.limits}
+    for kind, values in (("bets", tests.bets), ("tilts", tests.tilts)):
+        parts |= {f"{kind}.{name}": value for name, value in values._asdict().items()}
+    return parts
+
+
+def _refusal(created: Created, what: str) -> OsrlError:
+    began = created.versions.get("osrl", "unknown")
+    return OsrlError(f"the study was begun by osrl {began} with {what}; go on with that version")

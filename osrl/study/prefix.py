@@ -1,0 +1,149 @@
+"""Evidence from the first trials only: those that were handed out before any that has not reported.
+
+Everything in the factor of a trial is fixed when it is handed out. So in the order of hand-out the product
+of the true factors is a supermartingale, whatever the delays depend on, and its value after any number of
+trials is evidence. While some have not reported, two of these values can be bounded from below: the one
+after all trials, with the pending ones at their worst (which the tests of the study hold), and the one
+after the longest *prefix* whose trials have all ended, which is kept here. The larger counts. With one
+late result the first is the better one; when many are out at once, the second.
+
+Tests of representations use one order over all tasks, tests of predictors one for each task. A trial that
+holds up more than `WINDOW` others is passed: it counts by its worst factor here too, for good. That bounds
+what has to be remembered, and is a lower bound still.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections import deque
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from osrl.policies.betting import Tests, clear_trials, forfeit_trial, look, settle_verdict, take_reward
+from osrl.policies.states import arrays_of
+
+WINDOW = 256  # trials that have ended and wait for one that has not
+
+Floats = NDArray[np.float64]
+
+
+class Ended(NamedTuple):
+    """A trial that waits for an earlier one: task, arm, ticket, and its reward; NaN: lost, at its worst.
+
+    Task -1: it is left out.
+    """
+
+    x: int
+    a: int
+    ticket: Floats
+    reward: float
+
+
+LEFT_OUT = Ended(-1, -1, np.zeros(0), 0.0)
+
+
+class Prefix:
+    """The tests of a study as they would be after its first trials; what is rejected, they share."""
+
+    def __init__(self, tests: Tests) -> None:
+        self._all = tests
+        self._in_order = _like(tests)  # of all tasks
+        self._by_task = _like(tests)  # each task in an order of its own: says nothing of representations
+        self._by_task.limits[0] = math.inf
+        self.order: deque[int] = deque()  # trials that are not in the prefix
+        self.of_task: tuple[deque[int], ...] = tuple(deque() for _ in range(len(tests.pulls)))
+        self.ended: dict[int, Ended] = {}  # those of them that have ended
+        self.passed: set[int] = set()  # pending trials that are in the prefix, at their worst
+        self.whole = True  # the prefix is all that has ended; its tests are not up to date
+
+    def hand_out(self, trial: int, x: int) -> None:
+        """A trial goes out, as the last in order."""
+        self.order.append(trial)
+        self.of_task[x].append(trial)
+
+    def before_end(self, last: bool) -> None:
+        """A trial is about to end; ``last``: none is pending then, and the prefix is all there is."""
+        if last:
+            self.whole = True
+            for queue in self.queues():
+                queue.clear()
+            self.ended.clear()
+            self.passed.clear()
+        elif self.whole:
+            self.whole = False
+            _copy(self._all, self._in_order)
+            _copy(self._all, self._by_task)
+
+    def end(self, trial: int, ended: Ended, pending: Mapping[int, Any]) -> None:
+        """A trial has ended while others are pending; reject what can be rejected now.
+
+        ``pending`` holds what is known of those, with ``x``, ``a`` and ``ticket``.
+        """
+        if trial in self.passed:
+            self.passed.remove(trial)
+            return
+        self.ended[trial] = ended
+        changed = self._advance()
+        while len(self.ended) > WINDOW:
+            late = self.order[0]
+            self.passed.add(late)
+            self.ended[late] = Ended(pending[late].x, pending[late].a, pending[late].ticket, np.nan)
+            changed |= self._advance()
+        if changed:
+            settle_verdict(self._all)
+
+    def _advance(self) -> bool:
+        """Take in every trial that no longer waits for another; whether something is rejected by it."""
+        changed = False
+        for queue in self.of_task:
+            while queue and queue[0] in self.ended:
+                changed |= _take(self._by_task, self.ended[queue.popleft()])
+        while self.order and self.order[0] in self.ended:
+            changed |= _take(self._in_order, self.ended.pop(self.order.popleft()))
+        return changed
+
+    def evidence(self) -> tuple[Floats, Floats]:
+        """Log evidence of the first trials: (G,) against representations, (X, n) against predictors."""
+        parts = [copy.deepcopy(each) for each in (self._in_order, self._by_task)]
+        for part in parts:
+            if self.whole:
+                _copy(self._all, part)
+            look(part)
+        return parts[0].evidence_g, parts[1].evidence_h
+
+    def queues(self) -> tuple[deque[int], ...]:
+        """The trials that are not in the prefix: of all tasks, then of each."""
+        return self.order, *self.of_task
+
+    def arrays(self) -> Iterator[tuple[str, NDArray[Any]]]:
+        """What a snapshot has to hold besides the trials that wait."""
+        yield from arrays_of(self._in_order, "in_order.")
+        yield from arrays_of(self._by_task, "by_task.")
+
+
+def _like(tests: Tests) -> Tests:
+    """Tests of the same kind, with the same rejections and a verdict of their own."""
+    return copy.deepcopy(tests)._replace(possible_g=tests.possible_g, possible_h=tests.possible_h)
+
+
+def _copy(tests: Tests, to: Tests) -> None:
+    """Bring other tests to the same state, with nothing pending; they keep their limits."""
+    limits = to.limits.copy()
+    for (_, array), (_, own) in zip(arrays_of(tests), arrays_of(to), strict=True):
+        own[...] = array
+    to.limits[...] = limits
+    clear_trials(to)
+
+
+def _take(tests: Tests, ended: Ended) -> bool:
+    """Take in the end of a trial; whether something is rejected by it."""
+    if ended.x < 0:
+        return False
+    if math.isnan(ended.reward):
+        forfeit_trial(tests, ended.x, ended.a, ended.ticket)
+        return False
+    return take_reward(tests, ended.x, ended.a, ended.reward, ended.ticket)

@@ -1,0 +1,47 @@
+"""The examples of studies run, and say what their texts promise."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+Capture = pytest.CaptureFixture[str]
+EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
+
+
+def load(name: str) -> ModuleType:
+    """An example as a module."""
+    spec = importlib.util.spec_from_file_location(f"example_{name}", EXAMPLES / f"{name}.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_clinical_trial(tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is stopped after a month, and goes on where it stopped."""
+    example = load("clinical_trial")
+    with monkeypatch.context() as patch:
+        patch.setattr(example, "MOST_DAYS", 30)
+        example.run(tmp_path / "trial.db")
+    assert "verdict: running" in capsys.readouterr().out
+    example.run(tmp_path / "trial.db")
+    said = capsys.readouterr().out
+    assert "verdict: decided; best drug: ibex" in said
+    assert "under 40: low dose" in said and "40 and over: high dose" in said
+    assert "events agrees: True" in said
+
+
+def test_feature_maps(tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At a large risk and without the data sets that take long."""
+    pytest.importorskip("sklearn")
+    example = load("feature_maps")
+    monkeypatch.setattr(example, "DATA", {name: example.DATA[name] for name in ("iris", "digits")})
+    example.run(tmp_path / "study.db", risk=0.3)
+    said = capsys.readouterr().out
+    assert "decided after" in said and "feature map: standardised" in said
+    assert "iris: shallow tree" in said and "digits: quadratic kernel" in said
+    assert "% saved" in said
