@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
+DEMO   := build/demo
 POLICIES := tas,osrl-sc,osrl
 
 .DEFAULT_GOAL := help
@@ -18,8 +19,9 @@ $(READY): pyproject.toml constraints.txt
 
 install: $(READY) ## make .venv with the package and its tools
 
-demo: $(READY) ## the lower bound on the paper's instance
-	$(BIN)/osrl bound paper
+demo: $(READY) ## Table 1 of the paper with 1120 runs, beside the published one, and a report to open
+	rm -rf $(DEMO)
+	$(BIN)/osrl paper table1 --out $(DEMO)
 
 # The first commands compile the kernels in one process, so that the test workers find them in the cache.
 test: $(READY) ## every quick test, then some of them again with the JIT off
@@ -38,12 +40,15 @@ format: $(READY) ## rewrite the sources in the house format
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-validate: $(READY) ## the long statistical validation
+validate: $(READY) ## the long statistical validation; it writes docs/validation/
 	$(BIN)/osrl bound paper --json > /dev/null
 	$(BIN)/python -m pytest -q -n 2 -m validate
+	$(BIN)/python -m tests.validate_policies docs/validation/policies.md
 
 bench: $(READY) ## the benchmarks; they print ratios measured in one run
 	$(BIN)/python benchmarks/solver.py
+	$(BIN)/python benchmarks/simulate.py
+	$(BIN)/python benchmarks/study.py
 
 # A fresh environment without pins, so that the newest versions which work together are found.
 constraints: ## renew the pins in constraints.txt

@@ -92,9 +92,9 @@ def literal_cutting_planes(instance: Instance, needs: Needs) -> tuple[float, flo
     """The oracle of the tests: sets and loops in Python, dense LPs."""
     if str(ROOT) not in sys.path:
         sys.path.insert(0, str(ROOT))
-    from tests import oracle
+    from tests import oracle_bounds
 
-    found = oracle.cutting_planes(
+    found = oracle_bounds.cutting_planes(
         instance.means,
         instance.family.noise,
         needs.representations,

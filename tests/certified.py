@@ -10,7 +10,7 @@ from scipy.optimize import brentq
 
 from osrl.allocation import Allocation, Needs
 from osrl.instance import Instance
-from tests import oracle
+from tests import oracle, oracle_bounds
 from tests.instances import Array
 
 
@@ -108,7 +108,7 @@ def reached(instance: Instance, needs: Needs, weights: Array, sigma: float | Non
     best = instance.best
     means, noise = instance.means, instance.family.noise
     need_h = np.zeros_like(needs.predictors) if needs.pooled else needs.predictors
-    value = oracle.objective(
+    value = oracle_bounds.objective(
         weights, means, noise, needs.representations, need_h, best.representation, best.predictors
     )
     if needs.pooled:

@@ -11,7 +11,7 @@ import pytest
 from osrl.allocation import Needs, allocate, partition
 from osrl.bounds import Bound, LowerBound, lower_bound
 from osrl.instance import Instance
-from tests import oracle
+from tests import oracle, oracle_bounds
 from tests.instances import Shape, random_instance, refused, relabelled
 
 SHAPES = [(1, 2, 1), (2, 3, 2), (3, 2, 3), (3, 4, 2)]
@@ -53,7 +53,7 @@ def test_published_bounds_of_the_paper_instance(delta: float, K_G: float, K_H: f
 def test_bounds_equal_the_oracle(shape: Shape, noise_sd: float | None) -> None:
     instance = random_instance(7, shape, noise_sd)
     found = lower_bound(instance, delta_g=0.1, delta_h=0.02)
-    expected = oracle.lower_bounds(instance.means, 0.1, 0.02, instance.family.noise, tolerance=1e-5)
+    expected = oracle_bounds.lower_bounds(instance.means, 0.1, 0.02, instance.family.noise, tolerance=1e-5)
     for name in ("K", "K_G", "K_H"):
         bound = intervals(found)[name]
         assert bound.lower <= expected[name][1] * (1 + 1e-8)
@@ -152,7 +152,7 @@ def test_partition_bound_equals_every_assignment_tried(shape: Shape, noise_sd: f
     for seed in range(2):
         instance = random_instance(seed, shape, noise_sd)
         found = lower_bound(instance, delta=0.1).L_G
-        value, assignment = oracle.proposition_2(instance.means, 0.1, instance.family.noise)
+        value, assignment = oracle_bounds.proposition_2(instance.means, 0.1, instance.family.noise)
         assert found.exact
         assert found.value == pytest.approx(value, rel=1e-6)
         assert found.assignment == assignment

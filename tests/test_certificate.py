@@ -9,7 +9,7 @@ import pytest
 
 from osrl.allocation import Needs, allocate, single_task
 from osrl.instance import Instance
-from tests import oracle
+from tests import oracle_bounds
 from tests.certified import Terms, check, reached
 from tests.instances import Shape, random_instance
 
@@ -167,7 +167,7 @@ def test_cutting_planes_find_the_same_value_for_different_needs() -> None:
 def agree_with_cutting_planes(instance: Instance, needs: Needs) -> None:
     best = instance.best
     found = allocate(instance, needs)
-    _, lower, upper = oracle.cutting_planes(
+    _, lower, upper = oracle_bounds.cutting_planes(
         instance.means,
         instance.family.noise,
         needs.representations,

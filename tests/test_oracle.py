@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from tests import oracle
+from tests import oracle, oracle_bounds
 
 Shape = tuple[int, int, int]
 
@@ -83,7 +83,7 @@ def test_class_membership_and_witness() -> None:
 
 def test_largest_rho_of_the_paper_instance() -> None:
     needs = np.ones(3), np.zeros((2, 2))
-    weights, lower, upper = oracle.cutting_planes(oracle.PAPER, 0.0, *needs, 0, (0, 0), tolerance=1e-8)
+    weights, lower, upper = oracle_bounds.cutting_planes(oracle.PAPER, 0.0, *needs, 0, (0, 0), tolerance=1e-8)
     assert lower <= upper <= lower * (1 + 1e-8)
     assert lower == pytest.approx(0.0391558, abs=5e-8) and 1.0 / lower == pytest.approx(25.539, abs=5e-4)
     assert oracle.rho(weights, oracle.PAPER).value == pytest.approx(lower, rel=1e-12)
@@ -100,12 +100,12 @@ def test_largest_rho_of_the_paper_instance() -> None:
     ],
 )
 def test_lower_bounds_of_the_paper_instance(delta: float, K_G: float, K_H: float, K: float) -> None:
-    bounds = oracle.lower_bounds(oracle.PAPER, delta, delta)
+    bounds = oracle_bounds.lower_bounds(oracle.PAPER, delta, delta)
     for name, value, digits in (("K_G", K_G, 5e-4), ("K_H", K_H, 5e-3), ("K", K, 5e-3)):
         lower, upper = bounds[name]
         assert lower - digits <= value <= upper + digits
         assert upper <= lower * (1 + 1.1e-6)
-    assert bounds["K_G"][0] <= oracle.proposition_2(oracle.PAPER, delta)[0] * (1 + 1e-9)
+    assert bounds["K_G"][0] <= oracle_bounds.proposition_2(oracle.PAPER, delta)[0] * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("noise", [0.0, 0.25])
@@ -118,10 +118,10 @@ def test_lower_bounds_agree_with_single_tasks_and_no_allocation_beats_them(
     means = shared(rng, shape, noise)
     best = oracle.best_arms(means)
     assert best is not None
-    bounds = oracle.lower_bounds(means, 0.1, 0.1, noise)
+    bounds = oracle_bounds.lower_bounds(means, 0.1, 0.1, noise)
     k = oracle.kl(0.1, 0.9)
     tasks = [
-        oracle.characteristic_time(
+        oracle_bounds.characteristic_time(
             means[x, best.g, best.h[x]], list(np.delete(means[x, best.g], best.h[x])), noise
         )
         for x in range(X)
@@ -129,18 +129,18 @@ def test_lower_bounds_agree_with_single_tasks_and_no_allocation_beats_them(
     assert bounds["K_H"][1] == pytest.approx(k * sum(time for time, _ in tasks), rel=2e-6)
     assert max(bounds["K_G"][0], bounds["K_H"][0]) <= bounds["K"][1] * (1 + 1e-9)
     assert bounds["K"][0] <= bounds["K_G"][1] + bounds["K_H"][1]
-    assert bounds["K_G"][0] <= oracle.proposition_2(means, 0.1, noise)[0] * (1 + 1e-9)
+    assert bounds["K_G"][0] <= oracle_bounds.proposition_2(means, 0.1, noise)[0] * (1 + 1e-9)
     for q in rng.dirichlet(np.full(means.size, 0.3), size=50).reshape(-1, *shape):
         assert oracle.rho(q, means, noise).value <= k / bounds["K_G"][0] * (1 + 1e-9)
-        joint = oracle.objective(q, means, noise, np.full(G, k), np.full((X, H), k), best.g, best.h)
+        joint = oracle_bounds.objective(q, means, noise, np.full(G, k), np.full((X, H), k), best.g, best.h)
         assert joint <= 1.0 / bounds["K"][0] * (1 + 1e-9)
 
 
 def test_one_task_with_one_predictor_is_best_arm_identification() -> None:
     means = np.array([[[0.3], [0.21], [0.2], [0.19], [0.18]]])
-    time, _ = oracle.characteristic_time(0.3, [0.21, 0.2, 0.19, 0.18])
-    assert oracle.proposition_2(means, 0.1)[0] == pytest.approx(time * oracle.kl(0.1, 0.9))
-    assert oracle.lower_bounds(means, 0.1, 0.1)["K_H"] == (0.0, 0.0)
+    time, _ = oracle_bounds.characteristic_time(0.3, [0.21, 0.2, 0.19, 0.18])
+    assert oracle_bounds.proposition_2(means, 0.1)[0] == pytest.approx(time * oracle.kl(0.1, 0.9))
+    assert oracle_bounds.lower_bounds(means, 0.1, 0.1)["K_H"] == (0.0, 0.0)
 
 
 @pytest.mark.parametrize(
@@ -152,7 +152,7 @@ def test_one_task_with_one_predictor_is_best_arm_identification() -> None:
     ],
 )
 def test_published_characteristic_times(means: list[float], time: float, weights: list[float]) -> None:
-    found, allocation = oracle.characteristic_time(means[0], means[1:])
+    found, allocation = oracle_bounds.characteristic_time(means[0], means[1:])
     assert found == pytest.approx(time, abs=0.006)
     np.testing.assert_allclose(allocation, weights, atol=6e-5)
 

@@ -10,7 +10,7 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from osrl.allocation import single_task
-from tests import oracle
+from tests import oracle, oracle_bounds
 from tests.instances import Array
 
 pytestmark = pytest.mark.nojit
@@ -51,7 +51,7 @@ def test_equals_the_oracle(means: list[float], noise: float) -> None:
     top, *others = sorted(means, reverse=True)
     assume(top - others[0] > 1e-3)
     found = single_task(np.array([top, *others]), noise)
-    time, weights = oracle.characteristic_time(top, others, noise)
+    time, weights = oracle_bounds.characteristic_time(top, others, noise)
     assert found.time == pytest.approx(time, rel=1e-7)
     np.testing.assert_allclose(found.weights, weights, atol=1e-4)
 

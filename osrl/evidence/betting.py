@@ -88,7 +88,7 @@ def new_bets(
 
 def no_bets() -> Bets:
     """For rewards without limits, on which nobody can bet safely."""
-    return Bets(np.zeros(0), np.zeros(0), np.zeros(0), np.zeros(0), 1.0, 0.5)
+    return Bets(np.zeros(0), np.zeros(0), np.zeros(0), np.zeros(0), 20.0, 0.5)
 
 
 @kernel_in_place

@@ -61,6 +61,7 @@ class Tests(NamedTuple):
     evidence_h: Floats  # (X, n)
     limits: Floats  # (2,) log(1 / delta_g), log(1 / delta_h)
     due: Floats  # (X,) pulls at which to look at the counts of a task again
+    waiting: Flags  # (1,) whether there is an answer, but one that does not look right
     bets: Bets
     tilts: Tilts
     outcome: Outcome
@@ -87,6 +88,7 @@ def new_tests(problem: Problem, bets: Bets) -> Tests:
         np.zeros((X, n)),
         np.array([math.log(1 / column.delta_g), math.log(1 / column.delta_h)]),
         np.full(X, float(n)),
+        np.zeros(1, np.bool_),
         bets if noise == 0 else no_bets(),
         new_tilts(noise),
         new_outcome(1, X, n),
@@ -146,6 +148,7 @@ def take_reward(tests: Tests, x: int, a: int, reward: float, ticket: Floats) -> 
     """
     pulls, sums, first_rewards, due = tests.pulls, tests.sums, tests.first, tests.due
     shared, wealth, pending, bets = tests.shared, tests.wealth[x], tests.pending[x], tests.bets
+    waiting = tests.waiting
     beta, local, limits, noise = bets.beta, bets.local, tests.limits, tests.noise
     n = pulls.shape[1]
     if pulls[x, a] == 0.0:
@@ -160,6 +163,8 @@ def take_reward(tests: Tests, x: int, a: int, reward: float, ticket: Floats) -> 
             return False
         due[x] = max(total + 1.0, total * (1.0 + PATIENCE))
         count(tests, x)
+        if waiting[0]:
+            settle_verdict(tests)
         return reject(tests, x, 0, n)
     predictors = ticket.size // TICKET - n
     terms = ticket.reshape(n + predictors, TICKET)
@@ -173,6 +178,8 @@ def take_reward(tests: Tests, x: int, a: int, reward: float, ticket: Floats) -> 
             for j in range(1, beta.size):
                 most = max(most, wealth[b, j] + pending[b, j] + local[j])
             close = close or most + math.log(float(beta.size)) >= limits[1]
+    if waiting[0]:
+        settle_verdict(tests)
     return close and reject(tests, x, first, first + predictors)
 
 
@@ -275,8 +282,13 @@ def reject(tests: Tests, x: int, first: int, last: int) -> bool:
 
 @kernel
 def settle_verdict(tests: Tests) -> None:
-    """Write down what the rejections so far decide."""
+    """Write down what the rejections so far decide.
+
+    An answer that does not look right waits: either its null is rejected too, because the tasks share no
+    representation, or it looks right in the end.
+    """
     possible_g, possible_h, pulls, out = tests.possible_g, tests.possible_h, tests.pulls, tests.outcome
+    waiting = tests.waiting
     tasks, n = pulls.shape
     predictors = n // possible_g.size
     rounds = int(pulls.sum())
@@ -291,7 +303,29 @@ def settle_verdict(tests: Tests) -> None:
     for x in range(tasks):
         if survivor(possible_h[x, g * predictors : (g + 1) * predictors]) < 0:
             return
-    _note(tests, g, DECIDED)
+    waiting[0] = False
+    for x in range(tasks):
+        waiting[0] = waiting[0] or doubtful(tests, x, g) >= 0
+    if not waiting[0]:
+        _note(tests, g, DECIDED)
+
+
+@kernel
+def doubtful(tests: Tests, x: int, g: int) -> int:
+    """The arm of another representation that looks better in task ``x`` than all of ``g``, or -1."""
+    pulls, sums, possible_h = tests.pulls[x], tests.sums[x], tests.possible_h[x]
+    n = pulls.size
+    predictors = n // tests.possible_g.size
+    means = np.empty(n)
+    shrunk_means(pulls, sums, 1.0, means)
+    own, rival = -1, -1
+    for a in range(n):
+        if a // predictors != g:
+            if rival < 0 or means[a] > means[rival]:
+                rival = a
+        elif possible_h[a] and (own < 0 or means[a] > means[own]):
+            own = a
+    return rival if rival >= 0 and means[rival] > means[own] else -1
 
 
 @kernel

@@ -20,7 +20,7 @@ from osrl.families import divergence
 from osrl.policies.tracking import least_pulled, track
 from osrl.thresholds import TrackAndStop
 
-GROWTH = 0.05
+GROWTH = 0.02
 
 
 class Contests(NamedTuple):

@@ -9,6 +9,9 @@ A part of the mass, min(1/2, explore * sqrt(K / (4 t))), explores the arms that 
 proportion to 1 / (1 + N): an arm that looked bad by bad luck is tried again soon, which is what keeps
 the tail of the stopping time light.
 
+The last representation stays under watch: where an arm of another one looks better, a part of the
+mass asks whether any representation is shared, and the run does not end before that is settled.
+
 Sampling is random with known probabilities, as the evidence needs. Tasks may be chosen by the
 policy or be given; within a given task its weights are used relative to each other.
 """
@@ -31,6 +34,7 @@ from osrl.policies.betting import (
     Tests,
     best_guess,
     clear_trials,
+    doubtful,
     forfeit_trial,
     look,
     new_tests,
@@ -44,6 +48,7 @@ from osrl.policies.contract import Outcome, Policy, Problem, one_stream, registe
 TOLERANCE = 1e-2  # certified gap of the weights
 PRIOR = 3.0  # shrinkage of the estimates that the weights are made for
 LEAST_NEED = 0.7  # of a test that is nearly done
+DOUBT = 0.1  # share of the mass for tasks in which the last representation may not be right
 LEAST_EVIDENCE = -5.0  # below which a test is not said to lack even more
 LEAST_GAP = (
     0.02  # in standard deviations of a reward (of a fair coin), by which the best arm is taken to lead
@@ -156,6 +161,8 @@ def design(state: OsrlState) -> None:
         min(0.5, explore * math.sqrt(arms / (4.0 * max(clock[0], 1.0)))),
         weights,
     )
+    if survivor(possible_g) >= 0:
+        mix_doubts(tests, survivor(possible_g), weights)
     clock[1] = max(clock[0] + max(4.0, 0.25 * arms), clock[0] * (1.0 + growth))
 
 
@@ -215,6 +222,30 @@ def mix_exploration(
     weights /= weights.sum()
 
 
+@kernel
+def mix_doubts(tests: Tests, g: int, weights: Floats) -> None:
+    """Where the last representation does not look right, a part of the mass asks whether any is.
+
+    In such a task it goes to the arm that is in the way and to the arms of ``g``, in equal parts. It is a
+    tenth, and everything when nothing else is open.
+    """
+    waiting = tests.waiting
+    tasks, n = weights.shape
+    predictors = n // tests.possible_g.size
+    doubts = np.zeros((tasks, n))
+    for x in range(tasks):
+        rival = doubtful(tests, x, g)
+        if rival >= 0:
+            doubts[x, rival] = 0.5
+            doubts[x, g * predictors : (g + 1) * predictors] = 0.5 / predictors
+    total = doubts.sum()
+    if total > 0.0:
+        share = 1.0 if waiting[0] else DOUBT
+        for x in range(tasks):
+            for a in range(n):
+                weights[x, a] = (1.0 - share) * weights[x, a] + share * doubts[x, a] / total
+
+
 @kernel_in_place
 def select(state: OsrlState, task: int, propensities: Floats) -> int:
     """The probability of each arm; in a given task, of its arms."""
@@ -228,7 +259,7 @@ def select(state: OsrlState, task: int, propensities: Floats) -> int:
             total += propensities[x, a]
     if task >= 0:
         for a in range(n):
-            propensities[task, a] /= total
+            propensities[task, a] = propensities[task, a] / total if total > 0.0 else 1.0 / n
     return -1
 
 

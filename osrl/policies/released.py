@@ -124,7 +124,9 @@ def _estimate_of(state: OsrlScReleasedState) -> int:
 def _tracks(state: OsrlScReleasedState) -> bool:
     """Whether the next round of phase 1 follows the weights: no arm is forced."""
     enough = math.sqrt(state.clock[ROUNDS]) - 0.5 * state.pulls.size
-    return _estimate_of(state) >= 0 and state.pulls.min() >= enough
+    least = least_pulled(state.pulls)
+    fewest = state.pulls[least // state.pulls.shape[1], least % state.pulls.shape[1]]
+    return _estimate_of(state) >= 0 and fewest >= enough
 
 
 @kernel_in_place
@@ -182,7 +184,7 @@ def observe(state: OsrlScReleasedState, x: int, a: int, reward: float, ticket: F
         next_contest(state.phase2, state.outcome)
 
 
-@kernel_in_place
+@kernel
 def _answer(state: OsrlScReleasedState, r: int) -> None:
     """Column ``r`` ends phase 1 with the representation of the largest estimate."""
     predictors = state.phase2.contests.pulls.shape[1]

@@ -1,0 +1,359 @@
+"""How fast runs are simulated: rounds per second and core, against the rewards alone and against the size.
+
+    python benchmarks/simulate.py            # everything; writes benchmarks/results/
+    python benchmarks/simulate.py --quick    # a minute or two; prints only, unless --out is given
+
+Times are processor time of one thread, the least of several turns in which the policies follow one
+another, because other work on the machine can only add to it. Compilation is not counted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit
+from simulate_chart import draw_cost
+from solver import random_instance
+
+import osrl.policies  # noqa: F401  (registers the policies of the package)
+from osrl.draws import FIRST_REWARD_LANE, START, Key, new_key, reward, uniform
+from osrl.instance import Instance
+from osrl.paper.trace import phase_1
+from osrl.policies.contract import Column, Problem, find
+from osrl.policies.phase2 import choose_representation, next_contest
+from osrl.simulation.episode import episode
+from osrl.simulation.job import UNLIMITED
+from osrl.simulation.runs import Z975
+
+RISK = 0.1
+NEVER = 1e-300  # a risk at which no run ends while its rounds are timed
+PAPER = Instance.load("paper")
+BASE = 5  # the two sizes that stay the same while the third one grows
+SIZES = (1, 2, 5, 10, 20, 40)
+LEAST_ROUNDS, ROUNDS_PER_ARM = 4000, 20  # of a run whose cost is measured
+
+Play = Callable[[Instance, float, Key, int], int]
+
+
+class Speed(NamedTuple):
+    """A part of a policy on the paper's instance: least seconds for some runs, and their rounds."""
+
+    what: str
+    runs: int
+    rounds: int
+    seconds: float
+    wanted: str
+    good: bool | None
+
+    @property
+    def per_round(self) -> float:
+        """Seconds for one round."""
+        return self.seconds / self.rounds
+
+
+class Cost(NamedTuple):
+    """The cost of a round for one shape."""
+
+    what: str
+    grows: str  # the size that is varied: X, G or H
+    shape: tuple[int, int, int]
+    seconds: float
+
+    @property
+    def arms(self) -> int:
+        """K = XGH."""
+        return int(np.prod(self.shape))
+
+
+class Lazy(NamedTuple):
+    """Samples with lazily recomputed weights, against weights of every round, run by run."""
+
+    what: str
+    runs: int
+    lazy: float
+    every: float
+    half: float  # half-width of the 97.5 % interval of the mean difference
+    times: float  # how much more processor time weights of every round take
+
+
+def say(text: str) -> None:
+    """Progress, on standard error."""
+    print(text, file=sys.stderr, flush=True)
+
+
+# What is played -----------------------------------------------------------------------------------
+
+
+def state_of(policy: str, instance: Instance, risk: float, key: Key, **options: Any) -> Any:
+    """A policy before its first sample, for one risk and its default threshold."""
+    found = find(policy)
+    columns = (Column(found.thresholds[0], risk, risk),)
+    return found.new(Problem(instance.shape, instance.family, columns), uniform(key, START, 0), **options)
+
+
+def means_of(instance: Instance) -> Any:
+    """The true means as kernels take them, (X, GH)."""
+    return instance.means.reshape(instance.shape[0], -1)
+
+
+def whole_run(policy: str, **options: Any) -> Play:
+    """A whole run of a policy, or its first ``budget`` rounds; it returns the rounds played."""
+
+    def play(instance: Instance, risk: float, key: Key, budget: int) -> int:
+        state = state_of(policy, instance, risk, key, **options)
+        return episode(state, means_of(instance), 0.0, False, key, budget)
+
+    return play
+
+
+def first_phase(policy: str) -> Play:
+    """Phase 1 alone."""
+
+    def play(instance: Instance, risk: float, key: Key, budget: int) -> int:
+        state = state_of(policy, instance, risk, key)
+        if budget < UNLIMITED:
+            return episode(state, means_of(instance), 0.0, False, key, budget)
+        phase_1(state, means_of(instance), 0.0, False, key)
+        return int(state.outcome.tau_g[0])
+
+    return play
+
+
+def second_phase(**changes: Any) -> Play:
+    """Phase 2 alone: the right representation is chosen before the first sample."""
+
+    def play(instance: Instance, risk: float, key: Key, budget: int) -> int:
+        state = state_of("osrl-sc", instance, risk, key)
+        contests = state.phase2.contests._replace(**changes)
+        state = state._replace(phase2=state.phase2._replace(contests=contests))
+        choose_representation(state.outcome, 0, instance.best.representation, 0, state.pulls)
+        next_contest(state.phase2, state.outcome)
+        return episode(state, means_of(instance), 0.0, False, key, budget)
+
+    return play
+
+
+@njit
+def draw_rewards(key: Key, means: Any, noise: float, rounds: int) -> float:
+    """Only the rewards of a run, arm after arm."""
+    total = 0.0
+    tasks, n = means.shape
+    for t in range(rounds):
+        arm = t % (tasks * n)
+        lane = FIRST_REWARD_LANE + 2 * arm
+        total += reward(key, lane, t // (tasks * n), means[arm // n, arm % n], noise, False)
+    return total
+
+
+def rewards_alone(instance: Instance, risk: float, key: Key, budget: int) -> int:
+    """As many rewards as a run of `tas` takes."""
+    rounds = min(budget, 26_000)
+    draw_rewards(key, means_of(instance), 0.0, rounds)
+    return rounds
+
+
+REWARDS = "the rewards alone"
+PLAYS: dict[str, Play] = {
+    REWARDS: rewards_alone,
+    "`osrl-sc`, phase 1": first_phase("osrl-sc"),
+    "`osrl-sc`, phase 2": second_phase(),
+    "`tas`": whole_run("tas"),
+    "`osrl`": whole_run("osrl"),
+    "`uniform`": whole_run("uniform"),
+    "`osrl-sc-released`, phase 1": first_phase("osrl-sc-released"),
+}
+WANTED_ROUNDS = {"`osrl-sc`, phase 1": 200_000, "`osrl-sc`, phase 2": 1_000_000, "`tas`": 1_000_000}
+WANTED_SECONDS = {"`osrl`": 0.010}  # of a run
+GROWING = ("`osrl-sc`, phase 1", "`osrl-sc`, phase 2", "`tas`", "`osrl`")
+
+
+# Measurements -------------------------------------------------------------------------------------
+
+
+def speeds(turns: int, runs: int) -> list[Speed]:
+    """Time the same runs of every part in turns; the least time counts."""
+    keys = [new_key(0, run) for run in range(runs)]
+    least = dict.fromkeys(PLAYS, math.inf)
+    rounds = {}
+    for name, play in PLAYS.items():
+        say(f"compiling or loading {name}")
+        play(PAPER, RISK, keys[0], 50)
+        rounds[name] = sum(play(PAPER, RISK, key, UNLIMITED) for key in keys)
+    for turn in range(turns):
+        say(f"speed: turn {turn + 1} of {turns}")
+        for name, play in PLAYS.items():
+            began = time.thread_time()
+            for key in keys:
+                play(PAPER, RISK, key, UNLIMITED)
+            least[name] = min(least[name], time.thread_time() - began)
+    return [_judged(name, runs, rounds[name], least[name]) for name in PLAYS]
+
+
+def _judged(name: str, runs: int, rounds: int, seconds: float) -> Speed:
+    """A measurement beside what is wanted of it."""
+    if name in WANTED_ROUNDS:
+        wanted = WANTED_ROUNDS[name]
+        return Speed(name, runs, rounds, seconds, f"{wanted:,} rounds/s", rounds / seconds >= wanted)
+    if name in WANTED_SECONDS:
+        limit = WANTED_SECONDS[name]
+        return Speed(name, runs, rounds, seconds, f"{1e3 * limit:.0f} ms a run", seconds / runs <= limit)
+    return Speed(name, runs, rounds, seconds, "", None)
+
+
+def costs(sizes: tuple[int, ...], turns: int) -> list[Cost]:
+    """The cost of a round as X, G and H grow, one at a time, from the first round of a run on."""
+    found = []
+    for i, grows in enumerate("XGH"):
+        for size in sizes:
+            shape = [BASE, BASE, BASE]
+            shape[i] = size
+            instance = random_instance((shape[0], shape[1], shape[2]), seed=0)
+            rounds = max(LEAST_ROUNDS, ROUNDS_PER_ARM * instance.means.size)
+            say(f"cost of a round: {tuple(shape)}")
+            for name in GROWING:
+                if name == "`osrl-sc`, phase 1" and shape[1] == 1:
+                    continue  # one representation: there is nothing to find
+                if name == "`osrl-sc`, phase 2" and shape[2] == 1:
+                    continue
+                least = math.inf
+                for _ in range(turns):
+                    began = time.thread_time()
+                    played = PLAYS[name](instance, NEVER, new_key(0, 0), rounds)
+                    least = min(least, time.thread_time() - began)
+                found.append(Cost(name, grows, instance.shape, least / played))
+    return found
+
+
+def laziness(runs: int) -> list[Lazy]:
+    """Samples of the same runs with lazy weights, and with weights that are recomputed in every round."""
+    pairs = {
+        "`tas`": (whole_run("tas"), whole_run("tas", growth=0.0)),
+        "phase 2": (second_phase(), second_phase(growth=0.0)),
+    }
+    found = []
+    for name, plays in pairs.items():
+        say(f"lazy weights: {name}, {runs} runs twice")
+        samples, seconds = [], []
+        for play in plays:
+
+            def one(run: int, play: Play = play) -> tuple[int, float]:
+                began = time.thread_time()
+                rounds = play(PAPER, RISK, new_key(1, run), UNLIMITED)
+                return rounds, time.thread_time() - began
+
+            with ThreadPoolExecutor() as pool:
+                played = np.array(list(pool.map(one, range(runs))))
+            samples.append(played[:, 0])
+            seconds.append(played[:, 1].sum())
+        lazy, every = samples
+        half = Z975 * float(np.std(lazy - every, ddof=1)) / math.sqrt(runs)
+        found.append(Lazy(name, runs, float(lazy.mean()), float(every.mean()), half, seconds[1] / seconds[0]))
+    return found
+
+
+# Report -------------------------------------------------------------------------------------------
+
+
+def speed_table(found: list[Speed]) -> list[str]:
+    """One row for each part of a policy."""
+    alone = next(speed.per_round for speed in found if speed.what == REWARDS)
+    lines = [
+        "| what | rounds a second and core | a round | times the rewards alone | a run | wanted |",
+        "|---|---|---|---|---|---|",
+    ]
+    for speed in found:
+        wanted = "" if speed.good is None else f"{speed.wanted}: {'yes' if speed.good else '**no**'}"
+        run = "" if speed.what == REWARDS else f"{1e3 * speed.seconds / speed.runs:.1f} ms"
+        lines.append(
+            f"| {speed.what} | {1 / speed.per_round:,.0f} | {1e9 * speed.per_round:,.0f} ns "
+            f"| {speed.per_round / alone:.1f} | {run} | {wanted} |"
+        )
+    return lines
+
+
+def lazy_table(found: list[Lazy]) -> list[str]:
+    """One row for each policy with lazy weights."""
+    lines = [
+        "| what | runs | mean samples, lazy | recomputed in every round | difference, 97.5 % interval "
+        "| in % of the mean | processor time of every round, times lazy |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for one in found:
+        apart = one.lazy - one.every
+        share = [100 * part / one.every for part in (apart, one.half)]
+        lines.append(
+            f"| {one.what} | {one.runs} | {one.lazy:,.0f} | {one.every:,.0f} | {apart:+.0f} ± {one.half:.0f} "
+            f"| {share[0]:+.2f} ± {share[1]:.2f} | {one.times:.1f} |"
+        )
+    return lines
+
+
+def cost_table(found: list[Cost]) -> list[str]:
+    """One row for each shape, one column for each policy."""
+    lines = [
+        f"| grows | X, G, H | K | {' | '.join(GROWING)} |",
+        "|---" * (3 + len(GROWING)) + "|",
+    ]
+    for grows, shape in dict.fromkeys((cost.grows, cost.shape) for cost in found):
+        row = {cost.what: cost for cost in found if (cost.grows, cost.shape) == (grows, shape)}
+        cells = [f"{1e6 * row[name].seconds:.2f} µs" if name in row else "-" for name in GROWING]
+        sizes = ", ".join(map(str, shape))
+        lines.append(f"| {grows} | {sizes} | {np.prod(shape)} | {' | '.join(cells)} |")
+    return lines
+
+
+def main() -> None:
+    """Run the benchmark and write its report."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="fewer turns and runs, smaller shapes")
+    parser.add_argument("--out", type=Path, help="folder for simulate.md and the chart")
+    options = parser.parse_args()
+    out = options.out or (None if options.quick else Path(__file__).parent / "results")
+
+    fast = speeds(*((5, 5) if options.quick else (10, 12)))
+    grown = costs(SIZES[:4] if options.quick else SIZES, 2 if options.quick else 3)
+    lazy = laziness(100 if options.quick else 1120)
+    text = "\n".join(
+        [
+            "# The simulation, measured",
+            "",
+            f"The paper's instance, risk {RISK}, default thresholds: rounds of whole runs, with all that "
+            "belongs to them (weights, tests, draws). Processor time of one thread, least of several turns.",
+            "",
+            *speed_table(fast),
+            "",
+            "## Lazy weights",
+            "",
+            "`tas` and phase 2 recompute their weights when a task has grown by 5 %. The same runs (the same "
+            "rewards for every arm) with weights of every round:",
+            "",
+            *lazy_table(lazy),
+            "",
+            "## The cost of a round against X, G and H",
+            "",
+            f"Random Bernoulli instances, one size growing and the other two {BASE}; the average over the "
+            f"first {ROUNDS_PER_ARM} K rounds of a run (at least {LEAST_ROUNDS:,}), solving for new weights "
+            "included.",
+            "",
+            *cost_table(grown),
+            "",
+        ]
+    )
+    print(text)
+    if out is not None:
+        out.mkdir(parents=True, exist_ok=True)
+        picture = "\n![cost of a round against X, G and H](simulate.png)\n"
+        (out / "simulate.md").write_text(text + picture, encoding="utf-8")
+        draw_cost(grown, out)
+
+
+if __name__ == "__main__":
+    main()
