@@ -16,6 +16,7 @@ import typer
 from osrl.cli.analyse import analyse
 from osrl.cli.bound import bound
 from osrl.cli.paper import paper
+from osrl.cli.plan import plan
 from osrl.cli.simulate import simulate
 from osrl.cli.study import app as study
 from osrl.errors import OsrlError
@@ -27,6 +28,7 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions
 app.command()(bound)
 app.command()(simulate)
 app.command()(paper)
+app.command()(plan)
 app.add_typer(study, name="study")
 app.command()(analyse)
 

@@ -1,0 +1,165 @@
+"""Every policy on generated instances of many shapes: mean samples over the lower bound K, and tails.
+
+    python benchmarks/suite.py           # writes benchmarks/results/suite.md, suite.png and suite.svg
+    python benchmarks/suite.py --quick   # small shapes and few runs; prints only
+
+The instances are those of `generated.py` with seed 0; nothing was tuned on them. All policies meet the same
+rewards. A run is cut after a million samples; the mean is then a lower bound, marked by ">".
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import altair as alt
+import numpy as np
+import polars as pl
+from generated import SHAPES, generated
+
+import osrl
+from osrl.instance import Instance
+
+ROOT = Path(__file__).resolve().parents[1]
+DELTA = 0.1
+BUDGET = 10**6
+Z = 3.0  # standard errors that count as noise
+COLOURS = ["#4477aa", "#66ccee", "#228833", "#ccbb44", "#ee6677", "#aa3377"]
+POLICIES = {  # name in the table: policy, threshold, share of the runs
+    "osrl": ("osrl", None, 1.0),
+    "osrl-sc sharp": ("osrl-sc", "sharp", 0.1),
+    "osrl-sc released": ("osrl-sc", "released", 0.1),
+    "osrl-sc theorem": ("osrl-sc", "theorem", 0.1),
+    "tas": ("tas", None, 0.1),
+    "uniform": ("uniform", None, 0.1),
+}
+
+
+class Found(NamedTuple):
+    """What a policy needed on an instance."""
+
+    instance: str
+    policy: str
+    ratio: float  # mean samples / K
+    error: float  # standard error of it
+    cut: bool  # whether some run was cut
+    tail: float  # 99 % quantile / median
+    wrong: int  # runs with a wrong answer
+    runs: int
+
+
+def measure(name: str, instance: Instance, label: str, runs: int) -> Found:
+    """Run one policy on one instance."""
+    policy, threshold, _ = POLICIES[name]
+    bound = osrl.lower_bound(instance, delta_g=DELTA, delta_h=DELTA).K.lower
+    frame = osrl.simulate(instance, policy, DELTA, runs, threshold=threshold, budget=BUDGET).frame
+    tau = frame["tau"].to_numpy()
+    right = np.array(frame["correct_g"]) & np.array([all(each) for each in frame["correct_h"]])
+    decided = (frame["verdict"] == "decided").to_numpy()
+    return Found(
+        label,
+        name,
+        float(tau.mean()) / bound,
+        float(tau.std(ddof=1)) / math.sqrt(runs) / bound,
+        bool((~decided).any()),
+        float(np.quantile(tau, 0.99) / np.median(tau)),
+        int((decided & ~right).sum()),
+        runs,
+    )
+
+
+def table(found: list[Found]) -> list[str]:
+    """One row for each instance, one column for each policy, then what the issue of the suite is."""
+    lines = [f"| shape (X, G, H) | {' | '.join(POLICIES)} | `osrl`: 99 % quantile / median | wrong |"]
+    lines.append("|---" * (len(POLICIES) + 3) + "|")
+    for label in dict.fromkeys(each.instance for each in found):
+        row = {each.policy: each for each in found if each.instance == label}
+        cells = [f"{'> ' if row[p].cut else ''}{row[p].ratio:.2f} ± {2 * row[p].error:.2f}" for p in POLICIES]
+        own = row["osrl"]
+        lines.append(f"| {label} | {' | '.join(cells)} | {own.tail:.2f} | {own.wrong} of {own.runs} |")
+    return lines
+
+
+def verdicts(found: list[Found]) -> list[str]:
+    """Is `osrl` ever beaten beyond noise, and how heavy are its tails?"""
+    own = {each.instance: each for each in found if each.policy == "osrl"}
+    beaten = [
+        f"{each.policy} on {each.instance}"
+        for each in found
+        if each.policy.startswith("osrl-sc")
+        and own[each.instance].ratio - each.ratio > Z * math.hypot(own[each.instance].error, each.error)
+    ]
+    tail = max(own.values(), key=lambda each: each.tail)
+    stalled = sum(each.cut for each in own.values())
+    return [
+        f"- `osrl` needs more samples than `osrl-sc` beyond noise ({Z:.0f} standard errors): "
+        + ("never." if not beaten else ", ".join(beaten) + "."),
+        f"- The largest 99 % quantile of `osrl` is {tail.tail:.2f} times the median, on {tail.instance}.",
+        f"- Instances on which a run of `osrl` was cut after {BUDGET:,} samples: {stalled}.",
+    ]
+
+
+def draw(found: list[Found], out: Path) -> None:
+    """Write suite.png and suite.svg: a row for each instance, a dot for each policy, on a log scale."""
+    frame = pl.DataFrame([each._asdict() for each in found])
+    colour = alt.Color("policy:N", sort=list(POLICIES), title=None).scale(
+        domain=list(POLICIES), range=COLOURS
+    )
+    chart = (
+        alt.Chart(frame)
+        .mark_circle(size=60, opacity=0.9)
+        .encode(
+            alt.X("ratio:Q", title="mean samples / lower bound K (log scale)").scale(type="log"),
+            alt.Y("instance:N", sort=None, title="tasks, representations, predictors"),
+            colour,
+        )
+        .properties(
+            title=alt.TitleParams(
+                "How far from the lower bound",
+                subtitle=f"generated instances, both risks {DELTA}; further left is better",
+                anchor="start",
+            ),
+            width=520,
+            height=16 * frame["instance"].n_unique() + 40,
+        )
+        .configure_axis(gridOpacity=0.4)
+    )
+    chart.save(str(out / "suite.png"), scale_factor=2)
+    chart.save(str(out / "suite.svg"))
+
+
+def main() -> None:
+    """Measure every policy on every instance and write the report."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="small shapes and few runs; prints only")
+    quick = parser.parse_args().quick
+    shapes = [shape for shape in SHAPES if np.prod(shape) <= 16] if quick else SHAPES
+    runs = 50 if quick else 300
+    found = []
+    for shape in shapes:
+        for name, (_, _, share) in POLICIES.items():
+            some = max(20, round(share * runs))
+            found.append(measure(name, generated(shape, 0), str(shape), some))
+            print(found[-1], file=sys.stderr, flush=True)
+    lines = [
+        "# `osrl` beside the other policies",
+        "",
+        f"Mean samples / K with twice its standard error, both risks {DELTA}; {runs} runs of `osrl`, fewer",
+        "of the others. A run is cut after a million samples; where that happened the mean is larger (>).",
+        "",
+        *table(found),
+        "",
+        *verdicts(found),
+    ]
+    print("\n".join(lines))
+    if not quick:
+        out = ROOT / "benchmarks/results"
+        (out / "suite.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+        draw(found, out)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,79 @@
+"""What to expect of an experiment: the sentence a planner needs, a table, a JSON document."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from rich.box import SIMPLE
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.table import Table
+from rich.text import Text
+
+from osrl.report.instance import describe
+from osrl.report.numbers import count
+from osrl.simulation.forecast import Forecast
+
+
+class PlanReport(NamedTuple):
+    """What `osrl plan` found."""
+
+    forecast: Forecast
+
+    def document(self) -> dict[str, Any]:
+        """The document of `osrl plan --json`."""
+        bound = self.forecast.bound
+        return {
+            "bound": {"lower": bound.K.lower, "upper": bound.K.upper},
+            "delta_g": bound.delta_g,
+            "delta_h": bound.delta_h,
+            "policies": [
+                {
+                    "policy": each.policy,
+                    "threshold": each.threshold,
+                    "median": each.median,
+                    "quantile90": each.high,
+                    "quantile10": each.low,
+                    "mean": each.mean,
+                    "runs": each.runs,
+                    "budget_exhausted": each.cut,
+                }
+                for each in self.forecast.policies
+            ],
+            "budget": self.forecast.budget,
+            "sentence": self.sentence(),
+        }
+
+    def sentence(self) -> str:
+        """What a planner needs to know."""
+        best, bound = self.forecast.policies[0], self.forecast.bound
+        return (
+            f"If the means are as guessed, plan for about {count(best.median)} samples with {best.name}: "
+            f"half of the experiments need fewer, and nine in ten are done after {self._at(best.high)}. "
+            f"No policy with these risks can expect to need fewer than about {count(bound.K.lower)} on "
+            "average. If the guess is wrong, the number of samples will differ; the risk will not."
+        )
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """The table, and the sentence."""
+        forecast = self.forecast
+        bound, runs = forecast.bound, forecast.policies[0].runs
+        yield Text(
+            f"{describe(forecast.instance)}\n"
+            f"Accepted risks: delta_g = {bound.delta_g:g}, delta_h = {bound.delta_h:g}; "
+            f"{runs} simulated experiments with each policy"
+        )
+        table = Table(box=SIMPLE, padding=(0, 1, 0, 0), pad_edge=False)
+        table.add_column("policy", style="bold", no_wrap=True)
+        for name in ("median", "9 in 10 need at most", "mean", "mean / bound"):
+            table.add_column(name, justify="right", no_wrap=True)
+        for each in forecast.policies:
+            ratio = f"{each.mean / bound.K.lower:.2f}"
+            mean, ratio = (f"> {text}" if each.cut else text for text in (count(each.mean), ratio))
+            table.add_row(each.name, self._at(each.median), self._at(each.high), mean, ratio)
+        table.add_row("lower bound", "", "", count(bound.K.lower), "1", style="dim")
+        yield table
+        yield Text(self.sentence())
+
+    def _at(self, samples: int) -> str:
+        """A quantile; one at the budget is only known to be larger."""
+        return f"> {count(samples)}" if samples >= self.forecast.budget else count(samples)

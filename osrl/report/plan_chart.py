@@ -1,0 +1,37 @@
+"""The chart of a forecast: the spread of every policy beside the lower bound."""
+
+from __future__ import annotations
+
+import altair as alt
+import polars as pl
+
+from osrl.report.charts import BLUE, ORANGE, Figure
+from osrl.simulation.forecast import Forecast
+
+
+def draw_plan(forecast: Forecast) -> Figure:
+    """Median and quantiles of every policy, on a log scale."""
+    names = [each.name for each in forecast.policies]
+    rows = [(each.name, each.low, each.median, each.high) for each in forecast.policies]
+    spread = pl.DataFrame(rows, ["policy", "low", "median", "high"], orient="row")
+    y = alt.Y("policy:N", sort=names, title=None)
+    x = alt.X("low:Q", title="samples (log scale)").scale(type="log", nice=True)
+    bars = alt.Chart(spread)
+    bound = alt.Chart(pl.DataFrame({"bound": [forecast.bound.K.lower], "label": ["lower bound of the mean"]}))
+    chart = alt.layer(
+        bars.mark_bar(height=9, color=BLUE, opacity=0.45).encode(x, y, alt.X2("high:Q")),
+        bars.mark_tick(thickness=3, size=20, color=BLUE).encode(alt.X("median:Q"), y),
+        bound.mark_rule(color=ORANGE, strokeDash=[5, 3], strokeWidth=1.5).encode(alt.X("bound:Q")),
+        bound.mark_text(color=ORANGE, align="left", dx=4, dy=-4, baseline="bottom").encode(
+            alt.X("bound:Q"), alt.Text("label:N"), y=alt.value(0)
+        ),
+    ).properties(
+        width=520,
+        height=34 * len(names),
+        title=alt.TitleParams(
+            "How many samples to expect",
+            subtitle="tick: median; bar: from the 10 % to the 90 % quantile",
+            offset=22,
+        ),
+    )
+    return Figure("plan", "How many samples to expect if the means are as guessed.", chart)

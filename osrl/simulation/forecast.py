@@ -1,0 +1,99 @@
+"""`forecast`: before an experiment, how many samples to expect if the means are as guessed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import polars as pl
+
+from osrl.bounds import LowerBound, lower_bound
+from osrl.errors import OsrlError
+from osrl.instance import Instance
+from osrl.policies.contract import find
+from osrl.simulation.simulate import simulate
+
+RISK = 0.1
+RUNS = 200
+BUDGET = 10**6
+POLICIES = ("osrl", "osrl-sc", "tas", "tas-transfer", "uniform")
+THRESHOLDS = ("sharp", "theorem")  # of the paper's algorithm: those with a proof
+QUANTILES = (0.1, 0.5, 0.9)
+
+
+class Expected(NamedTuple):
+    """What one policy needs: samples of a run. Runs that were cut count with the budget."""
+
+    policy: str
+    threshold: str
+    low: int  # 10 % quantile
+    median: int
+    high: int  # 90 % quantile
+    mean: float
+    runs: int
+    cut: int  # runs that were cut at the budget
+
+    @property
+    def name(self) -> str:
+        """The policy, and its threshold where it has several."""
+        return self.policy if len(find(self.policy).thresholds) == 1 else f"{self.policy} {self.threshold}"
+
+
+class Forecast(NamedTuple):
+    """The lower bound, and every policy, the one with the smallest median first."""
+
+    instance: Instance
+    bound: LowerBound
+    policies: tuple[Expected, ...]
+    budget: int
+
+
+def forecast(
+    instance: Instance,
+    policy: str | Sequence[str] = POLICIES,
+    *,
+    delta: float | None = None,
+    delta_g: float | None = None,
+    delta_h: float | None = None,
+    runs: int = RUNS,
+    seed: int = 0,
+    budget: int = BUDGET,
+    progress: Callable[[int, int], None] | None = None,
+) -> Forecast:
+    """Simulate policies on guessed means: how many samples each needs, beside the lower bound.
+
+    ``delta`` is both risks; by default each is 0.1. Runs are cut after ``budget`` samples. The guarantee of
+    a policy does not depend on the guess.
+    """
+    if isinstance(runs, bool) or runs < 20:
+        raise OsrlError(f"runs is {runs}; quantiles need at least 20")
+    if delta is None:
+        delta_g = RISK if delta_g is None else delta_g
+        delta_h = RISK if delta_h is None else delta_h
+    names = [policy] if isinstance(policy, str) else policy
+    several = any(len(find(name).thresholds) > 1 for name in names)
+    bound = lower_bound(instance, delta=delta, delta_g=delta_g, delta_h=delta_h)
+    found = simulate(
+        instance,
+        names,
+        runs=runs,
+        seed=seed,
+        delta_g=bound.delta_g,
+        delta_h=bound.delta_h,
+        threshold=THRESHOLDS if several else None,
+        budget=budget,
+        progress=progress,
+    )
+    rows = [
+        _expected(str(name), str(stops), some)
+        for (name, stops), some in found.frame.group_by("policy", "threshold", maintain_order=True)
+    ]
+    return Forecast(instance, bound, tuple(sorted(rows, key=lambda each: (each.median, each.mean))), budget)
+
+
+def _expected(policy: str, threshold: str, runs: pl.DataFrame) -> Expected:
+    tau = runs["tau"].to_numpy()
+    low, median, high = (int(q) for q in np.quantile(tau, QUANTILES, method="inverted_cdf"))
+    cut = int((runs["verdict"] == "budget exhausted").sum())
+    return Expected(policy, threshold, low, median, high, float(tau.mean()), len(tau), cut)

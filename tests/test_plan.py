@@ -1,0 +1,80 @@
+"""`osrl plan`: the forecast is what simulations say, and bad requests are refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import osrl
+from osrl.cli import main
+from osrl.simulation.forecast import forecast
+from tests.instances import refused
+from tests.simulations import EASY
+
+Capture = pytest.CaptureFixture[str]
+
+
+def test_quantiles_are_those_of_the_simulated_runs() -> None:
+    found = forecast(EASY, ["osrl", "tas"], delta=0.05, runs=40, seed=3)
+    assert found.bound.K.lower == pytest.approx(osrl.lower_bound(EASY, delta_g=0.05, delta_h=0.05).K.lower)
+    for each in found.policies:
+        tau = np.sort(osrl.simulate(EASY, each.policy, 0.05, 40, seed=3).frame["tau"].to_numpy())
+        assert (each.low, each.median, each.high) == (tau[3], tau[19], tau[35])
+        assert each.mean == pytest.approx(tau.mean())
+    assert found.policies[0].median <= found.policies[1].median
+
+
+def test_runs_that_are_cut_are_counted() -> None:
+    found = forecast(EASY, "uniform", runs=20, budget=10).policies[0]
+    assert (found.cut, found.median) == (20, 10)
+
+
+def test_the_document_and_the_chart(tmp_path: Path, capsys: Capture) -> None:
+    path = tmp_path / "guess.toml"
+    EASY.save(path)
+    arguments = [
+        "plan",
+        str(path),
+        "--policy",
+        "osrl,osrl-sc",
+        "--runs",
+        "20",
+        "--out",
+        str(tmp_path / "new"),
+    ]
+    assert main([*arguments, "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert [each["policy"] for each in document["policies"]].count("osrl-sc") == 2
+    best = document["policies"][0]
+    assert best["quantile10"] <= best["median"] <= best["quantile90"]
+    assert f"{best['median']:,} samples with {best['policy']}" in document["sentence"]
+    assert (tmp_path / "new/plan.png").stat().st_size > 5000
+    assert (tmp_path / "new/plan.pdf").stat().st_size > 5000
+    assert main(arguments) == 0
+    shown = capsys.readouterr().out
+    assert "osrl-sc sharp" in shown
+    assert "lower bound" in shown
+    assert "9 in 10 need at most" in shown
+
+
+def test_a_budget_that_is_too_small_is_said_in_the_sentence(tmp_path: Path, capsys: Capture) -> None:
+    path = tmp_path / "guess.toml"
+    EASY.save(path)
+    assert main(["plan", str(path), "--policy", "uniform", "--runs", "20", "--budget", "10"]) == 0
+    assert "> 10" in capsys.readouterr().out
+
+
+def test_bad_requests_are_refused(capsys: Capture) -> None:
+    with refused("runs is 5"):
+        forecast(EASY, runs=5)
+    with refused("unknown policy 'best'"):
+        forecast(EASY, "best", runs=20)
+    with refused("delta_g is 1.5"):
+        forecast(EASY, delta=1.5, runs=20)
+    with refused("2 best arms"):
+        forecast(osrl.Instance.bernoulli([[[0.5, 0.5], [0.2, 0.1]]]), runs=20)
+    assert main(["plan", "nowhere.toml"]) == 2
+    assert capsys.readouterr().err.startswith("error: ")
