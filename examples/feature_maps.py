@@ -13,8 +13,9 @@ also the truth here: the accuracy that a prediction has on average. It pays wher
 as a label from an expert. It does not where it is cheap, as it is here: then predict them all at once.
 
 How much is saved depends on how clear the winners are. These candidates were picked after looking at the
-accuracies of many, so that they are. With logistic regression, nearest neighbours and a shallow tree on three of
-the data sets, where the two best differ by 0.008 on the digits, it took 19,952 predictions of 30,528.
+accuracies of many, so that they are. With logistic regression, nearest neighbours and a shallow tree on
+three of the data sets, where the two best differ by 0.008 on the digits, it took 19,952 predictions of
+30,528.
 """
 
 from __future__ import annotations
