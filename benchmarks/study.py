@@ -223,7 +223,8 @@ def report(rates: list[Rate], sizes: list[Size], cold: tuple[float, float]) -> s
         "",
         "Every ask and every tell is on the disk before it returns, on both sides. Medians, taken in turns;",
         "in brackets 10 % quantiles, which other work on the machine disturbs less.",
-        f"Optuna {version('optuna')}, SQLAlchemy {version('sqlalchemy')}, {os.cpu_count()} cores.",
+        f"Optuna {version('optuna')}, SQLAlchemy {version('sqlalchemy')}, {os.cpu_count()} cores, "
+        f"load average {os.getloadavg()[0]:.1f} (1 is this run itself).",
         "",
         "| backend | ours: ask + tell | Optuna: ask + tell | ratio |",
         "|---|---|---|---|",

@@ -11,6 +11,11 @@ where the next prediction says most, and stops when the answer is sure enough.
 The data sets are those that come with scikit-learn. The last lines compare with the exhaustive way, which is
 also the truth here: the accuracy that a prediction has on average. It pays where a prediction is dear, such
 as a label from an expert. It does not where it is cheap, as it is here: then predict them all at once.
+
+How much is saved depends on how clear the winners are. These candidates were picked after looking at the
+accuracies of many, so that they are. With logistic regression, nearest neighbours and a shallow tree on
+three of the data sets, where the two best differ by 0.008 on the digits, it took 19,952 predictions of
+30,528.
 """
 
 from __future__ import annotations

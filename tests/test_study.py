@@ -318,7 +318,7 @@ def test_abandoned_trials(place: str) -> None:
 
 def test_a_policy_that_cannot_bear_a_loss_says_so(study: Study) -> None:
     trial = study.ask()
-    unchanged(study, "policy 'tas' has no guarantee when trials are lost", lambda: study.abandon(trial))
+    unchanged(study, "policy 'tas' has no guarantee when trials with", lambda: study.abandon(trial))
     study.abandon(trial, ignorable=True)
 
 

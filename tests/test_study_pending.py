@@ -12,11 +12,13 @@ import pytest
 from scipy.stats import binom
 
 from osrl.policies import betting
-from osrl.study.events import Abandoned, Asked, Created, Told
+from osrl.study.events import Abandoned, Asked, Created, Event, Told
 from osrl.study.fold import Fold
+from osrl.study.settings import new_settings
 from osrl.study.standing import Hypothesis, read_standing
 from osrl.study.study import Study
-from tests.test_study import MEANS, new_study, play
+from tests.instances import refused
+from tests.test_study import MEANS, NAMES, new_study, play
 from tests.test_study_processes import assert_sound
 
 
@@ -144,6 +146,26 @@ def test_a_trial_that_never_ends_does_not_hold_up_the_others(path: str, monkeypa
         assert_sound(study)
 
 
+def test_gaussian_rewards_are_judged_by_their_counts(path: str) -> None:
+    """There is no worst reward: a loss has to be ignorable, and late trials are left out until they come."""
+    best = {"A": {"low": 2.0, "high": 0.0}, "B": {"low": -1.0, "high": -2.0}}
+    rng = random.Random(0)
+    with new_study(path, policy="osrl", family="gaussian", noise_sd=1.0, delta=0.1) as study:
+        late, lost = study.ask(n=2)
+        with refused("policy 'osrl' has no guarantee when trials with"):
+            study.abandon(lost)
+        study.abandon(lost, ignorable=True)
+        while study.verdict == "running":
+            assert study.trials < 2000
+            for trial in study.ask(n=3):
+                study.tell(trial, rng.gauss(best[trial.representation][trial.predictor], 1.0))
+            left = study.expected_remaining
+            assert left is not None and left >= 0
+        assert study.verdict == "decided" and study.best.representation == "A"
+        study.tell(late, 100.0)
+        assert_sound(study)
+
+
 # What follows from it -----------------------------------------------------------------------------
 
 
@@ -235,28 +257,49 @@ def test_what_the_screen_says_agrees_with_the_stopping_rule(path: str) -> None:
                 assert row["log_evidence"] >= row["limit"]
 
 
+def hostile_run(policy: str, delta: float, seed: int) -> bool:
+    """Bad results of rivals come late or never, and so do good ones of the arm that is favoured.
+
+    All arms are equal, so every hypothesis is true; whether the representation under attack is rejected.
+    """
+    fold = Fold(new_settings(**settings_of(policy, delta, seed)))
+    rng = random.Random(seed)
+    held: list[tuple[int, float]] = []
+
+    def end(body: Told | Abandoned) -> None:
+        fold.apply(Event(fold.position, 0, body))
+        fold.verdict = fold._judge()
+
+    for _ in range(20):
+        for _ in range(8):
+            if (designed := fold.solve()) is not None:
+                fold.advance(Event(fold.position, 0, designed))
+            asked = fold.choose(None)
+            fold.apply(Event(fold.position, 0, asked))
+            reward = float(rng.randrange(2))
+            favoured = asked.representation == "A" and asked.predictor == "low"
+            if fold.verdict is not None or reward == favoured:
+                end(Told(asked.trial, reward))
+            elif rng.random() < 0.6:
+                end(Abandoned(asked.trial, False))
+            else:
+                held.append((asked.trial, reward))
+        if fold.verdict is not None:
+            break
+        while len(held) > 40:
+            end(Told(*held.pop(0)))
+    return not fold.state.tests.possible_g[1]
+
+
+def settings_of(policy: str, delta: float, seed: int) -> dict[str, Any]:
+    """The arguments of a small study."""
+    given = {**NAMES, "policy": policy, "delta": delta, "seed": seed, "family": "bernoulli"}
+    unset = ("noise_sd", "delta_g", "delta_h", "budget", "threshold", "options")
+    return {**dict.fromkeys(unset), **given}
+
+
 @pytest.mark.parametrize("policy", ["osrl", "uniform"])
-def test_delays_and_losses_that_depend_on_the_reward_keep_the_guarantee(path: str, policy: str) -> None:
-    """Hostile: bad results of one arm come late or never. All arms are equal, so any rejection is wrong."""
-    delta, runs, wrong = 0.2, 60, 0
-    for run in range(runs):
-        with new_study(path, policy=policy, delta=delta, name=f"run {run}", seed=run) as study:
-            rng = random.Random(run)
-            held: list[tuple[Any, int]] = []
-            for _ in range(8):
-                for trial in study.ask(n=8):
-                    reward = rng.randrange(2)
-                    favoured = trial.representation == "A" and trial.predictor == "low"
-                    if reward == favoured:
-                        study.tell(trial, reward)
-                    elif rng.random() < 0.3:
-                        study.abandon(trial)
-                    else:
-                        held.append((trial, reward))
-                if study.verdict != "running":
-                    break
-                while len(held) > 12:
-                    study.tell(*held.pop(0))
-            # The true nulls are all of them; that of the first representation is the one under attack.
-            wrong += bool(study.evidence.filter(study.evidence["representation"] == "B")["rejected"][0])
+def test_delays_and_losses_that_depend_on_the_reward_keep_the_guarantee(policy: str) -> None:
+    delta, runs = 0.2, 100
+    wrong = sum(hostile_run(policy, delta, seed) for seed in range(runs))
     assert wrong <= binom.ppf(0.999, runs, delta)

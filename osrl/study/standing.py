@@ -21,6 +21,7 @@ from osrl.study.fold import Fold
 
 PRIOR = 3.0  # samples by which the estimates of the forecast are drawn to their mean
 LEAST_NEED = 0.7  # of a test that is nearly done
+LEAST_EVIDENCE = -5.0  # below which a test is not said to lack even more
 GAP = 0.01  # by which the best arm is taken to lead at least; or by its standard error, if that is larger
 
 
@@ -134,17 +135,22 @@ def _expected_remaining(fold: Fold, tests: Tests) -> float:
     guess = fold.best_guess()
     g = fold.place(1, guess.representations[0] or fold.created.representations[0])
     best = [fold.place(2, name or fold.created.predictors[0]) for name in guess.predictors]
-    need_g = np.where(tests.possible_g, np.maximum(tests.limits[0] + 1 - tests.evidence_g, LEAST_NEED), 0.0)
+    need_g = np.where(tests.possible_g, _lacking(tests.limits[0], tests.evidence_g), 0.0)
     need_g[g] = 0.0
     own = slice(g * H, (g + 1) * H)
-    lacking = np.maximum(tests.limits[1] + 1 - tests.evidence_h[:, own], LEAST_NEED)
-    need_h = np.where(tests.possible_h[:, own], lacking, 0.0)
+    need_h = np.where(tests.possible_h[:, own], _lacking(tests.limits[1], tests.evidence_h[:, own]), 0.0)
     need_h[np.arange(X), best] = 0.0
     if not need_g.any() and not need_h.any():
         return 0.0
     means = _plausible_means(tests, g, best).reshape(X, G, H)
     instance = Instance(means, Family("bounded") if tests.noise == 0 else fold.family)
     return 1 / allocate(instance, Needs(need_g, need_h), tolerance=1e-2).lower
+
+
+def _lacking(limit: float, evidence: Floats) -> Floats:
+    """How much evidence tests still need."""
+    lacking: Floats = np.maximum(limit + 1 - np.maximum(evidence, LEAST_EVIDENCE), LEAST_NEED)
+    return lacking
 
 
 def evidence_at_design(fold: Fold) -> dict[str, Floats]:

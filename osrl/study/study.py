@@ -360,8 +360,9 @@ def _check_loss(fold: Fold, ignorable: bool) -> None:
     """Refuse a loss that the policy cannot bear."""
     if not ignorable and not fold.bears_loss:
         raise OsrlError(
-            f"policy {fold.policy.name!r} has no guarantee when trials are lost for a reason that may tell "
-            "something; state that it tells nothing (ignorable), or use policy 'osrl'"
+            f"policy {fold.policy.name!r} has no guarantee when trials with {fold.family.name} rewards are "
+            "lost for a reason that may tell something; state that it tells nothing (ignorable), or use "
+            "policy 'osrl' with rewards in [0, 1]"
         )
 
 
