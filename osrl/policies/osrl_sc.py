@@ -23,7 +23,7 @@ import numpy as np
 from osrl.allocation import solve
 from osrl.allocation.program import build_program
 from osrl.alternatives import Floats, Integers
-from osrl.compiled import kernel
+from osrl.compiled import kernel, kernel_in_place
 from osrl.errors import OsrlError
 from osrl.glr import Glr, cheapest, new_glr, update_task
 from osrl.policies.contest import leader_of
@@ -102,7 +102,7 @@ def new(
     return state
 
 
-@kernel
+@kernel_in_place
 def shared_representation(leaders: Integers, predictors: int) -> int:
     """The representation of all leaders, or -1 when they disagree or a task has none."""
     if leaders[0] < 0:
@@ -114,7 +114,7 @@ def shared_representation(leaders: Integers, predictors: int) -> int:
     return g
 
 
-@kernel
+@kernel_in_place
 def _estimate_of(state: OsrlScState) -> int:
     """The best representation under the estimate, or -1 when the estimate is not in the class M."""
     if state.clock[ROUNDS] < state.pulls.size:
@@ -122,7 +122,7 @@ def _estimate_of(state: OsrlScState) -> int:
     return shared_representation(state.leaders, state.pulls.shape[1] // state.glr.total.size)
 
 
-@kernel
+@kernel_in_place
 def wants_design(state: OsrlScState) -> bool:
     """Whether the weights are old: in phase 1 every ``period`` rounds, if the estimate is in M."""
     if in_phase_2(state.phase2):
@@ -159,7 +159,7 @@ def design(state: OsrlScState) -> None:
     state.clock[DUE] = state.clock[ROUNDS] + state.period
 
 
-@kernel
+@kernel_in_place
 def select(state: OsrlScState, task: int, propensities: Floats) -> int:
     """The arm that lags behind its share, among all in phase 1 and within a task in phase 2."""
     if in_phase_2(state.phase2):
@@ -169,7 +169,7 @@ def select(state: OsrlScState, task: int, propensities: Floats) -> int:
     return track(state.pulls, state.weights, float(state.clock[ROUNDS]))
 
 
-@kernel
+@kernel_in_place
 def observe(state: OsrlScState, x: int, a: int, reward: float, ticket: Floats) -> None:
     """Take in a reward, and stop what can be stopped."""
     if in_phase_2(state.phase2):
@@ -196,9 +196,15 @@ def observe(state: OsrlScState, x: int, a: int, reward: float, ticket: Floats) -
                 undecided = True
     if not undecided:
         if state.reuse:
-            state.phase2.earlier_pulls[:] = state.pulls
-            state.phase2.earlier_sums[:] = state.sums
+            _count_earlier(state.phase2, state.pulls, state.sums)
         next_contest(state.phase2, state.outcome)
+
+
+@kernel
+def _count_earlier(phase: Phase2, pulls: Floats, sums: Floats) -> None:
+    """Let samples of phase 1, ``pulls`` and ``sums`` (X, n), count from the start of phase 2."""
+    phase.earlier_pulls[:] = pulls
+    phase.earlier_sums[:] = sums
 
 
 @kernel
@@ -210,7 +216,7 @@ def conclude(state: OsrlScState, column: int) -> None:
     conclude_phase_2(state.phase2, out, column, state.means)
 
 
-@kernel
+@kernel_in_place
 def stream(state: OsrlScState) -> int:
     """Phase 2 has rewards of its own, unless it builds on those of phase 1."""
     return 1 if in_phase_2(state.phase2) and not state.reuse else 0
