@@ -246,7 +246,7 @@ def laziness(runs: int) -> list[Lazy]:
 
             def one(run: int, play: Play = play) -> tuple[int, float]:
                 began = time.thread_time()
-                rounds = play(PAPER, RISK, new_key(1, run), UNLIMITED)
+                rounds = play(PAPER, RISK, new_key(2, run), UNLIMITED)
                 return rounds, time.thread_time() - began
 
             with ThreadPoolExecutor() as pool:
@@ -332,7 +332,7 @@ def main() -> None:
             "",
             "## Lazy weights",
             "",
-            "`tas` and phase 2 recompute their weights when a task has grown by 5 %. The same runs (the same "
+            "`tas` and phase 2 recompute their weights when a task has grown by 2 %. The same runs (the same "
             "rewards for every arm) with weights of every round:",
             "",
             *lazy_table(lazy),

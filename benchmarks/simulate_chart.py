@@ -44,7 +44,7 @@ def draw_cost(costs: Sequence[Measured], out: Path) -> None:
     policies = data["policy"].unique(maintain_order=True).to_list()
     x = alt.X("arms:Q", title="number of arms K = XGH").scale(type="log", domain=[20, 1200], nice=False)
     x = x.axis(values=[25, 50, 100, 250, 500, 1000])
-    y = alt.Y("us:Q", title="a round (µs)").scale(type="log").axis(values=[0.1, 1, 10, 100, 1000])
+    y = alt.Y("us:Q", title="a round (µs)").scale(type="log", domain=[0.5, 100]).axis(values=[1, 10, 100])
     colour = alt.Color("policy:N", title=None, sort=policies, legend=alt.Legend(orient="top"))
     base = alt.Chart(data, width=230, height=260).encode(
         x, y, colour.scale(domain=policies, range=COLOURS[: len(policies)])

@@ -16,19 +16,19 @@ from osrl.instance import Instance
 from tests.pac import CASES, FALSE_ALARM, INSTANCES, RISK, Case, allowed, check, errors_of
 
 RUNS = 1000
-TINY_GAPS = Instance.bernoulli([[[0.52, 0.51], [0.5, 0.49]], [[0.51, 0.52], [0.49, 0.5]]])
-CARELESS = 0.95  # a risk at which every threshold of betting evidence is next to nothing
+CLOSE = Instance.bernoulli([[[0.56, 0.53], [0.5, 0.47]], [[0.53, 0.56], [0.47, 0.5]]])
+CARELESS = 0.99  # a risk at which every threshold of betting evidence is next to nothing
 
 
 def broken(state: Any) -> None:
-    """Every threshold is 1."""
+    """Every threshold is 0.3, whatever the risk."""
     contests = [part for part in (getattr(state, name, None) for name in ("contests", "first")) if part]
     if hasattr(state, "phase2"):
         contests.append(state.phase2.contests)
     for each in contests:
-        each.threshold[:] = (1.0, 0.0, 0.0)
+        each.threshold[:] = (0.3, 0.0, 0.0)
     if hasattr(state, "phase2") and hasattr(state, "threshold"):
-        state.threshold[:] = (1.0, 0.0, 0.0)
+        state.threshold[:] = (0.3, 0.0, 0.0)
 
 
 def test_the_bound_is_the_exact_tail() -> None:
@@ -47,8 +47,8 @@ def test_errors_stay_below_the_risk(case: Case, name: str) -> None:
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_a_broken_threshold_is_found_out(case: Case) -> None:
-    """The same check, of a policy whose thresholds are all 1, or that was told to be careless."""
+    """The same check, of a policy whose thresholds are all 0.3, or that was told to be careless."""
     betting = case.policy.name in ("osrl", "uniform")
-    errors = errors_of(case, TINY_GAPS, RUNS, CARELESS if betting else RISK, broken)
+    errors = errors_of(case, CLOSE, RUNS, CARELESS if betting else RISK, broken)
     with pytest.raises(AssertionError, match="wrong"):
         check(errors, RUNS)

@@ -62,13 +62,18 @@ def note_first(counting: Counting, x: int, a: int, pulls: float, reward: float) 
 
 
 @kernel_in_place
-def look_due(counting: Counting, x: int, rounds: float) -> bool:
-    """Whether to look at the counts of task ``x``, which has ``rounds`` samples, and when to do so again."""
+def look_due(counting: Counting, x: int, pulls: Floats) -> bool:
+    """Whether to look at the counts of task ``x``, whose arms have ``pulls`` (n,); then not again soon."""
     sharp, due = counting.sharp, counting.due
     wanted = False
     for r in range(sharp.size):
         wanted = wanted or sharp[r]
-    if rounds < due[x] or not wanted:
+    if not wanted:
+        return False
+    rounds = 0.0
+    for a in range(pulls.size):
+        rounds += pulls[a]
+    if rounds < due[x]:
         return False
     due[x] = max(rounds + 1.0, rounds * (1.0 + PATIENCE))
     return True

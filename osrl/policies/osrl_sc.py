@@ -25,7 +25,7 @@ import numpy as np
 from osrl.allocation import solve
 from osrl.allocation.program import build_program
 from osrl.alternatives import Floats, Integers
-from osrl.compiled import kernel
+from osrl.compiled import kernel, kernel_in_place
 from osrl.errors import OsrlError
 from osrl.glr import Glr, cheapest, new_glr, update_task
 from osrl.policies.contest import leader_of
@@ -123,7 +123,7 @@ def _terms(column: Column, shape: tuple[int, int, int]) -> tuple[float, float, f
     return threshold(column.threshold, shape, column.delta_g).terms
 
 
-@kernel
+@kernel_in_place
 def shared_representation(leaders: Integers, predictors: int) -> int:
     """The representation of all leaders, or -1 when they disagree or a task has none."""
     if leaders[0] < 0:
@@ -135,7 +135,7 @@ def shared_representation(leaders: Integers, predictors: int) -> int:
     return g
 
 
-@kernel
+@kernel_in_place
 def _estimate_of(state: OsrlScState) -> int:
     """The best representation under the estimate, or -1 when the estimate is not in the class M."""
     if state.clock[ROUNDS] < state.pulls.size:
@@ -143,7 +143,7 @@ def _estimate_of(state: OsrlScState) -> int:
     return shared_representation(state.leaders, state.pulls.shape[1] // state.glr.total.size)
 
 
-@kernel
+@kernel_in_place
 def wants_design(state: OsrlScState) -> bool:
     """Whether the weights are old: in phase 1 every ``period`` rounds, if the estimate is in M."""
     if in_phase_2(state.phase2):
@@ -180,7 +180,7 @@ def design(state: OsrlScState) -> None:
     state.clock[DUE] = state.clock[ROUNDS] + state.period
 
 
-@kernel
+@kernel_in_place
 def select(state: OsrlScState, task: int, propensities: Floats) -> int:
     """The arm that lags behind its share, among all in phase 1 and within a task in phase 2."""
     if in_phase_2(state.phase2):
@@ -190,7 +190,7 @@ def select(state: OsrlScState, task: int, propensities: Floats) -> int:
     return track(state.pulls, state.weights, float(state.clock[ROUNDS]))
 
 
-@kernel
+@kernel_in_place
 def observe(state: OsrlScState, x: int, a: int, reward: float, ticket: Floats) -> None:
     """Take in a reward, and stop what can be stopped."""
     if in_phase_2(state.phase2):
@@ -205,7 +205,7 @@ def observe(state: OsrlScState, x: int, a: int, reward: float, ticket: Floats) -
     state.leaders[x] = leader_of(state.means[x])
     state.clock[ROUNDS] += 1
     update_task(state.glr, x, state.means[x], state.pulls[x], state.noise)
-    if look_due(state.counting, x, state.pulls[x].sum()):
+    if look_due(state.counting, x, state.pulls[x]):
         count_representations(state.counting, x, state.pulls[x], state.sums[x])
     g = _estimate_of(state)
     evidence = state.glr.total[cheapest(state.glr, g)] if g >= 0 else -math.inf
@@ -224,10 +224,16 @@ def observe(state: OsrlScState, x: int, a: int, reward: float, ticket: Floats) -
                 undecided = True
     if not undecided:
         if state.reuse:
-            state.phase2.earlier_pulls[:] = state.pulls
-            state.phase2.earlier_sums[:] = state.sums
-            state.phase2.earlier_first[:] = state.counting.first
+            _count_earlier(state.phase2, state.pulls, state.sums, state.counting.first)
         next_contest(state.phase2, state.outcome)
+
+
+@kernel
+def _count_earlier(phase: Phase2, pulls: Floats, sums: Floats, first: Floats) -> None:
+    """Let the samples (X, n) of phase 1 count from the start of phase 2: number, sums, first rewards."""
+    phase.earlier_pulls[:] = pulls
+    phase.earlier_sums[:] = sums
+    phase.earlier_first[:] = first
 
 
 @kernel
@@ -239,7 +245,7 @@ def conclude(state: OsrlScState, column: int) -> None:
     conclude_phase_2(state.phase2, out, column, state.means)
 
 
-@kernel
+@kernel_in_place
 def stream(state: OsrlScState) -> int:
     """Phase 2 has rewards of its own, unless it builds on those of phase 1."""
     return 1 if in_phase_2(state.phase2) and not state.reuse else 0

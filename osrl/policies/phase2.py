@@ -120,7 +120,7 @@ def _goes_on(phase: Phase2, outcome: Outcome, x: int) -> bool:
     """Note the columns that have found the predictor of task ``x``; whether others are still looking."""
     contests, stopped, representation = phase.contests, phase.stopped, outcome.representation
     counting, g = phase.counting, phase.place[REPRESENTATION]
-    if look_due(counting, x, contests.rounds[x]):
+    if look_due(counting, x, contests.pulls[x]):
         count_predictors(counting, x, contests.pulls[x], contests.sums[x])
     evidence = contest_evidence(contests, x)
     undecided = False
