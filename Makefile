@@ -44,6 +44,7 @@ validate: $(READY) ## the long statistical validation; it writes docs/validation
 	$(BIN)/osrl bound paper --json > /dev/null
 	$(BIN)/python -m pytest -q -n 2 -m validate
 	$(BIN)/python -m tests.validate_policies docs/validation/policies.md
+	$(BIN)/python -m tests.validate_guarantee docs/validation/guarantee.md
 
 bench: $(READY) ## the benchmarks; they print ratios measured in one run
 	$(BIN)/python benchmarks/solver.py

@@ -26,8 +26,7 @@ DISAGREE = {
 def test_the_verdict_comes_with_bounded_samples(policy: str, case: str) -> None:
     found = osrl.simulate(Instance.bernoulli(DISAGREE[case]), policy, 0.1, 200, budget=20_000).frame
     verdicts = (found["verdict"] == "no shared representation").sum()
-    wrong = 200 - verdicts  # what is decided here is a representation that is not shared
-    assert wrong <= binom.isf(1e-6, 200, 0.1)
+    assert verdicts >= 150  # in the others a representation looked right in every task
     tau = found["tau"].to_numpy()
     assert tau.max() < 20_000
     assert np.median(tau) < 2_500

@@ -29,6 +29,9 @@ def broken(state: Any) -> None:
         each.threshold[:] = (0.3, 0.0, 0.0)
     if hasattr(state, "phase2") and hasattr(state, "threshold"):
         state.threshold[:] = (0.3, 0.0, 0.0)
+    for part in (state, getattr(state, "phase2", state)):
+        if hasattr(part, "counting"):
+            part.counting.limit[:] = 0.3
 
 
 def test_the_bound_is_the_exact_tail() -> None:

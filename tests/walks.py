@@ -7,11 +7,14 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.stats import binom
 
 from osrl.alternatives import Floats
 from osrl.compiled import kernel
 from osrl.draws import CHOICES, FIRST_REWARD_LANE, Key, new_key, pick, reward, uniform
 from osrl.instance import Instance
+from osrl.policies import osrl as own
+from osrl.policies import uniform as even
 from osrl.policies.betting import clear_trials, forfeit_trial, pend_trial
 from osrl.policies.contract import Policy, design, is_open, observe, select, ticket, wants_design
 from osrl.testing import new_state
@@ -101,3 +104,33 @@ def rejections(
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         found = list(pool.map(one, range(runs)))
     return Rejections(*(np.sum(each, axis=0) for each in zip(*found, strict=True)))
+
+
+RISK = 0.1
+FALSE_ALARM = 1e-6
+EQUAL = np.full((2, 3, 2), 0.4)
+NEARLY = EQUAL - 0.004 * np.array([[[0, 1], [1, 2], [2, 2]], [[1, 0], [2, 1], [1, 2]]])
+CASES = {
+    "equal arms": (own.policy, Instance.bernoulli(EQUAL), Trouble()),
+    "nearly equal arms": (own.policy, Instance.bernoulli(NEARLY), Trouble()),
+    "rewards in [0, 1]": (own.policy, Instance.bounded(EQUAL), Trouble()),
+    "tasks given to hurt": (own.policy, Instance.bernoulli(EQUAL), Trouble(hunted=True)),
+    "late failures": (own.policy, Instance.bernoulli(EQUAL), Trouble(delay=5)),
+    "failures drop out": (own.policy, Instance.bernoulli(EQUAL), Trouble(lost=0.1)),
+    "even sampling": (even.policy, Instance.bernoulli(EQUAL), Trouble()),
+}
+
+
+def true_nulls(instance: Instance, found: Rejections) -> tuple[list[int], list[int]]:
+    """In how many runs each true null was rejected: about representations, about predictors."""
+    means = instance.means
+    X, G, H = means.shape
+    best = means.max(axis=(1, 2), keepdims=True)
+    of_g = (means == best).any(axis=2).all(axis=0)
+    of_h = (means == means.max(axis=2, keepdims=True)).reshape(X, G * H)
+    return found.representation[of_g].tolist(), found.predictor[of_h].tolist()
+
+
+def most_allowed(runs: int, risk: float = RISK) -> int:
+    """What a test that keeps its risk exceeds with probability `FALSE_ALARM` at most."""
+    return int(binom.isf(FALSE_ALARM, runs, risk))

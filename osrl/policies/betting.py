@@ -43,6 +43,7 @@ from osrl.evidence.shared import (
 )
 from osrl.policies.contract import DECIDED, EXHAUSTED, NO_SHARED, Outcome, Problem, new_outcome
 
+CLEAR = 12.0  # samples of an arm before its estimate is believed
 PATIENCE = 0.02  # growth of a task between two looks at its counts
 
 
@@ -312,12 +313,16 @@ def settle_verdict(tests: Tests) -> None:
 
 @kernel
 def doubtful(tests: Tests, x: int, g: int) -> int:
-    """The arm of another representation that looks better in task ``x`` than all of ``g``, or -1."""
+    """The best-looking arm of other representations, if ``g`` does not clearly look better in task ``x``.
+
+    Otherwise -1. Clearly: its estimate is larger, and both arms have been tried ``CLEAR`` times.
+    """
     pulls, sums, possible_h = tests.pulls[x], tests.sums[x], tests.possible_h[x]
+    shrinkage = tests.bets.shrinkage
     n = pulls.size
     predictors = n // tests.possible_g.size
     means = np.empty(n)
-    shrunk_means(pulls, sums, 1.0, means)
+    shrunk_means(pulls, sums, shrinkage, means)
     own, rival = -1, -1
     for a in range(n):
         if a // predictors != g:
@@ -325,7 +330,9 @@ def doubtful(tests: Tests, x: int, g: int) -> int:
                 rival = a
         elif possible_h[a] and (own < 0 or means[a] > means[own]):
             own = a
-    return rival if rival >= 0 and means[rival] > means[own] else -1
+    if rival < 0 or (means[rival] <= means[own] and min(pulls[rival], pulls[own]) >= CLEAR):
+        return -1
+    return rival
 
 
 @kernel
