@@ -16,6 +16,7 @@ from osrl.instance import Instance
 from tests.pac import CASES, FALSE_ALARM, INSTANCES, RISK, Case, allowed, check, errors_of
 
 RUNS = 1000
+FEW_RUNS = 300  # are enough to find out
 CLOSE = Instance.bernoulli([[[0.56, 0.53], [0.5, 0.47]], [[0.53, 0.56], [0.47, 0.5]]])
 CARELESS = 0.99  # a risk at which every threshold of betting evidence is next to nothing
 
@@ -52,6 +53,6 @@ def test_errors_stay_below_the_risk(case: Case, name: str) -> None:
 def test_a_broken_threshold_is_found_out(case: Case) -> None:
     """The same check, of a policy whose thresholds are all 0.3, or that was told to be careless."""
     betting = case.policy.name in ("osrl", "uniform")
-    errors = errors_of(case, CLOSE, RUNS, CARELESS if betting else RISK, broken)
+    errors = errors_of(case, CLOSE, FEW_RUNS, CARELESS if betting else RISK, broken)
     with pytest.raises(AssertionError, match="wrong"):
-        check(errors, RUNS)
+        check(errors, FEW_RUNS)

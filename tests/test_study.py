@@ -124,8 +124,8 @@ def test_a_budget_ends_the_study_with_a_best_guess(place: str) -> None:
 
 def test_a_best_guess_comes_with_the_risk_at_which_it_could_be_claimed(place: str) -> None:
     """A study with that risk as its own would have been decided by the same rewards."""
-    with new_study(place, policy="uniform", budget=120, delta=0.001) as study:
-        play(study, 120)
+    with new_study(place, policy="uniform", budget=240, delta=1e-9) as study:
+        play(study, 240)
         status = study.status
         assert status.verdict == "budget exhausted" and status.claim is not None
         claim = status.claim
@@ -133,10 +133,10 @@ def test_a_best_guess_comes_with_the_risk_at_which_it_could_be_claimed(place: st
         rivals = [row for row in frame.rows() if row[2] is None and row[1] != status.best.representation]
         assert claim.representation == pytest.approx(math.exp(-min(row[3] for row in rivals)))
         history = study.history.select("task", "representation", "predictor", "reward").rows()
-        assert 0.001 < max(claim.representation, *claim.predictors.values()) < 1
+        assert 1e-9 < max(claim.representation, *claim.predictors.values()) < 1
         laxer = {"delta": None, "delta_g": claim.representation * 1.001}
         laxer["delta_h"] = max(claim.predictors.values()) * 1.001
-    with new_study(place, policy="uniform", budget=120, name="laxer", **laxer) as other:
+    with new_study(place, policy="uniform", budget=240, name="laxer", **laxer) as other:
         for task, representation, predictor, reward in history:
             trial = other.ask()
             assert trial[1:4] == (task, representation, predictor)

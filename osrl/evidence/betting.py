@@ -12,9 +12,10 @@ xi_a >= 0 for a != b; so the expected factor is 1 + beta sum_U w_a xi_a (lambda_
 1 + beta sum_U w_a xi_a (lambda_a - lambda_b) <= 1 when no arm is better than b. Only the weights
 relative to each other matter, and mu~, w, beta may depend on the past in any way.
 
-An arm b that looks like the best one is bet against too, on behalf of the runner-up s: then U = {b, s},
-xi_s = w_b / (w_b + w_s) and xi_b = -w_s / (w_b + w_s). The proof holds for any xi with these signs whose
-w-weighted sum is zero, and in a close contest the order of the estimates is often the wrong one.
+An arm b that looks like the best one is bet against too, on behalf of the runner-up s (or all that share
+this place, with w_s their sum): then U = {b, s}, xi_s = w_b / (w_b + w_s) and xi_b = -w_s / (w_b + w_s).
+The proof holds for any xi with these signs whose w-weighted sum is zero, and in a close contest the order
+of the estimates is often the wrong one.
 
 Bets are mixed: none at all, a geometric grid, and the growth-optimal (mu~_top - mu~_b) / (m (1 - m)).
 They are clipped so that no factor falls below 1 - ``safe``. What a trial will be judged with is its
@@ -145,13 +146,18 @@ def _write_terms(
             xi = (mu[position] - m) / span
             optimal = span / (m * (1.0 - m)) if 0.0 < m < 1.0 else 0.0
         else:
-            s = 1 if r == 0 else 0
-            both = w[r] + w[s]
-            if (position != s and position != r) or both <= 0.0:
+            second = mu[1] if r == 0 else mu[0]
+            rivals, m = 0.0, w[r] * mu[r]
+            for s in range(n):
+                if s != r and mu[s] >= second - 1e-9:
+                    rivals += w[s]
+                    m += w[s] * mu[s]
+            both = w[r] + rivals
+            if both <= 0.0 or (position != r and mu[position] < second - 1e-9):
                 continue
-            above, below = w[r] / both, w[s] / both
-            xi = above if position == s else -below
-            m = (w[r] * mu[r] + w[s] * mu[s]) / both
+            m /= both
+            above, below = w[r] / both, rivals / both
+            xi = -below if position == r else above
             optimal = 0.0
         if 0.0 < m < 1.0:
             b = order[r]
