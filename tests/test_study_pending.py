@@ -214,7 +214,7 @@ def test_giving_up_a_trial_can_end_the_study(path: str, ignorable: bool) -> None
     """What a pending trial held back counts as soon as it is given up, not only with the next reward."""
     with new_study(path, policy="uniform", delta=0.3) as study:
         play(study, 12)
-        stuck, *main = study.ask(n=300)
+        stuck, *main = study.ask(n=150)
         study.ask(n=100)  # that many at their worst say little; the trials before them say enough
         for trial in main:
             study.tell(trial, MEANS[trial.representation][trial.predictor] > 0.5)
