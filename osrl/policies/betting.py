@@ -317,8 +317,7 @@ def doubtful(tests: Tests, x: int, g: int) -> int:
 
     Otherwise -1. Clearly: its estimate is larger, and both arms have been tried ``CLEAR`` times.
     """
-    pulls, sums, possible_h = tests.pulls[x], tests.sums[x], tests.possible_h[x]
-    shrinkage = tests.bets.shrinkage
+    pulls, sums, shrinkage = tests.pulls[x], tests.sums[x], tests.bets.shrinkage
     n = pulls.size
     predictors = n // tests.possible_g.size
     means = np.empty(n)
@@ -328,7 +327,7 @@ def doubtful(tests: Tests, x: int, g: int) -> int:
         if a // predictors != g:
             if rival < 0 or means[a] > means[rival]:
                 rival = a
-        elif possible_h[a] and (own < 0 or means[a] > means[own]):
+        elif own < 0 or means[a] > means[own]:
             own = a
     if rival < 0 or (means[rival] <= means[own] and min(pulls[rival], pulls[own]) >= CLEAR):
         return -1
