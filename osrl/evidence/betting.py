@@ -108,11 +108,29 @@ def shrunk_means(pulls: Floats, sums: Floats, prior: float, means: Floats) -> No
 def write_ticket(means: Floats, weights: Floats, drawn: int, safe: float, ticket: Floats) -> None:
     """Fill ``ticket`` (n, 4): the terms of every null "b is the best of these n arms" for this draw."""
     n = means.size
-    ticket[:] = 0.0
+    fill_ticket(means, weights, drawn, safe, np.empty((4, n)), np.empty((2, n), np.int64), ticket)
+
+
+@kernel_in_place
+def fill_ticket(
+    means: Floats,
+    weights: Floats,
+    drawn: int,
+    safe: float,
+    work: Floats,
+    places: Integers,
+    ticket: Floats,
+) -> None:
+    """`write_ticket` with room to work in: ``work`` (4, n) and ``places`` (2, n), or more of it."""
+    n = means.size
+    mu, w, level, mass = work[0, :n], work[1, :n], work[2, :n], work[3, :n]
+    order, size = places[0, :n], places[1, :n]
+    for b in range(n):
+        order[b] = b
+        for k in range(TICKET):
+            ticket[b, k] = 0.0
     if n < 2:
         return
-    order, size = np.arange(n), np.empty(n, np.int64)
-    mu, w, level, mass = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
     sort_by_mean(means, order)
     for r in range(n):
         mu[r], w[r] = means[order[r]], weights[order[r]]

@@ -22,12 +22,12 @@ from osrl.compiled import kernel, kernel_in_place
 from osrl.evidence.betting import (
     TICKET,
     Bets,
+    fill_ticket,
     log_mixture,
     no_bets,
     settle,
     settle_worst,
     shrunk_means,
-    write_ticket,
 )
 from osrl.evidence.counts import Samples, pooled, samples_of
 from osrl.evidence.pairs import Tilts, against_best, new_tilts
@@ -125,13 +125,14 @@ def take_ticket(tests: Tests, x: int, a: int, weights: Floats) -> Floats:
     n = pulls.size
     predictors = n // possible_g.size
     ticket = np.empty((n + predictors, TICKET))
-    means = np.empty(n)
+    work, places = np.empty((5, n)), np.empty((2, n), np.int64)
+    means = work[4]
     shrunk_means(pulls, sums, shrinkage, means)
-    write_ticket(means, weights, a, safe, ticket[:n])
+    fill_ticket(means, weights, a, safe, work, places, ticket[:n])
     first = a // predictors * predictors
     own = slice(first, first + predictors)
     shrunk_means(pulls[own], sums[own], shrinkage, means[:predictors])
-    write_ticket(means[:predictors], weights[own], a - first, safe, ticket[n:])
+    fill_ticket(means[:predictors], weights[own], a - first, safe, work, places, ticket[n:])
     for b in range(n):
         if not possible_g[b // predictors]:
             ticket[b, 0] = 0.0  # what is rejected needs no more evidence
