@@ -109,7 +109,7 @@ def whole_run(policy: str, **options: Any) -> Play:
 
     def play(instance: Instance, risk: float, key: Key, budget: int) -> int:
         state = state_of(policy, instance, risk, key, **options)
-        return episode(state, means_of(instance), 0.0, False, key, budget)
+        return episode(state, means_of(instance), instance.family, key, budget)
 
     return play
 
@@ -120,7 +120,7 @@ def first_phase(policy: str) -> Play:
     def play(instance: Instance, risk: float, key: Key, budget: int) -> int:
         state = state_of(policy, instance, risk, key)
         if budget < UNLIMITED:
-            return episode(state, means_of(instance), 0.0, False, key, budget)
+            return episode(state, means_of(instance), instance.family, key, budget)
         phase_1(state, means_of(instance), 0.0, False, key)
         return int(state.outcome.tau_g[0])
 
@@ -136,7 +136,7 @@ def second_phase(**changes: Any) -> Play:
         state = state._replace(phase2=state.phase2._replace(contests=contests))
         choose_representation(state.outcome, 0, instance.best.representation, 0, state.pulls)
         next_contest(state.phase2, state.outcome)
-        return episode(state, means_of(instance), 0.0, False, key, budget)
+        return episode(state, means_of(instance), instance.family, key, budget)
 
     return play
 

@@ -25,7 +25,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from osrl.compiled import kernel
+from osrl.compiled import kernel, kernel_in_place
 from osrl.families import divergence
 
 Floats = NDArray[np.float64]
@@ -61,26 +61,37 @@ def pool_sizes(mu: Floats, q: Floats, level: Floats, size: Integers, mass: Float
     sum_{i<k} q_i (mu_i - mu_k) < q_b (mu_k - mu_b). The left side grows with k and the right
     side shrinks, hence the binary search. ``mass`` is the weight of the pool.
     """
-    n = mu.size
-    weight, total, excess = np.empty((3, n + 1))
-    weight[0] = 0.0
-    total[0] = 0.0
-    for k in range(n):
-        excess[k] = total[k] - weight[k] * mu[k]
-        weight[k + 1] = weight[k] + q[k]
-        total[k + 1] = total[k] + q[k] * mu[k]
-    for b in range(n):
-        low = 0
-        high = b
-        while low < high:
-            middle = (low + high) // 2
-            if excess[middle] < q[b] * (mu[middle] - mu[b]):
-                low = middle + 1
-            else:
-                high = middle
-        size[b] = low
-        mass[b] = weight[low] + q[b]
-        level[b] = (total[low] + q[b] * mu[b]) / mass[b] if mass[b] > 0.0 else mu[b]
+    sums = np.empty((3, mu.size + 1))
+    sum_up(mu, q, sums)
+    for b in range(mu.size):
+        size[b] = pool_size(mu, q, sums, b)
+        mass[b] = sums[0, size[b]] + q[b]
+        level[b] = (sums[1, size[b]] + q[b] * mu[b]) / mass[b] if mass[b] > 0.0 else mu[b]
+
+
+@kernel_in_place
+def sum_up(mu: Floats, q: Floats, sums: Floats) -> None:
+    """Sums over the first k arms, (3, n + 1): of q, of q mu, and of q_i (mu_i - mu_k)."""
+    weight, total = 0.0, 0.0
+    for k in range(mu.size):
+        sums[0, k], sums[1, k], sums[2, k] = weight, total, total - weight * mu[k]
+        weight += q[k]
+        total += q[k] * mu[k]
+    sums[0, mu.size], sums[1, mu.size] = weight, total
+
+
+@kernel_in_place
+def pool_size(mu: Floats, q: Floats, sums: Floats, b: int) -> int:
+    """How many arms join the b-th one."""
+    low = 0
+    high = b
+    while low < high:
+        middle = (low + high) // 2
+        if sums[2, middle] < q[b] * (mu[middle] - mu[b]):
+            low = middle + 1
+        else:
+            high = middle
+    return low
 
 
 @kernel
@@ -105,7 +116,7 @@ def sorted_costs(
             cost[b] = max(value, 0.0)
 
 
-@kernel
+@kernel_in_place
 def sort_by_mean(mu: Floats, order: Integers) -> None:
     """Put ``order`` in decreasing order of mean; linear time when only one arm has moved."""
     for i in range(1, order.size):

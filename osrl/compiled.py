@@ -79,12 +79,13 @@ def kernel_in_place(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def kernel_for(function: Callable[P, R], module: str) -> Callable[P, R]:
-    """The kernel ``function`` of the package, for types that ``module`` outside the package defines.
+    """The kernel in place ``function`` of the package, for types that ``module`` outside of it defines.
 
     The machine code holds kernels of that module, so it is cached beside theirs.
     """
     plain = getattr(function, "py_func", function)
-    return _compile(plain, _folder_for(getattr(sys.modules[module], "__file__", None) or "", module))
+    folder = _folder_for(getattr(sys.modules[module], "__file__", None) or "", module)
+    return _compile(plain, folder, counts=False)
 
 
 def _folder_for(file: str, module: str) -> Path | None:

@@ -47,11 +47,10 @@ from osrl.policies.contract import (
     design,
     find,
     is_open,
-    loop_for,
+    new_ticket,
     observe,
     select,
     stream,
-    ticket,
     wants_design,
 )
 from osrl.policies.states import arrays_of, contents, differences
@@ -108,9 +107,7 @@ def new_state(policy: Policy, instance: Instance, columns: tuple[Column, ...], k
 
 def run_compiled(policy: Policy, state: Any, instance: Instance, key: Key, budget: int = 10**6) -> int:
     """Drive ``state`` to its end in the compiled loop; the rounds played."""
-    family = instance.family
-    means = instance.means.reshape(instance.shape[0], -1)
-    return loop_for(episode, policy)(state, means, family.noise, family.name == "bounded", key, budget)
+    return episode(state, instance.means.reshape(instance.shape[0], -1), instance.family, key, budget)
 
 
 def step_through(
@@ -123,7 +120,7 @@ def step_through(
     propensities = np.zeros((tasks, n))
     drawn = np.zeros((STREAMS, tasks, n), np.int64)
     rounds = 0
-    while rounds < budget and is_open(state.outcome):
+    while rounds < budget and is_open(state.outcome.status):
         before = contents(state)
         if wants_design(state):
             design(state)
@@ -136,7 +133,7 @@ def step_through(
             assert abs(propensities.sum() - 1) < 1e-9 and propensities.min() >= 0, "no probabilities"
             chosen = pick(propensities, uniform(key, CHOICES, rounds))
         x, a = chosen // n, chosen % n
-        trial = ticket(state, x, a, propensities)
+        trial = new_ticket(state, x, a, propensities)
         s = stream(state)
         changed = differences(before, contents(state))
         assert not changed, f"{changed} changed; only design, observe and conclude may change a state"
@@ -147,7 +144,7 @@ def step_through(
         drawn[s, x, a] += 1
         observe(state, x, a, value, trial)
         rounds += 1
-        yield Observed(x, a, value, trial.copy(), drawn_from)
+        yield Observed(x, a, value, trial, drawn_from)
     conclude_all(state)
 
 
@@ -329,7 +326,7 @@ class Twin(NamedTuple):
     def observe(self, event: Observed, propensities: Floats) -> None:
         """Take in what the other state has observed."""
         x, a = divmod(int(self.new[event.x * self.n + event.a]), self.n)
-        observe(self.state, x, a, event.reward, ticket(self.state, x, a, propensities))
+        observe(self.state, x, a, event.reward, new_ticket(self.state, x, a, propensities))
 
 
 def _compare_choices(policy: Policy, instance: Instance, orders: Orders, seed: int, *, whole: bool) -> None:

@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from osrl.evidence.betting import log_mixture, new_bets, settle, shrunk_means, write_ticket
+from osrl.evidence.betting import log_mixture, new_bets, rank, settle, write_ticket
 from osrl.evidence.counts import pooled, samples_of, universal
 from osrl.evidence.pairs import against_best, new_tilts
 from osrl.evidence.shared import evidence_against
 from osrl.families import Family
 from osrl.policies.betting import new_tests, take_reward, take_ticket
-from osrl.policies.contract import Column, Problem
+from osrl.policies.contract import Column, Problem, room_for
 from tests.instances import Array
 
 LEVELS = (0.02, 0.3, 0.5, 0.85)
@@ -94,12 +94,12 @@ def betting_value(
         if left == 0:
             return now
         weights = weights_of(rule, pulls, sums)
-        estimates = np.empty(len(means))
-        shrunk_means(pulls, sums, bets.shrinkage, estimates)
+        estimates, order, work = np.empty(len(means)), np.arange(len(means)), np.empty((5, len(means) + 1))
+        rank(pulls, sums, bets.shrinkage, estimates, order)
         later = 0.0
         for a, mean in enumerate(means):
             ticket = np.empty((len(means), 4))
-            write_ticket(estimates, weights, a, bets.safe, ticket)
+            write_ticket(estimates, order, weights, a, bets.safe, work, ticket)
             low, high = rewards
             for reward, chance in ((high, (mean - low) / (high - low)), (low, (high - mean) / (high - low))):
                 then, more, total = wealth.copy(), pulls.copy(), sums.copy()
@@ -126,6 +126,7 @@ def test_bets_on_a_representation_over_two_tasks_under_any_order_of_tasks() -> N
     problem = Problem((2, 2, 2), Family("bernoulli"), (Column("own", 1e-9, 1e-9),))
     truth = np.array([[0.5, 0.3, 0.5, 0.4], [0.2, 0.6, 0.6, 0.6]])
     tests = new_tests(problem, new_bets(shrinkage=2.0))
+    room = room_for(4)
 
     def value(tests: Any, left: int) -> float:
         best = float(np.exp(evidence_against(tests.shared, tests.bets, 0)))
@@ -137,7 +138,8 @@ def test_bets_on_a_representation_over_two_tasks_under_any_order_of_tasks() -> N
             for a in range(4):
                 for reward in (0.0, 1.0):
                     after = copy.deepcopy(tests)
-                    take_reward(after, x, a, reward, take_ticket(after, x, a, weights))
+                    size = take_ticket(after, x, a, weights, room)
+                    take_reward(after, x, a, reward, room[:size])
                     chance = truth[x, a] if reward else 1 - truth[x, a]
                     later += weights[a] * chance * value(after, left - 1)
             best = max(best, later)

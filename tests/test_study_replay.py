@@ -85,7 +85,7 @@ def test_a_study_is_the_simulation_one_step_at_a_time(path: str, policy: str, bu
         problem = Problem(EASY.shape, EASY.family, (Column(rule.thresholds[0], delta, delta),))
         state = rule.new(problem, uniform(key, START, 0))
         means = EASY.means.reshape(EASY.shape[0], -1)
-        assert episode(state, means, 0.0, False, key, 10**6 if budget is None else budget) == rounds
+        assert episode(state, means, EASY.family, key, 10**6 if budget is None else budget) == rounds
         assert differences(contents(state), stepped) == []
         assert study.verdict == ("decided" if budget is None else "budget exhausted")
         assert_sound(study)

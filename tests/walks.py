@@ -15,7 +15,7 @@ from osrl.draws import CHOICES, FIRST_REWARD_LANE, Key, new_key, pick, reward, u
 from osrl.instance import Instance
 from osrl.policies import osrl as own
 from osrl.policies import uniform as even
-from osrl.policies.betting import clear_trials, forfeit_trial, pend_trial
+from osrl.policies.betting import clear_trials, estimate, forfeit_trial, pend_trial
 from osrl.policies.contract import Policy, design, is_open, observe, select, ticket, wants_design
 from osrl.testing import new_state
 from tests.instances import Array
@@ -41,10 +41,10 @@ def walk(state: Any, means: Floats, bounded: bool, key: Key, rounds: int, troubl
     drawn = np.zeros((tasks, n), np.int64)
     slots = delay + 1
     due, arm, value = np.full(slots, -1), np.zeros(slots, np.int64), np.zeros(slots)
-    tickets = np.zeros((slots, (n + n) * 4))
-    size = 0
+    room = np.empty(16 * (n + 1))
+    tickets = np.zeros((slots, room.size))
     for t in range(rounds):
-        if not is_open(state.outcome):
+        if not is_open(state.outcome.status):
             break
         if wants_design(state):
             design(state)
@@ -58,18 +58,19 @@ def walk(state: Any, means: Floats, bounded: bool, key: Key, rounds: int, troubl
         if peek:
             pulls[x, a] += 1.0
             sums[x, a] += y
-        trial = ticket(state, x, a, propensities)
+            estimate(state.tests, x, a)
+        size = ticket(state, x, a, propensities, room)
         if peek:
             pulls[x, a] -= 1.0
             sums[x, a] -= y
+            estimate(state.tests, x, a)
         if y < 0.5 and uniform(key, LOSSES, t) < lost:
-            forfeit_trial(state.tests, x, a, trial)
+            forfeit_trial(state.tests, x, a, room[:size])
             continue
-        size = trial.size
         free = np.argmin(due)
         due[free] = t + delay if y < 0.5 else t
         arm[free], value[free] = chosen, y
-        tickets[free, :size] = trial
+        tickets[free, :size] = room[:size]
         for k in range(slots):
             if 0 <= due[k] <= t:
                 due[k] = -1

@@ -20,7 +20,7 @@ of the estimates is often the wrong one.
 Bets are mixed: none at all, a geometric grid, and the growth-optimal (mu~_top - mu~_b) / (m (1 - m)).
 They are clipped so that no factor falls below 1 - ``safe``. What a trial will be judged with is its
 *ticket*, fixed before the reward is known: for each null, the numbers xi_A, m, the growth-optimal bet
-and the largest one that is allowed.
+and the largest one that is allowed (the growth-optimal one is 0 where b leads).
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from osrl.alternatives import Floats, Integers, pool_sizes, sort_by_mean
-from osrl.compiled import kernel, kernel_in_place
+from osrl.alternatives import Floats, Integers, pool_size, sort_by_mean, sum_up
+from osrl.compiled import kernel_in_place
 from osrl.errors import OsrlError
 
 FAR = 40.0  # logarithms this far below another are not seen beside it
@@ -104,85 +104,82 @@ def shrunk_means(pulls: Floats, sums: Floats, prior: float, means: Floats) -> No
         means[a] = (sums[a] + prior * centre) / (pulls[a] + prior)
 
 
-@kernel
-def write_ticket(means: Floats, weights: Floats, drawn: int, safe: float, ticket: Floats) -> None:
-    """Fill ``ticket`` (n, 4): the terms of every null "b is the best of these n arms" for this draw."""
-    n = means.size
-    fill_ticket(means, weights, drawn, safe, np.empty((4, n)), np.empty((2, n), np.int64), ticket)
+@kernel_in_place
+def rank(pulls: Floats, sums: Floats, prior: float, means: Floats, order: Integers) -> None:
+    """Bring `shrunk_means` and the order of the arms by them up to date."""
+    shrunk_means(pulls, sums, prior, means)
+    sort_by_mean(means, order)
 
 
 @kernel_in_place
-def fill_ticket(
+def write_ticket(
     means: Floats,
+    order: Integers,
     weights: Floats,
     drawn: int,
     safe: float,
     work: Floats,
-    places: Integers,
     ticket: Floats,
 ) -> None:
-    """`write_ticket` with room to work in: ``work`` (4, n) and ``places`` (2, n), or more of it."""
+    """Fill ``ticket`` (n, 4): the terms of every null "b is the best of these n arms" for this draw.
+
+    ``order`` is that of the arms by decreasing mean; ``work`` is room for (5, n + 1) numbers, or more.
+    """
     n = means.size
-    mu, w, level, mass = work[0, :n], work[1, :n], work[2, :n], work[3, :n]
-    order, size = places[0, :n], places[1, :n]
-    for b in range(n):
-        order[b] = b
+    mu, w, sums = work[0, :n], work[1, :n], work[2:5]
+    position = 0
+    for r in range(n):
+        b = order[r]
+        mu[r], w[r] = means[b], weights[b]
+        if b == drawn:
+            position = r
         for k in range(TICKET):
             ticket[b, k] = 0.0
     if n < 2:
         return
-    sort_by_mean(means, order)
+    sum_up(mu, w, sums)
     for r in range(n):
-        mu[r], w[r] = means[order[r]], weights[order[r]]
-    pool_sizes(mu, w, level, size, mass)
-    _write_terms(mu, w, level, size, order, drawn, safe, ticket)
+        if mu[0] - mu[r] > 1e-9:
+            _against_others(mu, w, sums, r, position, safe, ticket[order[r]])
+        else:
+            _against_leader(mu, w, r, position, safe, ticket[order[r]])
 
 
 @kernel_in_place
-def _write_terms(
-    mu: Floats,
-    w: Floats,
-    level: Floats,
-    size: Integers,
-    order: Integers,
-    drawn: int,
-    safe: float,
-    ticket: Floats,
+def _against_others(
+    mu: Floats, w: Floats, sums: Floats, r: int, position: int, safe: float, terms: Floats
 ) -> None:
-    """The terms of every null, from means and weights in decreasing order of mean, pools and levels."""
-    n = mu.size
-    position = 0
-    for r in range(n):
-        if order[r] == drawn:
-            position = r
-    for r in range(n):
-        span, m = mu[0] - mu[r], level[r]
-        if span > 1e-9:
-            if position >= size[r] and position != r:
-                continue
-            above, below = (mu[0] - m) / span, (m - mu[r]) / span
-            xi = (mu[position] - m) / span
-            optimal = span / (m * (1.0 - m)) if 0.0 < m < 1.0 else 0.0
-        else:
-            second = mu[1] if r == 0 else mu[0]
-            rivals, m = 0.0, w[r] * mu[r]
-            for s in range(n):
-                if s != r and mu[s] >= second - 1e-9:
-                    rivals += w[s]
-                    m += w[s] * mu[s]
-            both = w[r] + rivals
-            if both <= 0.0 or (position != r and mu[position] < second - 1e-9):
-                continue
-            m /= both
-            above, below = w[r] / both, rivals / both
-            xi = -below if position == r else above
-            optimal = 0.0
-        if 0.0 < m < 1.0:
-            b = order[r]
-            ticket[b, 0] = xi
-            ticket[b, 1] = m
-            ticket[b, 2] = optimal
-            ticket[b, 3] = safe / max(above * m, below * (1.0 - m))
+    """The terms (4,) against the r-th arm, when the one at ``position`` is drawn: it and its pool."""
+    size = pool_size(mu, w, sums, r)
+    if position >= size and position != r:
+        return
+    mass = sums[0, size] + w[r]
+    m = (sums[1, size] + w[r] * mu[r]) / mass if mass > 0.0 else mu[r]
+    if 0.0 < m < 1.0:
+        span = mu[0] - mu[r]
+        terms[0] = (mu[position] - m) / span
+        terms[1] = m
+        terms[2] = span / (m * (1.0 - m))
+        terms[3] = safe * span / max((mu[0] - m) * m, (m - mu[r]) * (1.0 - m))
+
+
+@kernel_in_place
+def _against_leader(mu: Floats, w: Floats, r: int, position: int, safe: float, terms: Floats) -> None:
+    """The terms (4,) against the r-th arm, which looks best, on behalf of the runners-up."""
+    second = mu[1] if r == 0 else mu[0]
+    rivals, m = 0.0, w[r] * mu[r]
+    for s in range(mu.size):
+        if s != r and mu[s] >= second - 1e-9:
+            rivals += w[s]
+            m += w[s] * mu[s]
+    both = w[r] + rivals
+    if both <= 0.0 or (position != r and mu[position] < second - 1e-9):
+        return
+    m /= both
+    if 0.0 < m < 1.0:
+        terms[0] = (-rivals if position == r else w[r]) / both
+        terms[1] = m
+        terms[3] = safe * both / max(w[r] * m, rivals * (1.0 - m))
 
 
 @kernel_in_place

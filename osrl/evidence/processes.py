@@ -27,7 +27,7 @@ import numpy as np
 
 from osrl.alternatives import Floats
 from osrl.errors import OsrlError
-from osrl.evidence.betting import Bets, log_mixture, new_bets, settle, shrunk_means, write_ticket
+from osrl.evidence.betting import Bets, log_mixture, new_bets, rank, settle, write_ticket
 from osrl.evidence.counts import Samples, pooled, samples_of, universal
 from osrl.evidence.pairs import against_best, new_tilts
 from osrl.families import Family
@@ -103,9 +103,10 @@ class Betting(Evidence):
                 f"propensities {weights.tolist()}; give the probability of each of the {self.arms} arms, "
                 "which sum to 1, positive for the arm that was drawn"
             )
-        means, ticket = np.empty(self.arms), np.empty((self.arms, 4))
-        shrunk_means(self.pulls, self.sums, self.bets.shrinkage, means)
-        write_ticket(means, weights, arm, self.bets.safe, ticket)
+        means, order = np.empty(self.arms), np.arange(self.arms)
+        rank(self.pulls, self.sums, self.bets.shrinkage, means, order)
+        work, ticket = np.empty((5, self.arms + 1)), np.empty((self.arms, 4))
+        write_ticket(means, order, weights, arm, self.bets.safe, work, ticket)
         for wealth, terms in zip(self.wealth, ticket, strict=True):
             settle(wealth, terms, self.bets.beta, reward)
         self._count(arm, reward)

@@ -33,7 +33,8 @@ def play(state: Any, means: Floats, noise: float, bounded: bool, key: Key, drawn
     x, a = arm // n, arm % n
     value = reward(key, FIRST_REWARD_LANE + 2 * arm, drawn[x, a], means[x, a], noise, bounded)
     drawn[x, a] += 1
-    observe(state, x, a, value, ticket(state, x, a, no_propensities))
+    room = no_propensities[0]
+    observe(state, x, a, value, room[: ticket(state, x, a, no_propensities, room)])
     return arm
 
 

@@ -17,17 +17,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from osrl.alternatives import Flags, Floats
+from osrl.alternatives import Flags, Floats, Integers
 from osrl.compiled import kernel, kernel_in_place
 from osrl.evidence.betting import (
     TICKET,
     Bets,
-    fill_ticket,
     log_mixture,
     no_bets,
+    rank,
     settle,
     settle_worst,
     shrunk_means,
+    write_ticket,
 )
 from osrl.evidence.counts import Samples, pooled, samples_of
 from osrl.evidence.pairs import Tilts, against_best, new_tilts
@@ -53,6 +54,10 @@ class Tests(NamedTuple):
     pulls: Floats  # (X, n)
     sums: Floats  # (X, n)
     first: Floats  # (X, n) first reward of every arm
+    means: Floats  # (X, n) shrunk estimates
+    order: Integers  # (X, n) arms of a task in decreasing order of them
+    local_means: Floats  # (X, n) shrunk estimates within each representation
+    local_order: Integers  # (X, n) and the order of its predictors
     shared: Shared  # the evidence about representations
     wealth: Floats  # (X, n, J) of every bet against "this arm is the best of its representation"
     pending: Floats  # (X, n, J) worst factors of trials that have not reported
@@ -80,6 +85,10 @@ def new_tests(problem: Problem, bets: Bets) -> Tests:
         np.zeros((X, n)),
         np.zeros((X, n)),
         np.zeros((X, n)),
+        np.full((X, n), 0.5),
+        np.tile(np.arange(n), (X, 1)),
+        np.full((X, n), 0.5),
+        np.tile(np.arange(H), (X, G)),
         new_shared(problem.shape, J),
         np.zeros((X, n, J)),
         np.zeros((X, n, J)),
@@ -111,35 +120,43 @@ def survivor(possible: Flags) -> int:
     return found
 
 
-@kernel
-def take_ticket(tests: Tests, x: int, a: int, weights: Floats) -> Floats:
-    """The terms of this trial, ((n + H) * 4,): against arms of the task, then of the representation.
+@kernel_in_place
+def take_ticket(tests: Tests, x: int, a: int, weights: Floats, room: Floats) -> int:
+    """Write the terms of this trial into ``room``, against arms of the task, then of the representation.
 
-    Counts need none: their ticket is empty.
+    They are (n + H, 4) numbers; what is behind them is worked in. Counts need none. Gives their number.
     """
-    pulls, sums, bets, noise = tests.pulls[x], tests.sums[x], tests.bets, tests.noise
-    possible_g, possible_h = tests.possible_g, tests.possible_h[x]
+    means, order, local_means, local_order = tests.means, tests.order, tests.local_means, tests.local_order
+    possible_g, possible_h, safe, noise = tests.possible_g, tests.possible_h[x], tests.bets.safe, tests.noise
     if noise > 0.0:
-        return np.empty(0)
-    shrinkage, safe = bets.shrinkage, bets.safe
-    n = pulls.size
+        return 0
+    n = weights.size
     predictors = n // possible_g.size
-    ticket = np.empty((n + predictors, TICKET))
-    work, places = np.empty((5, n)), np.empty((2, n), np.int64)
-    means = work[4]
-    shrunk_means(pulls, sums, shrinkage, means)
-    fill_ticket(means, weights, a, safe, work, places, ticket[:n])
+    rows = n + predictors
+    ticket = room[: rows * TICKET].reshape(rows, TICKET)
+    work = room[rows * TICKET : rows * TICKET + 5 * (n + 1)].reshape(5, n + 1)
+    write_ticket(means[x], order[x], weights, a, safe, work, ticket[:n])
     first = a // predictors * predictors
     own = slice(first, first + predictors)
-    shrunk_means(pulls[own], sums[own], shrinkage, means[:predictors])
-    fill_ticket(means[:predictors], weights[own], a - first, safe, work, places, ticket[n:])
+    write_ticket(local_means[x, own], local_order[x, own], weights[own], a - first, safe, work, ticket[n:])
     for b in range(n):
         if not possible_g[b // predictors]:
             ticket[b, 0] = 0.0  # what is rejected needs no more evidence
     for h in range(predictors):
         if not possible_h[first + h]:
             ticket[n + h, 0] = 0.0
-    return ticket.reshape(-1)
+    return rows * TICKET
+
+
+@kernel_in_place
+def estimate(tests: Tests, x: int, a: int) -> None:
+    """Bring the estimates up to date after a reward of arm ``a`` in task ``x``."""
+    pulls, sums, means, order = tests.pulls[x], tests.sums[x], tests.means[x], tests.order[x]
+    local_means, local_order, prior = tests.local_means[x], tests.local_order[x], tests.bets.shrinkage
+    predictors = pulls.size // tests.possible_g.size
+    own = slice(a // predictors * predictors, (a // predictors + 1) * predictors)
+    rank(pulls, sums, prior, means, order)
+    rank(pulls[own], sums[own], prior, local_means[own], local_order[own])
 
 
 @kernel_in_place
@@ -157,6 +174,7 @@ def take_reward(tests: Tests, x: int, a: int, reward: float, ticket: Floats) -> 
         first_rewards[x, a] = reward
     pulls[x, a] += 1.0
     sums[x, a] += reward
+    estimate(tests, x, a)
     if noise > 0.0:
         total = 0.0
         for b in range(n):
@@ -312,17 +330,15 @@ def settle_verdict(tests: Tests) -> None:
         _note(tests, g, DECIDED)
 
 
-@kernel
+@kernel_in_place
 def doubtful(tests: Tests, x: int, g: int) -> int:
     """The best-looking arm of other representations, if ``g`` does not clearly look better in task ``x``.
 
     Otherwise -1. Clearly: its estimate is larger, and both arms have been tried ``CLEAR`` times.
     """
-    pulls, sums, shrinkage = tests.pulls[x], tests.sums[x], tests.bets.shrinkage
+    pulls, means = tests.pulls[x], tests.means[x]
     n = pulls.size
     predictors = n // tests.possible_g.size
-    means = np.empty(n)
-    shrunk_means(pulls, sums, shrinkage, means)
     own, rival = -1, -1
     for a in range(n):
         if a // predictors != g:

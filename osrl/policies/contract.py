@@ -9,8 +9,9 @@ kernels, so a trajectory does not depend on who drives it. The kernels of a poli
   that leaves nothing to chance returns it; a randomised one fills ``propensities`` (X, n), the
   probability of each arm, and returns -1: the driver draws. ``task`` is -1 where the policy chooses
   the task, otherwise the task that has arrived;
-- ``ticket(state, x, a, propensities) -> Floats``: what the reward of this trial will be judged with,
-  fixed when the trial is handed out;
+- ``ticket(state, x, a, propensities, room) -> int``: what the reward of this trial will be judged with,
+  fixed when the trial is handed out. It is written to the front of ``room``, `room_for` (n) numbers
+  of which the rest is free to work in; the result says how many numbers it has;
 - ``observe(state, x, a, reward, ticket)``: take in a reward, and write down in ``state.outcome``
   what is decided by it;
 - ``conclude(state, column)``: the best guess, for a run that is cut short;
@@ -37,7 +38,7 @@ import numpy as np
 from numba.extending import overload
 
 from osrl.alternatives import Floats, Integers
-from osrl.compiled import P, R, kernel, kernel_for
+from osrl.compiled import P, R, kernel, kernel_for, kernel_in_place
 from osrl.errors import OsrlError
 from osrl.families import Family
 
@@ -91,9 +92,9 @@ class Problem:
 # leave its type in the package's cache, where processes that cannot import it stumble over it.
 
 
-def no_ticket(state: Any, x: int, a: int, propensities: Floats) -> Floats:
-    """For policies that judge a reward by itself: nothing, an empty part of ``propensities``."""
-    return propensities[0, :0]
+def no_ticket(state: Any, x: int, a: int, propensities: Floats, room: Floats) -> int:
+    """For policies that judge a reward by itself."""
+    return 0
 
 
 def one_stream(state: Any) -> int:
@@ -110,8 +111,8 @@ def no_evidence(state: Any, x: int, a: int, ticket: Floats) -> None:
 
 
 @overload(no_ticket, inline="always")
-def _no_ticket(state, x, a, propensities):  # type: ignore[no-untyped-def]
-    return lambda state, x, a, propensities: propensities[0, :0]
+def _no_ticket(state, x, a, propensities, room):  # type: ignore[no-untyped-def]
+    return lambda state, x, a, propensities, room: 0
 
 
 @overload(one_stream, inline="always")
@@ -147,7 +148,7 @@ class Policy:
     select: Callable[[Any, int, Floats], int]
     observe: Callable[[Any, int, int, float, Floats], None]
     conclude: Callable[[Any, int], None]
-    ticket: Callable[[Any, int, int, Floats], Floats]
+    ticket: Callable[[Any, int, int, Floats, Floats], int]
     stream: Callable[[Any], int]
     clear_pending: Callable[[Any], None] = nothing_pending
     pend: Callable[[Any, int, int, Floats], None] = no_evidence
@@ -214,9 +215,9 @@ def select(state: Any, task: int, propensities: Floats) -> int:
     return _BY_STATE[type(state)].select(state, task, propensities)
 
 
-def ticket(state: Any, x: int, a: int, propensities: Floats) -> Floats:
-    """What the reward of this trial will be judged with."""
-    return _BY_STATE[type(state)].ticket(state, x, a, propensities)
+def ticket(state: Any, x: int, a: int, propensities: Floats, room: Floats) -> int:
+    """Write what the reward of this trial will be judged with; how many numbers it has."""
+    return _BY_STATE[type(state)].ticket(state, x, a, propensities, room)
 
 
 def observe(state: Any, x: int, a: int, reward: float, ticket: Floats) -> None:
@@ -257,9 +258,9 @@ def _select(state, task, propensities):  # type: ignore[no-untyped-def]
 
 
 @overload(ticket, inline="always")
-def _ticket(state, x, a, propensities):  # type: ignore[no-untyped-def]
+def _ticket(state, x, a, propensities, room):  # type: ignore[no-untyped-def]
     act = _BY_STATE[state.instance_class].ticket
-    return lambda state, x, a, propensities: act(state, x, a, propensities)
+    return lambda state, x, a, propensities, room: act(state, x, a, propensities, room)
 
 
 @overload(observe, inline="always")
@@ -280,13 +281,29 @@ def _stream(state):  # type: ignore[no-untyped-def]
     return lambda state: act(state)
 
 
-@kernel
-def is_open(outcome: Outcome) -> bool:
+@kernel_in_place
+def is_open(status: Integers) -> bool:
     """Whether some column is still running."""
-    for status in outcome.status:
-        if status == RUNNING:
+    for r in range(status.size):
+        if status[r] == RUNNING:
             return True
     return False
+
+
+def room_for(n: int) -> Floats:
+    """Room for the ticket of a trial in a task with ``n`` arms."""
+    return np.empty(16 * (n + 1))
+
+
+def new_ticket(state: Any, x: int, a: int, propensities: Floats) -> Floats:
+    """The ticket of a trial, as an array of its own."""
+    room = room_for(propensities.shape[1])
+    return room[: ticket(state, x, a, propensities, room)].copy()
+
+
+def policy_of(state: Any) -> Policy:
+    """The policy that a state belongs to."""
+    return _BY_STATE[type(state)]
 
 
 _LOOPS: dict[tuple[Any, type], Any] = {}

@@ -70,10 +70,10 @@ def select(state: UniformState, task: int, propensities: Floats) -> int:
     return -1
 
 
-@kernel
-def ticket(state: UniformState, x: int, a: int, propensities: Floats) -> Floats:
+@kernel_in_place
+def ticket(state: UniformState, x: int, a: int, propensities: Floats, room: Floats) -> int:
     """The terms of the bets on this trial."""
-    return take_ticket(state.tests, x, a, propensities[x])
+    return take_ticket(state.tests, x, a, propensities[x], room)
 
 
 @kernel_in_place

@@ -23,7 +23,7 @@ from osrl.compiled import source_digest
 from osrl.draws import START, Key, new_key, uniform
 from osrl.errors import OsrlError
 from osrl.instance import Instance
-from osrl.policies.contract import EXHAUSTED, Column, Outcome, Problem, find, loop_for
+from osrl.policies.contract import EXHAUSTED, Column, Outcome, Problem, find
 from osrl.simulation.episode import episode
 from osrl.simulation.table import Label, Rows
 
@@ -67,11 +67,8 @@ class Job:
 
     def play(self, state: Any, key: Key, budget: int | None) -> int:
         """One run from its first state to its end; the rounds played. What came of it is in the state."""
-        family = self.instance.family
         means = self.instance.means.reshape(self.instance.shape[0], -1)
-        loop = loop_for(episode, find(self.policy))
-        limit = UNLIMITED if budget is None else budget
-        return loop(state, means, family.noise, family.name == "bounded", key, limit)
+        return episode(state, means, self.instance.family, key, UNLIMITED if budget is None else budget)
 
     @property
     def bytes_of_a_run(self) -> int:

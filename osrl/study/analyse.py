@@ -26,7 +26,7 @@ from osrl.evidence.counts import Samples, pooled, samples_of
 from osrl.evidence.pairs import against_best, new_tilts
 from osrl.families import Family
 from osrl.policies.betting import look
-from osrl.policies.contract import RUNNING, Column, Problem, find
+from osrl.policies.contract import RUNNING, Column, Problem, find, new_ticket
 from osrl.study.standing import Hypothesis, Objection, find_objections
 from osrl.study.table import Table
 from osrl.study.trial import Answer
@@ -128,7 +128,7 @@ def _bet(tests: _Tests, delta_g: float, delta_h: float, ignorable: bool) -> int 
     for i in np.flatnonzero(~left_out).tolist():
         x, a, reward = int(table.tasks[i]), int(table.arms[i]), float(table.rewards[i])
         weights[x] = table.propensities[i]
-        ticket = policy.ticket(state, x, a, weights)
+        ticket = new_ticket(state, x, a, weights)
         if np.isnan(reward):
             policy.forfeit(state, x, a, ticket)
         else:

@@ -25,7 +25,7 @@ from osrl.draws import CHOICES, START, new_key, pick, uniform
 from osrl.errors import OsrlError
 from osrl.families import Family
 from osrl.policies.betting import Tests, reject
-from osrl.policies.contract import RUNNING, VERDICTS, Column, Problem, find, no_evidence
+from osrl.policies.contract import RUNNING, VERDICTS, Column, Problem, find, new_ticket, no_evidence
 from osrl.policies.states import arrays_of, contents, differences, digest
 from osrl.study.constants import set_constants
 from osrl.study.events import Abandoned, Asked, Created, Designed, Event, Resumed, Told, Verdict, to_lists
@@ -158,8 +158,7 @@ class Fold:
         propensities = np.zeros((self.shape[0], self.shape[1] * self.shape[2]))
         if asked.propensities is not None:
             propensities[x] = asked.propensities
-        ticket = self.policy.ticket(self.state, x, a, propensities)
-        self.pending[asked.trial] = Pending(x, a, at, np.array(ticket))
+        self.pending[asked.trial] = Pending(x, a, at, new_ticket(self.state, x, a, propensities))
         if self.prefix is not None:
             self.prefix.hand_out(asked.trial, x)
         self.asked += 1
