@@ -17,7 +17,7 @@ from osrl.allocation.single_task import single_task
 from osrl.alternatives import Floats
 from osrl.compiled import kernel, kernel_in_place
 from osrl.families import divergence
-from osrl.policies.tracking import least_pulled, track
+from osrl.policies.tracking import track
 from osrl.thresholds import TrackAndStop
 
 GROWTH = 0.02
@@ -83,7 +83,7 @@ def contest_design(contests: Contests, x: int) -> None:
 
 @kernel_in_place
 def contest_select(contests: Contests, x: int) -> int:
-    """The arm to pull in task ``x``; the least pulled one while two arms share the lead."""
+    """The arm to pull in task ``x``; while some share the lead, one of those (Garivier and Kaufmann)."""
     one = slice(x, x + 1)
     pulls, weights, means, rounds = (
         contests.pulls[one],
@@ -92,8 +92,20 @@ def contest_select(contests: Contests, x: int) -> int:
         contests.rounds[x],
     )
     if leader_of(means) < 0:
-        return least_pulled(pulls)
+        return tied_leader(pulls[0], means)
     return track(pulls, weights, rounds)
+
+
+@kernel_in_place
+def tied_leader(pulls: Floats, means: Floats) -> int:
+    """The least pulled of the arms with the largest mean; an arm that was never pulled comes first."""
+    found = 0
+    for a in range(means.size):
+        if pulls[a] < 1.0:
+            return a
+        if means[a] > means[found] or (means[a] == means[found] and pulls[a] < pulls[found]):
+            found = a
+    return found
 
 
 @kernel_in_place
