@@ -79,13 +79,14 @@ def kernel_in_place(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def kernel_for(function: Callable[P, R], module: str) -> Callable[P, R]:
-    """The kernel in place ``function`` of the package, for types that ``module`` outside of it defines.
+    """The kernel ``function`` of the package, for types that ``module`` outside of it defines.
 
     The machine code holds kernels of that module, so it is cached beside theirs.
     """
     plain = getattr(function, "py_func", function)
     folder = _folder_for(getattr(sys.modules[module], "__file__", None) or "", module)
-    return _compile(plain, folder, counts=False)
+    declared = getattr(function, "targetoptions", {})  # those of Numba; none without the JIT
+    return _compile(plain, folder, counts=declared.get("_nrt", True))
 
 
 def _folder_for(file: str, module: str) -> Path | None:

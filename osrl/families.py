@@ -23,6 +23,7 @@ from osrl.compiled import kernel
 from osrl.errors import OsrlError
 
 FAMILIES = ("bernoulli", "gaussian", "bounded")
+MOST = 1e100  # of a Gaussian reward or its standard deviation: squares stay finite
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ class Family:
                 raise OsrlError(f"noise_sd belongs to the gaussian family; remove it for {self.name!r}")
         elif self.noise_sd is None:
             raise OsrlError("the gaussian family needs noise_sd, the known standard deviation of a reward")
-        elif not (1e-100 < self.noise_sd < 1e100):
+        elif not (1e-100 < self.noise_sd < MOST):
             raise OsrlError(f"noise_sd is {self.noise_sd}; give a positive number between 1e-100 and 1e100")
 
     @property
@@ -62,12 +63,12 @@ class Family:
         """Whether a reward of this family can have this value."""
         if self.name == "bernoulli":
             return reward in (0.0, 1.0)
-        return math.isfinite(reward) and (self.name == "gaussian" or 0.0 <= reward <= 1.0)
+        return abs(reward) < MOST if self.name == "gaussian" else 0.0 <= reward <= 1.0
 
     @property
     def reward_range(self) -> str:
         """The rewards that are possible, in words."""
-        words = {"bernoulli": "0 or 1", "bounded": "a number in [0, 1]", "gaussian": "a finite number"}
+        words = {"bernoulli": "0 or 1", "bounded": "a number in [0, 1]", "gaussian": "a number below 1e100"}
         return words[self.name]
 
 

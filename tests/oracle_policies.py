@@ -50,11 +50,11 @@ def leaders(means: Array) -> list[int]:
 def tas_choice(pulls: Array, means: Array, weights: Array) -> int:
     """D-tracking (Garivier and Kaufmann, 2016) in one task; the least pulled of those that share the lead."""
     t, n = pulls.sum(), pulls.size
-    if pulls.min() >= 1 and len(leaders(means)) > 1:
-        return min(leaders(means), key=lambda a: pulls[a])
     under_sampled = [a for a in range(n) if pulls[a] < math.sqrt(t) - n / 2]
     if pulls.min() < 1 or under_sampled:
         return min(range(n), key=lambda a: pulls[a])
+    if len(leaders(means)) > 1:
+        return min(leaders(means), key=lambda a: pulls[a])
     return max(range(n), key=lambda a: t * weights[a] - pulls[a])
 
 

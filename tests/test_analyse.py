@@ -112,7 +112,27 @@ def test_missing_rewards_cost_evidence_unless_they_are_ignorable(tmp_path: Path)
     assert worst.missing == left_out.missing == 24
     pairs = zip(worst.hypotheses[:2], left_out.hypotheses[:2], strict=True)
     assert all(one.log_evidence < other.log_evidence + 1e-9 for one, other in pairs)
-    assert analysed(frame.drop(ARMS), tmp_path).missing == 24
+    assert (worst.ignored, left_out.ignored) == (0, 24)
+    assert analysed(frame.drop(ARMS), tmp_path, ignorable=True).missing == 24
+    with refused("24 rows have no reward, and counts have no worst case"):
+        analysed(frame.drop(ARMS), tmp_path)
+
+
+def test_an_answer_that_does_not_look_clear_yet_waits(tmp_path: Path) -> None:
+    """Both arms are clearly different, but have hardly been tried: a study would go on."""
+    rows = [("x", "A" if i % 2 else "B", "h", float(i % 2), 0.5, 0.5) for i in range(40)]
+    columns = ["task", "representation", "predictor", "reward", "propensity[A,h]", "propensity[B,h]"]
+    frame = pl.DataFrame(rows, columns, orient="row")
+    early, late = analysed(frame.head(20), tmp_path), analysed(frame, tmp_path)
+    assert (early.verdict, early.decided_after) == ("undecided", None)
+    assert [each.rejected for each in early.hypotheses] == [False, True]
+    assert (late.verdict, late.decided_after, late.best.representation) == ("decided", 24, "A")
+
+
+def test_of_equal_evidence_the_better_means_are_the_guess(tmp_path: Path) -> None:
+    rows = [("x", "worse", "h", -1.0), ("x", "better", "h", 1.0)]
+    frame = pl.DataFrame(rows, ["task", "representation", "predictor", "reward"], orient="row")
+    assert analysed(frame, tmp_path, family="gaussian", noise_sd=5.0).best.representation == "better"
 
 
 def test_the_trials_of_a_study_prove_what_the_study_says(tmp_path: Path) -> None:

@@ -97,7 +97,6 @@ def test_what_a_person_reads(run: Run, db: str) -> None:
         "running (the experiment goes on)",
         "3 handed out, 1 told, 1 pending, 1 abandoned",
         "Best guess: representation",
-        "more trials, as it looks now",
         "Which representation is the best?",
         "Which predictor of A is the best?",
         "possible",
@@ -105,17 +104,24 @@ def test_what_a_person_reads(run: Run, db: str) -> None:
         "trial 3: ",
     ):
         assert text in report
+    assert "more trials, as it looks now" not in report  # nothing looks like anything yet
+    for _ in range(7):  # as many rewards as arms
+        run("tell", db, document(run("ask", db, "--json"))["trial"], 1)
+    assert "more trials, as it looks now" in run("status", db)
     assert "replay agrees bit for bit" in run("verify", db)
     assert run("list", db) == "study\n"
     assert run("delete", db, "study", "--yes") == "study 'study' is removed\n"
     assert run("list", db) == ""
 
 
-def test_names_with_commas_and_an_instance_file(run: Run, db: str) -> None:
+def test_names_with_commas_and_an_instance_file(capsys: Capture, run: Run, db: str) -> None:
     out = run("create", db, "--instance", "paper", "--tasks", "one, two", "--tasks", "three", "--json")
     status = document(out)
     assert status["tasks"] == ["one, two", "three"]
     assert status["representations"] == ["g1", "g2", "g3"] and status["policy"] == "osrl"
+    assert "3 predictors, and 2 in the file" in fails(
+        capsys, "create", db, "--instance", "paper", "--predictors", "a,b,c"
+    )
     gaussian = ("--family", "gaussian", "--noise-sd", 2, "--policy", "tas", "--name", "normal")
     run("create", db, *NAMES, *gaussian, "--option", "growth=0.1", "--json")
     run("ask", db, "--name", "normal")
@@ -135,6 +141,15 @@ def test_refusals_are_one_line(capsys: Capture, run: Run, db: str) -> None:
     assert "has no study 'x'" in fails(capsys, "status", db, "--name", "x")
     assert "add --yes" in fails(capsys, "delete", db, "study", "--json")
     assert "give key=value" in fails(capsys, "create", db, *NAMES, "--option", "growth")
+    assert "from 0 on" in fails(capsys, "create", db, *NAMES, "--policy", "tas", "--option", "growth=-1")
+    assert "give a number of seconds" in fails(capsys, "watch", db, "--every", "nan")
+    assert "has no study 'x'" in fails(capsys, "delete", db, "x")
+    for released in (("osrl-sc-released",), ("osrl-sc", "--threshold", "released")):
+        assert "nobody has proved" in fails(capsys, "create", db, *NAMES, "--policy", *released)
+    normal = ("--family", "gaussian", "--noise-sd", 1, "--name", "normal")
+    run("create", db, *NAMES, *normal)
+    run("ask", db, "--name", "normal")
+    assert "below 1e100" in fails(capsys, "tell", db, 1, "1e308", "--name", "normal")
 
 
 def test_a_log_that_was_changed_by_hand_has_exit_code_1(run: Run, db: str) -> None:
@@ -261,6 +276,9 @@ def test_files_that_are_no_logs_are_refused(db: str, tmp_path: Path) -> None:
             Study.read_log(back, tmp_path / name)
     lines = (tmp_path / "log.jsonl").read_text(encoding="utf-8").splitlines()
     (tmp_path / "torn.jsonl").write_text("\n".join(lines[:3] + lines[4:]), encoding="utf-8")
-    with refused("event 3 is missing"):
+    with refused(f"torn.jsonl: the log is cut: {len(lines) - 1} of {len(lines)} events"):
         Study.read_log(back, tmp_path / "torn.jsonl")
+    (tmp_path / "mixed.jsonl").write_text("\n".join(lines[:3] + lines[3:][::-1]), encoding="utf-8")
+    with refused("event 3 is missing"):
+        Study.read_log(back, tmp_path / "mixed.jsonl")
     assert not Path(back).exists()

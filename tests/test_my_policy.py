@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,10 @@ import numpy as np
 import pytest
 
 import osrl
+from osrl.compiled import kernel
 from osrl.draws import new_key
-from osrl.policies.contract import Policy, find
+from osrl.policies import contract
+from osrl.policies.contract import Policy, find, loop_for, new_ticket, observe, select
 from osrl.testing import (
     EASY,
     Designed,
@@ -26,6 +29,7 @@ from osrl.testing import (
     new_state,
     step_through,
 )
+from tests.instances import refused
 
 ROOT = Path(__file__).parent.parent
 EXAMPLE = ROOT / "examples" / "my_policy.py"
@@ -44,6 +48,31 @@ def test_the_example_keeps_the_contract(my_policy: Policy) -> None:
     check_policy(my_policy)
 
 
+@kernel
+def rounds_with_room_of_its_own(state: Any, propensities: Any, rounds: int) -> int:
+    """A driver that makes an array."""
+    trial = np.zeros(0)
+    for _ in range(rounds):
+        arm = select(state, -1, propensities)
+        observe(state, arm // 4, arm % 4, 1.0, trial)
+    return rounds
+
+
+def test_a_driver_of_your_own_may_make_arrays(my_policy: Policy) -> None:
+    state = new_state(my_policy, EASY, columns_for(my_policy), new_key(0, 0))
+    assert loop_for(rounds_with_room_of_its_own, my_policy)(state, np.zeros((2, 4)), 5) == 5
+
+
+def test_a_ticket_that_is_too_long_is_refused(my_policy: Policy, monkeypatch: pytest.MonkeyPatch) -> None:
+    def long_ticket(state: Any, x: int, a: int, propensities: Any, room: Any) -> int:
+        return int(room.size) + 1
+
+    state = new_state(my_policy, EASY, columns_for(my_policy), new_key(0, 0))
+    monkeypatch.setitem(contract._BY_STATE, type(state), replace(my_policy, ticket=long_ticket))
+    with refused("a ticket of 81 numbers"):
+        new_ticket(state, 0, 0, np.zeros((2, 4)))
+
+
 def test_the_page_shows_the_example() -> None:
     page = (ROOT / "docs" / "policies.md").read_text(encoding="utf-8")
     blocks = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
@@ -60,6 +89,7 @@ class Count(event.Listener):
     def on_end(self, event): pass
 event.register("numba:compile", Count())
 import my_policy
+from osrl.compiled import kernel
 from osrl.draws import new_key
 from osrl.testing import EASY, columns_for, new_state, run_compiled
 policy, key = my_policy.policy, new_key(0, 0)

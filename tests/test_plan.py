@@ -32,6 +32,34 @@ def test_runs_that_are_cut_are_counted() -> None:
     assert (found.cut, found.median) == (20, 10)
 
 
+def test_a_plan_that_was_cut_does_not_say_that_it_is_enough(capsys: Capture) -> None:
+    arguments = ["plan", "paper", "--policy", "osrl", "--runs", "20", "--json", "--budget"]
+    assert main([*arguments, "10"]) == 0
+    assert "half of the experiments or more need more than 10 samples" in capsys.readouterr().out
+    assert main([*arguments, "5000"]) == 0
+    assert "more than one in ten need more than 5,000" in capsys.readouterr().out
+    assert main(["plan", "paper", "--policy", "osrl-sc-released", "--runs", "20", "--json"]) == 0
+    assert "Nobody has proved" in capsys.readouterr().out
+
+
+def test_a_plan_where_nothing_is_needed(capsys: Capture, tmp_path: Path) -> None:
+    arguments = [
+        "plan",
+        "paper",
+        "--policy",
+        "osrl",
+        "--runs",
+        "20",
+        "--delta",
+        "0.5",
+        "--out",
+        str(tmp_path),
+    ]
+    assert main(arguments) == 0
+    assert "lower bound" in capsys.readouterr().out
+    assert (tmp_path / "plan.png").stat().st_size > 5000
+
+
 def test_the_document_and_the_chart(tmp_path: Path, capsys: Capture) -> None:
     path = tmp_path / "guess.toml"
     EASY.save(path)

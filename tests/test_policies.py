@@ -137,6 +137,17 @@ def test_track_and_stop_does_what_it_should(n: int, seed: int, family: Family, m
     assert tas.select(state, -1, np.zeros((1, n))) == oracle.tas_choice(pulls, means, weights)
 
 
+def test_a_lead_that_stays_shared_does_not_stop_exploration() -> None:
+    """The best arm fails at first, and two others always yield the same."""
+    state = tas.new(Problem((1, 3, 1), Family("bounded"), (Column("own", 0.1, 0.1),)), 0.0)
+    for _ in range(400):
+        if tas.wants_design(state):
+            tas.design(state)
+        a = tas.select(state, -1, np.zeros((1, 3)))
+        tas.observe(state, 0, a, 0.5 if a else float(state.contests.pulls[0, 0] > 0), NOTHING)
+    assert state.outcome.status[0] == DECIDED and state.outcome.representation[0, 0] == 0
+
+
 @given(shapes, seeds)
 def test_the_released_code_wants_one_best_predictor_everywhere(shape: Shape, seed: int) -> None:
     means = np.random.default_rng(seed).integers(0, 4, shape) / 4.0

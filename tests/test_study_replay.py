@@ -67,7 +67,6 @@ def rewards(study: Study, seed: int) -> Iterator[None]:
         ("tas", None),
         ("tas", 20),
         ("osrl-sc", 120),
-        ("osrl-sc-released", 60),
         ("tas-transfer", 60),
         ("uniform", 60),
         ("osrl", None),
@@ -303,7 +302,7 @@ def test_a_file_that_holds_no_study_is_refused(tmp_path: Path) -> None:
         Study.open(tmp_path)
     with refused("there is no folder"):
         new_study(str(tmp_path / "none" / "study.db"))
-    with refused("a study needs a file that outlives the process"):
+    with refused("a study needs a file, not memory or a folder"):
         new_study(":memory:")
     with refused("studies cannot be kept in 'mysql'"):
         new_study("mysql://localhost/x")

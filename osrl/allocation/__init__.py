@@ -97,7 +97,7 @@ def program_for(
     if costs is not None and frequencies is not None:
         raise OsrlError("costs and frequencies exclude each other; give frequencies only if tasks arrive")
     if sigma is not None and not (math.isfinite(sigma) and sigma > 0):
-        raise OsrlError(f"sigma is {sigma}; give a positive number, or leave it out for no regulariser")
+        raise OsrlError(f"sigma is {sigma}; give a positive number")
     need_h = np.zeros(instance.shape)
     need_h[:, best.representation, :] = against_h
     leader = np.array([best.representation * predictors + h for h in best.predictors])

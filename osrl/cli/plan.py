@@ -15,7 +15,7 @@ def plan(
         str, typer.Argument(metavar="FILE", help="An instance file with guessed means, or 'paper'.")
     ],
     policy: Annotated[
-        str | None, typer.Option(metavar="NAME,...", help="Policies to compare.  [default: all]")
+        str | None, typer.Option(metavar="NAME,...", help="Policies to compare.  [default: all with a proof]")
     ] = None,
     delta: Annotated[float | None, typer.Option(metavar="RISK", help="Both risks at once.")] = None,
     delta_g: Annotated[

@@ -71,7 +71,13 @@ def create(
         from osrl.instance import Instance
 
         loaded = Instance.load(instance)
-        names = {key: list(getattr(loaded, key)) for key in given} | names
+        own = {key: list(getattr(loaded, key)) for key in given}
+        for key, other in names.items():
+            if len(other) != len(own[key]):
+                raise OsrlError(
+                    f"{len(other)} {key}, and {len(own[key])} in the file; name all, or leave them out"
+                )
+        names = own | names
         if family is None:
             family, noise_sd = loaded.family.name, loaded.family.noise_sd
     for key in given:
@@ -195,6 +201,8 @@ def watch(
     from rich.console import Console
     from rich.live import Live
 
+    if not 0 < every < 1e6:
+        raise OsrlError(f"--every is {every:g}; give a number of seconds, such as 1")
     with _opened(place, name) as study:
         report = _report(study, place)
         gc.enable()
@@ -246,11 +254,11 @@ def import_log(
     from osrl.study.study import Study
 
     with Study.read_log(place, file, name) as study:
-        handed_out = study.trials
+        handed_out, verdict = study.trials, study.verdict
     if as_json:
-        print_json({"study": name, "trials": handed_out})
+        print_json({"study": name, "trials": handed_out, "verdict": verdict})
     else:
-        typer.echo(f"study {name!r} with {handed_out:,} trials is in {place}")
+        typer.echo(f"study {name!r} with {handed_out:,} trials is in {place}: {verdict}")
 
 
 @app.command()
@@ -280,7 +288,7 @@ def delete(
     """Remove a study and all its events, for good."""
     from osrl.study.study import Study
 
-    if not yes and not as_json:
+    if not yes and not as_json and name in Study.list(place):
         typer.confirm(f"remove study {name!r} from {place}, with all its events?", abort=True)
     if not yes and as_json:
         raise OsrlError("removing a study cannot be undone; add --yes to do it")

@@ -376,11 +376,30 @@ def _note(tests: Tests, g: int, status: int) -> None:
 
 @kernel
 def best_guess(tests: Tests) -> None:
-    """The answer of a run that is cut short: the representation with the least evidence against it."""
+    """The answer of a run that is cut short: the least evidence against it, then the best estimates."""
     look(tests)
     possible_g, evidence_g = tests.possible_g, tests.evidence_g
     guess = -1
     for g in range(possible_g.size):
-        if possible_g[g] and (guess < 0 or evidence_g[g] < evidence_g[guess]):
+        if not possible_g[g]:
+            continue
+        if guess < 0 or evidence_g[g] < evidence_g[guess]:
+            guess = g
+        elif evidence_g[g] == evidence_g[guess] and promise(tests, g) > promise(tests, guess):
             guess = g
     _note(tests, guess, EXHAUSTED)
+
+
+@kernel_in_place
+def promise(tests: Tests, g: int) -> float:
+    """The best estimates of ``g``, summed over tasks."""
+    means = tests.means
+    tasks, n = means.shape
+    predictors = n // tests.possible_g.size
+    total = 0.0
+    for x in range(tasks):
+        best = -math.inf
+        for a in range(g * predictors, (g + 1) * predictors):
+            best = max(best, means[x, a])
+        total += best
+    return total

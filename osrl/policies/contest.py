@@ -16,8 +16,9 @@ import numpy as np
 from osrl.allocation.single_task import single_task
 from osrl.alternatives import Floats
 from osrl.compiled import kernel, kernel_in_place
+from osrl.errors import OsrlError
 from osrl.families import divergence
-from osrl.policies.tracking import track
+from osrl.policies.tracking import explores, least_pulled, track
 from osrl.thresholds import TrackAndStop
 
 GROWTH = 0.02
@@ -41,6 +42,8 @@ def new_contests(
     tasks: int, arms: int, deltas: tuple[float, ...], noise: float, growth: float = GROWTH
 ) -> Contests:
     """Contests of ``arms`` arms in each task, to be stopped at the risks ``deltas``."""
+    if not 0 <= growth < math.inf:
+        raise OsrlError(f"growth is {growth}; give a number from 0 on, such as {GROWTH}")
     return Contests(
         np.zeros((tasks, arms)),
         np.zeros((tasks, arms)),
@@ -83,7 +86,10 @@ def contest_design(contests: Contests, x: int) -> None:
 
 @kernel_in_place
 def contest_select(contests: Contests, x: int) -> int:
-    """The arm to pull in task ``x``; while some share the lead, one of those (Garivier and Kaufmann)."""
+    """The arm to pull in task ``x``; while some share the lead, one of those (Garivier and Kaufmann).
+
+    Forced exploration comes first: rewards that repeat exactly may keep a lead shared for ever.
+    """
     one = slice(x, x + 1)
     pulls, weights, means, rounds = (
         contests.pulls[one],
@@ -91,18 +97,17 @@ def contest_select(contests: Contests, x: int) -> int:
         contests.means[x],
         contests.rounds[x],
     )
-    if leader_of(means) < 0:
-        return tied_leader(pulls[0], means)
-    return track(pulls, weights, rounds)
+    if leader_of(means) >= 0:
+        return track(pulls, weights, rounds)
+    least = least_pulled(pulls)
+    return least if explores(pulls[0, least], rounds, means.size) else tied_leader(pulls[0], means)
 
 
 @kernel_in_place
 def tied_leader(pulls: Floats, means: Floats) -> int:
-    """The least pulled of the arms with the largest mean; an arm that was never pulled comes first."""
+    """The least pulled of the arms with the largest mean."""
     found = 0
-    for a in range(means.size):
-        if pulls[a] < 1.0:
-            return a
+    for a in range(1, means.size):
         if means[a] > means[found] or (means[a] == means[found] and pulls[a] < pulls[found]):
             found = a
     return found

@@ -135,8 +135,9 @@ class Policy:
     """A policy as drivers see it. ``new(problem, draw, **options)`` makes the initial state.
 
     ``draw`` is one number in [0, 1) for policies that start at random. ``thresholds`` lists the
-    names it takes, the default first. ``given_tasks``: works with tasks that arrive from outside.
-    ``shares_runs(options)``: sampling does not depend on the risk, so columns share a run.
+    names it takes, the default first; ``unproved``: those of them that are only there to compare with,
+    because nobody has proved that they keep their risks. ``given_tasks``: works with tasks that arrive
+    from outside. ``shares_runs(options)``: sampling does not depend on the risk, so columns share a run.
     """
 
     name: str
@@ -154,6 +155,7 @@ class Policy:
     pend: Callable[[Any, int, int, Floats], None] = no_evidence
     forfeit: Callable[[Any, int, int, Floats], None] = no_evidence
     thresholds: tuple[str, ...] = ("own",)
+    unproved: tuple[str, ...] = ()
     given_tasks: bool = False
     shares_runs: Callable[[Mapping[str, Any]], bool] = lambda options: True
 
@@ -291,14 +293,20 @@ def is_open(status: Integers) -> bool:
 
 
 def room_for(n: int) -> Floats:
-    """Room for the ticket of a trial in a task with ``n`` arms."""
+    """Room for the ticket of a trial in a task with ``n`` arms: 16 (n + 1) numbers."""
     return np.empty(16 * (n + 1))
 
 
 def new_ticket(state: Any, x: int, a: int, propensities: Floats) -> Floats:
     """The ticket of a trial, as an array of its own."""
-    room = room_for(propensities.shape[1])
-    return room[: ticket(state, x, a, propensities, room)].copy()
+    n = propensities.shape[1]
+    room = room_for(2 * n + 1)[: room_for(n).size]  # what is written behind its end does no harm here
+    size = ticket(state, x, a, propensities, room)
+    if size > room.size:
+        raise OsrlError(
+            f"a ticket of {size} numbers; there is room for {room.size}, 16 for each arm and 16 more"
+        )
+    return room[:size].copy()
 
 
 def policy_of(state: Any) -> Policy:

@@ -270,6 +270,7 @@ policy = register(
         ticket=no_ticket,
         stream=stream,
         thresholds=("theorem", "released", SHARP),
+        unproved=("released",),
         shares_runs=shares_runs,
     )
 )

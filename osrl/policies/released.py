@@ -218,6 +218,7 @@ policy = register(
         observe=observe,
         conclude=conclude,
         ticket=no_ticket,
+        unproved=("own",),
         stream=stream,
     )
 )

@@ -25,6 +25,12 @@ def least_pulled(pulls: Floats) -> int:
 
 
 @kernel_in_place
+def explores(fewest: float, rounds: float, arms: int) -> bool:
+    """Whether an arm with ``fewest`` pulls, of ``rounds``, has to be pulled."""
+    return fewest < 1.0 or fewest < math.sqrt(rounds) - 0.5 * arms
+
+
+@kernel_in_place
 def track(pulls: Floats, weights: Floats, rounds: float) -> int:
     """The arm x * n + a to pull after ``rounds`` pulls, to follow ``weights`` (X, n), sum 1."""
     tasks, n = pulls.shape
@@ -37,6 +43,4 @@ def track(pulls: Floats, weights: Floats, rounds: float) -> int:
             behind = rounds * weights[x, a] - pulls[x, a]
             if behind > furthest:
                 lagging, furthest = x * n + a, behind
-    if fewest < 1.0 or fewest < math.sqrt(rounds) - 0.5 * pulls.size:
-        return least
-    return lagging
+    return least if explores(fewest, rounds, pulls.size) else lagging

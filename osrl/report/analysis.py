@@ -25,10 +25,6 @@ _EVIDENCE = {
     "betting": "betting with the propensities of the log; valid for any rewards in [0, 1]",
     "counts": "counts alone; valid whatever rule has chosen the arms, if it did not see the future",
 }
-_DROP_OUT = {
-    "betting": "they count by their worst reward, unless dropping out was declared to be ignorable",
-    "counts": "they are left out: this is valid only if dropping out tells nothing about the reward",
-}
 
 
 class AnalysisReport(NamedTuple):
@@ -48,6 +44,7 @@ class AnalysisReport(NamedTuple):
             "family": found.family.name,
             "rows": found.rows,
             "missing": found.missing,
+            "ignored": found.ignored,
             "decided_after": found.decided_after,
             "hypotheses": hypotheses_document(found.hypotheses),
             "objections": [each._asdict() for each in found.objections],
@@ -68,8 +65,12 @@ class AnalysisReport(NamedTuple):
         if found.verdict == "no shared representation":
             lines.append(describe_objections(found.objections))
         if found.missing:
-            lines.append(
-                f"{found.missing:,} of {found.rows:,} rows have no reward: {_DROP_OUT[found.evidence]}"
-            )
+            worst = found.missing - found.ignored
+            counted = [f"{worst:,} count by their worst reward"] if worst else []
+            if found.ignored:
+                counted.append(
+                    f"{found.ignored:,} are left out, because dropping out is declared to be ignorable"
+                )
+            lines.append(f"{found.missing:,} of {found.rows:,} rows have no reward: {'; '.join(counted)}")
         yield Text("\n".join(lines))
         yield HypothesesView(found.hypotheses, found.best.representation)

@@ -9,6 +9,7 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
 from rich.text import Text
 
+from osrl.policies.contract import find
 from osrl.report.instance import describe
 from osrl.report.numbers import count
 from osrl.simulation.forecast import Forecast
@@ -45,13 +46,26 @@ class PlanReport(NamedTuple):
 
     def sentence(self) -> str:
         """What a planner needs to know."""
-        best, bound = self.forecast.policies[0], self.forecast.bound
-        return (
+        best, least, budget = self.forecast.policies[0], self.forecast.bound.K.lower, self.forecast.budget
+        if best.median >= budget:
+            need = f"half of the experiments or more need more than {count(budget)} samples with {best.name}"
+            return f"If the means are as guessed, {need}. They were cut there; raise the budget to see more."
+        nine = f"nine in ten are done after {count(best.high)}"
+        more = f"more than one in ten need more than {count(budget)}, where they were cut"
+        proved = best.threshold not in find(best.policy).unproved
+        sentences = [
             f"If the means are as guessed, plan for about {count(best.median)} samples with {best.name}: "
-            f"half of the experiments need fewer, and nine in ten are done after {self._at(best.high)}. "
-            f"No policy with these risks can expect to need fewer than about {count(bound.K.lower)} on "
-            "average. If the guess is wrong, the number of samples will differ; the risk will not."
+            f"half of the experiments need fewer, and {nine if best.high < budget else more}."
+        ]
+        if least > 0:
+            sentences.append(
+                f"No policy with these risks can expect to need fewer than about {count(least)} on average."
+            )
+        sentences.append(
+            "If the guess is wrong, the number of samples will differ"
+            + ("; the risk will not." if proved else ". Nobody has proved that this rule keeps its risks.")
         )
+        return " ".join(sentences)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """The table, and the sentence."""
@@ -67,10 +81,14 @@ class PlanReport(NamedTuple):
         for name in ("median", "9 in 10 need at most", "mean", "mean / bound"):
             table.add_column(name, justify="right", no_wrap=True)
         for each in forecast.policies:
-            ratio = f"{each.mean / bound.K.lower:.2f}"
-            mean, ratio = (f"> {text}" if each.cut else text for text in (count(each.mean), ratio))
+            ratio = f"{each.mean / bound.K.lower:.2f}" if bound.K.lower > 0 else "-"
+            mean, ratio = (
+                f"> {text}" if each.cut and text != "-" else text for text in (count(each.mean), ratio)
+            )
             table.add_row(each.name, self._at(each.median), self._at(each.high), mean, ratio)
-        table.add_row("lower bound", "", "", count(bound.K.lower), "1", style="dim")
+        table.add_row(
+            "lower bound", "", "", count(bound.K.lower), "1" if bound.K.lower > 0 else "-", style="dim"
+        )
         yield table
         yield Text(self.sentence())
 

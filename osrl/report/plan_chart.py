@@ -17,7 +17,11 @@ def draw_plan(forecast: Forecast) -> Figure:
     y = alt.Y("policy:N", sort=names, title=None)
     x = alt.X("low:Q", title="samples (log scale)").scale(type="log", nice=True)
     bars = alt.Chart(spread)
-    bound = alt.Chart(pl.DataFrame({"bound": [forecast.bound.K.lower], "label": ["lower bound of the mean"]}))
+    least = [forecast.bound.K.lower] if forecast.bound.K.lower > 0 else []  # 0 has no place on a log scale
+    labels = ["lower bound of the mean"] * len(least)
+    bound = alt.Chart(
+        pl.DataFrame({"bound": least, "label": labels}, {"bound": pl.Float64, "label": pl.String})
+    )
     chart = alt.layer(
         bars.mark_bar(height=9, color=BLUE, opacity=0.45).encode(x, y, alt.X2("high:Q")),
         bars.mark_tick(thickness=3, size=20, color=BLUE).encode(alt.X("median:Q"), y),

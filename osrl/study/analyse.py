@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 import osrl.policies  # noqa: F401  (registers the policies of the package)
-from osrl.alternatives import Floats
+from osrl.alternatives import Flags, Floats
 from osrl.errors import OsrlError
 from osrl.evidence.counts import Samples, pooled, samples_of
 from osrl.evidence.pairs import against_best, new_tilts
@@ -36,7 +36,10 @@ GROWTH = 1.03  # of the number of rows between two looks at counts
 
 
 class Analysis(NamedTuple):
-    """What a log proves, by which evidence: ``betting`` or ``counts``; ``missing`` rows have no reward."""
+    """What a log proves, by which evidence: ``betting`` or ``counts``; ``missing`` rows have no reward.
+
+    Of these, ``ignored`` rows are left out, because dropping out is declared to be ignorable.
+    """
 
     verdict: str
     best: Answer
@@ -44,6 +47,7 @@ class Analysis(NamedTuple):
     family: Family
     rows: int
     missing: int
+    ignored: int
     decided_after: int | None  # rows
     hypotheses: tuple[Hypothesis, ...]
     objections: tuple[Objection, ...]
@@ -89,25 +93,32 @@ class _Tests:
 def analyse(table: Table, *, delta_g: float, delta_h: float, ignorable: bool = False) -> Analysis:
     """What the rows of a table prove at these risks."""
     tests = _Tests(table, delta_g, delta_h)
+    missing = np.isnan(table.rewards)
+    left_out = missing & (ignorable | table.ignorable)
     if table.propensities is not None and table.family.noise == 0:
-        after = _bet(tests, delta_g, delta_h, ignorable)
+        after = _bet(tests, delta_g, delta_h, left_out)
         kind = "betting"
     elif table.family.name == "bounded":
         raise OsrlError(
             "rewards other than 0 and 1 need the propensities of all arms; add columns "
             "propensity[g,h], or give --family gaussian with --noise-sd"
         )
+    elif left_out.sum() < missing.sum():
+        raise OsrlError(
+            f"{int(missing.sum())} rows have no reward, and counts have no worst case to fall back on; add "
+            "the propensities of all arms, or --ignorable if a missing reward tells nothing about its value"
+        )
     else:
         after = _count(tests)
         kind = "counts"
-    missing = int(np.isnan(table.rewards).sum())
     return Analysis(
-        tests.verdict,
+        UNDECIDED if after is None else tests.verdict,
         _answer(tests),
         kind,
         table.family,
         table.rewards.size,
-        missing,
+        int(missing.sum()),
+        int(left_out.sum()),
         after,
         _hypotheses(tests),
         find_objections(tests.by_task, tests.possible_g, table.task_names, table.representations),
@@ -116,14 +127,13 @@ def analyse(table: Table, *, delta_g: float, delta_h: float, ignorable: bool = F
     )
 
 
-def _bet(tests: _Tests, delta_g: float, delta_h: float, ignorable: bool) -> int | None:
-    """Bet on every row in turn; after which row the answer is known."""
+def _bet(tests: _Tests, delta_g: float, delta_h: float, left_out: Flags) -> int | None:
+    """Bet on every row in turn; after which row the answer is known, and looks right."""
     table = tests.table
     policy = find("uniform")  # its tests are those of `osrl`, and nothing else
     state = policy.new(Problem(table.shape, Family("bounded"), (Column("own", delta_g, delta_h),)), 0.0)
     weights = np.zeros((table.shape[0], table.shape[1] * table.shape[2]))
     assert table.propensities is not None
-    left_out = np.isnan(table.rewards) & (ignorable | table.ignorable)
     after = None
     for i in np.flatnonzero(~left_out).tolist():
         x, a, reward = int(table.tasks[i]), int(table.arms[i]), float(table.rewards[i])
@@ -196,7 +206,9 @@ def _answer(tests: _Tests) -> Answer:
         arms = [divmod(int(each.argmax()), H) for each in means.reshape(X, -1)]
         representation = None
     else:
-        g = int(np.where(tests.possible_g, tests.against_g, np.inf).argmin())
+        least = np.where(tests.possible_g, tests.against_g, np.inf)
+        promise = np.where(least == least.min(), means.max(axis=2).sum(axis=0), -np.inf)
+        g = int(promise.argmax() if np.isfinite(promise.max()) else least.argmin())
         arms = [(g, int(np.where(tests.possible_h[x, g], means[x, g], -np.inf).argmax())) for x in range(X)]
         representation = table.representations[g]
     names = table.task_names

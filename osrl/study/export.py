@@ -1,8 +1,8 @@
 """A study as a file: its log, lossless, or its trials, for work elsewhere. CSV, JSON Lines or Parquet.
 
-**The log** has one row for each event: `seq`, `at` (microseconds since 1970, UTC), `kind`, `trial`, and
-`payload`, the fields of the event (a JSON text; in JSON Lines an object). `read_log` gives back the
-same events.
+**The log** has one row for each event: `seq`, `of` (how many there are: a file that was cut is noticed), `at`
+(microseconds since 1970, UTC), `kind`, `trial`, and `payload`, the fields of the event (a JSON text; in
+JSON Lines an object). `read_log` gives back the same events.
 
 **The trials** are those of `Study.history`, with one column `propensity[g,h]` for each arm, empty where
 nothing was left to chance: what `osrl analyse` reads.
@@ -25,13 +25,21 @@ from osrl.study.events import Created, Event, read_event
 from osrl.study.history import history
 
 SUFFIXES = (".csv", ".jsonl", ".parquet")
-_SCHEMA = {"seq": pl.Int64, "at": pl.Int64, "kind": pl.String, "trial": pl.Int64, "payload": pl.String}
+_SCHEMA = {
+    "seq": pl.Int64,
+    "of": pl.Int64,
+    "at": pl.Int64,
+    "kind": pl.String,
+    "trial": pl.Int64,
+    "payload": pl.String,
+}
 
 
 def write_log(events: Iterable[Event], path: str | os.PathLike[str]) -> None:
     """Write every event; a file at ``path`` is replaced whole or not at all."""
     target, suffix = _target(path)
-    rows = [(event.seq, event.at, event.kind, event.trial, event.payload) for event in events]
+    log = list(events)
+    rows = [(event.seq, len(log), event.at, event.kind, event.trial, event.payload) for event in log]
     if suffix == ".jsonl":
         lines = (_line(*row) for row in rows)
         _write(target, "".join(lines).encode())
@@ -39,9 +47,9 @@ def write_log(events: Iterable[Event], path: str | os.PathLike[str]) -> None:
         _write_frame(pl.DataFrame(rows, schema=_SCHEMA, orient="row"), target, suffix)
 
 
-def _line(seq: int, at: int, kind: str, trial: int | None, payload: str) -> str:
+def _line(seq: int, of: int, at: int, kind: str, trial: int | None, payload: str) -> str:
     """One event as a line of JSON, with its payload as it is stored."""
-    head = json.dumps({"seq": seq, "at": at, "kind": kind, "trial": trial})
+    head = json.dumps({"seq": seq, "of": of, "at": at, "kind": kind, "trial": trial})
     return f'{head[:-1]}, "payload": {payload}}}\n'
 
 
@@ -49,18 +57,31 @@ def read_log(path: str | os.PathLike[str]) -> list[Event]:
     """The events of a file that `write_log` has written."""
     target, suffix = _target(path)
     try:
-        if suffix == ".jsonl":
-            lines = [json.loads(line) for line in target.read_text(encoding="utf-8").split("\n") if line]
-            rows = [(line["seq"], line["at"], line["kind"], json.dumps(line["payload"])) for line in lines]
-        else:
-            frame = pl.read_csv(target, schema=_SCHEMA) if suffix == ".csv" else pl.read_parquet(target)
-            rows = frame.select("seq", "at", "kind", "payload").rows()
+        rows = _rows(target, suffix)
     except FileNotFoundError:
         raise OsrlError(f"{target}: no such file; give one that `osrl study export` has written") from None
     except (OSError, ValueError, KeyError, TypeError, pl.exceptions.PolarsError) as error:
         said = " ".join(str(error).split())[:120]
-        raise OsrlError(f"{target}: not the log of a study ({said}); export it again") from None
-    return [read_event(*row) for row in rows]
+        raise OsrlError(
+            f"{target}: not the log of a study ({said}); give one that was exported without --trials"
+        ) from None
+    if not rows or rows[0][1] != len(rows):
+        all_of_them = f" of {rows[0][1]}" if rows else ""
+        raise OsrlError(f"{target}: the log is cut: {len(rows)}{all_of_them} events; export it again")
+    try:
+        return [read_event(seq, at, kind, payload) for seq, _, at, kind, payload in rows]
+    except OsrlError as error:
+        raise OsrlError(f"{target}: {error}") from None
+
+
+def _rows(target: Path, suffix: str) -> list[tuple[Any, ...]]:
+    """Every event as (seq, of, at, kind, payload)."""
+    wanted = ("seq", "of", "at", "kind", "payload")
+    if suffix == ".jsonl":
+        lines = [json.loads(line) for line in target.read_text(encoding="utf-8").split("\n") if line]
+        return [(*(line[key] for key in wanted[:-1]), json.dumps(line["payload"])) for line in lines]
+    frame = pl.read_csv(target, infer_schema=False) if suffix == ".csv" else pl.read_parquet(target)
+    return frame.select(wanted).cast({key: _SCHEMA[key] for key in wanted}).rows()
 
 
 def write_trials(events: Iterable[Event], path: str | os.PathLike[str]) -> None:

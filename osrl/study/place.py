@@ -44,7 +44,7 @@ def read_place(place: str | os.PathLike[str]) -> URL:
 
 def _file(path: Path) -> URL:
     if path.name in ("", ":memory:"):
-        raise OsrlError("a study needs a file that outlives the process; give its path, such as trial.db")
+        raise OsrlError("a study needs a file, not memory or a folder; give its path, such as trial.db")
     return URL.create("sqlite", database=str(path.absolute()))
 
 

@@ -53,6 +53,11 @@ def new_settings(
     rule = find(policy)
     risks = [read_risks(delta, delta_g, delta_h)]
     column = rule.columns(risks, None if threshold is None else [threshold])[0]
+    if column.threshold in rule.unproved:
+        raise OsrlError(
+            f"nobody has proved that policy {policy!r} with threshold {column.threshold!r} keeps its risks; "
+            "it is there to be simulated. Use policy 'osrl', or another threshold"
+        )
     created = Created(
         list(named.tasks),
         list(named.representations),

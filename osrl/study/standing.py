@@ -126,12 +126,15 @@ def find_objections(
     )
 
 
-def _expected_remaining(fold: Fold, tests: Tests) -> float:
+def _expected_remaining(fold: Fold, tests: Tests) -> float | None:
     """About how many more samples the best allocation needs, if the means are as they look now.
 
-    The joint program with residual needs: what each test lacks, log(1 / delta) + 1 - log E.
+    The joint program with residual needs: what each test lacks, log(1 / delta) + 1 - log E. None while
+    there are fewer rewards than arms, and nothing looks like anything yet.
     """
     X, G, H = fold.shape
+    if tests.pulls.sum() < X * G * H:
+        return None
     guess = fold.best_guess()
     g = fold.place(1, guess.representations[0] or fold.created.representations[0])
     best = [fold.place(2, name or fold.created.predictors[0]) for name in guess.predictors]

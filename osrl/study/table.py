@@ -165,10 +165,12 @@ def _propensities(frame: pl.DataFrame, arms: NDArray[np.int64], columns: list[st
     if np.isnan(rows).all():
         return None
     drawn = rows[np.arange(len(rows)), arms]
+    absent = [name for name in columns if name not in there]
+    hint = f" (there is no column {absent[0]!r})" if absent else ""
     for wrong, what in (
         (np.isnan(rows).any(axis=1), "some propensities are missing"),
         ((rows < 0).any(axis=1) | (rows > 1 + 1e-9).any(axis=1), "a propensity is not between 0 and 1"),
-        (np.abs(rows.sum(axis=1) - 1) > 1e-6, "the propensities of the task's arms do not sum to 1"),
+        (np.abs(rows.sum(axis=1) - 1) > 1e-6, f"the propensities of the task's arms do not sum to 1{hint}"),
         (drawn <= 0, "the arm that was drawn has propensity 0"),
     ):
         if wrong.any():
