@@ -105,18 +105,26 @@ def verdicts(found: list[Found]) -> list[str]:
 
 
 def draw(found: list[Found], out: Path) -> None:
-    """Write suite.png and suite.svg: a row for each instance, a dot for each policy, on a log scale."""
-    frame = pl.DataFrame([each._asdict() for each in found])
+    """Write suite.png and suite.svg: a row for each instance, a dot for each policy, on a log scale.
+
+    Where runs were cut, the mean is larger than drawn: a triangle that points there.
+    """
+    frame = pl.DataFrame([each._asdict() for each in found]).with_columns(
+        mean=pl.when("cut").then(pl.lit("larger: runs were cut")).otherwise(pl.lit("measured"))
+    )
+    marks = ["measured", "larger: runs were cut"]
     colour = alt.Color("policy:N", sort=list(POLICIES), title=None).scale(
         domain=list(POLICIES), range=COLOURS
     )
     chart = (
         alt.Chart(frame)
-        .mark_circle(size=60, opacity=0.9)
+        .mark_point(size=45, opacity=0.9, filled=True)
         .encode(
             alt.X("ratio:Q", title="mean samples / lower bound K (log scale)").scale(type="log"),
             alt.Y("instance:N", sort=None, title="tasks, representations, predictors"),
             colour,
+            alt.Shape("mean:N", sort=marks).scale(domain=marks, range=["circle", "triangle-right"]),
+            alt.YOffset("policy:N", sort=list(POLICIES)),
         )
         .properties(
             title=alt.TitleParams(
@@ -125,7 +133,7 @@ def draw(found: list[Found], out: Path) -> None:
                 anchor="start",
             ),
             width=520,
-            height=16 * frame["instance"].n_unique() + 40,
+            height=26 * frame["instance"].n_unique(),
         )
         .configure_axis(gridOpacity=0.4)
     )
