@@ -54,7 +54,14 @@ class StudyReport(NamedTuple):
                 "abandoned": status.abandoned,
             },
             "pending": [
-                {**each._asdict(), "asked_at": _moment(each.asked_at).isoformat()} for each in status.pending
+                {
+                    "trial": each.id,
+                    "task": each.task,
+                    "representation": each.representation,
+                    "predictor": each.predictor,
+                    "asked_at": _moment(each.asked_at).isoformat(),
+                }
+                for each in status.pending
             ],
             "evidence": hypotheses_document(status.hypotheses),
             "claim": None if status.claim is None else claim_document(status.claim),
