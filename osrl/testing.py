@@ -105,7 +105,7 @@ def new_state(policy: Policy, instance: Instance, columns: tuple[Column, ...], k
     return policy.new(Problem(instance.shape, instance.family, columns), uniform(key, START, 0))
 
 
-def run_compiled(policy: Policy, state: Any, instance: Instance, key: Key, budget: int = 10**6) -> int:
+def run_compiled(state: Any, instance: Instance, key: Key, budget: int = 10**6) -> int:
     """Drive ``state`` to its end in the compiled loop; the rounds played."""
     return episode(state, instance.means.reshape(instance.shape[0], -1), instance.family, key, budget)
 
@@ -176,7 +176,7 @@ def check_stepping(policy: Policy, instance: Instance = EASY, seed: int = 0) -> 
         key = new_key(seed, run)
         stepped, looped = (new_state(policy, instance, columns, key) for _ in range(2))
         events = list(step_through(stepped, instance, key, budget))
-        rounds = run_compiled(policy, looped, instance, key, budget)
+        rounds = run_compiled(looped, instance, key, budget)
         assert rounds == sum(isinstance(event, Observed) for event in events), "other numbers of rounds"
         changed = differences(contents(stepped), contents(looped))
         assert not changed, f"{changed} differ between steps from Python and the compiled loop"
@@ -217,10 +217,10 @@ def check_columns(policy: Policy, instance: Instance = EASY, seed: int = 2, runs
     for run in range(runs):
         key = new_key(seed, run)
         together = new_state(policy, instance, columns, key)
-        run_compiled(policy, together, instance, key)
+        run_compiled(together, instance, key)
         for r, column in enumerate(columns):
             alone = new_state(policy, instance, (column,), key)
-            run_compiled(policy, alone, instance, key)
+            run_compiled(alone, instance, key)
             for name, mine, shared in zip(
                 alone.outcome._fields, alone.outcome, together.outcome, strict=True
             ):
@@ -250,7 +250,7 @@ def check_distribution(policy: Policy, instance: Instance = EASY, seed: int = 4,
     def stopping_time(of: Instance, run: int) -> NDArray[np.int64]:
         key = new_key(seed, run)
         state = new_state(policy, of, columns, key)
-        run_compiled(policy, state, of, key)
+        run_compiled(state, of, key)
         tau: NDArray[np.int64] = state.outcome.tau
         return tau
 

@@ -75,7 +75,7 @@ def errors_of(
         key = new_key(SEED, run)
         state = new_state(case.policy, instance, columns, key)
         change(state)
-        run_compiled(case.policy, state, instance, key, 10**7)
+        run_compiled(state, instance, key, 10**7)
         assert state.outcome.status[0] != EXHAUSTED
         out: Outcome = state.outcome
         return out

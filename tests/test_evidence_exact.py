@@ -20,8 +20,9 @@ from osrl.evidence.counts import pooled, samples_of, universal
 from osrl.evidence.pairs import against_best, new_tilts
 from osrl.evidence.shared import evidence_against
 from osrl.families import Family
-from osrl.policies.betting import new_tests, take_reward, take_ticket
+from osrl.policies.betting import take_reward, take_ticket
 from osrl.policies.contract import Column, Problem, room_for
+from osrl.policies.hypotheses import new_tests
 from tests.instances import Array
 
 LEVELS = (0.02, 0.3, 0.5, 0.85)

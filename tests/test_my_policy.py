@@ -89,12 +89,11 @@ class Count(event.Listener):
     def on_end(self, event): pass
 event.register("numba:compile", Count())
 import my_policy
-from osrl.compiled import kernel
 from osrl.draws import new_key
 from osrl.testing import EASY, columns_for, new_state, run_compiled
 policy, key = my_policy.policy, new_key(0, 0)
 state = new_state(policy, EASY, columns_for(policy), key)
-run_compiled(policy, state, EASY, key, 16)
+run_compiled(state, EASY, key, 16)
 print(state.contests.pulls.max(), len(compiled))
 """
 

@@ -32,7 +32,7 @@ def play(policy: Policy, instance: Instance, run: int = 0, budget: int = 10**7, 
     key = new_key(7, run)
     problem = Problem(instance.shape, instance.family, columns)
     state = policy.new(problem, 0.0, **options)
-    run_compiled(policy, state, instance, key, budget)
+    run_compiled(state, instance, key, budget)
     outcome: Outcome = state.outcome
     return outcome
 

@@ -29,7 +29,7 @@ def test_the_published_numbers_are_reproduced() -> None:
     def phase_1(run: int) -> tuple[Array, Array]:
         key = new_key(0, run)
         state = new_state(released.policy, paper, columns, key)
-        run_compiled(released.policy, state, paper, key)
+        run_compiled(state, paper, key)
         assert (state.outcome.representation == 0).all()
         return state.outcome.tau_g.astype(float), state.pulls / state.pulls.sum()
 

@@ -12,6 +12,7 @@ import pytest
 from scipy.stats import binom
 
 from osrl.policies import betting
+from osrl.policies.hypotheses import look
 from osrl.study.events import Abandoned, Asked, Created, Event, Told
 from osrl.study.fold import Fold
 from osrl.study.settings import new_settings
@@ -79,7 +80,7 @@ def evidence_of(study: Study, trials: list[Any]) -> tuple[Any, Any]:
             betting.forfeit_trial(tests, x, a, ticket)
         elif end != LEFT_OUT:
             betting.take_reward(tests, x, a, end, ticket)
-    betting.look(tests)
+    look(tests)
     return tests.evidence_g, tests.evidence_h
 
 

@@ -16,7 +16,7 @@ from osrl.instance import Instance
 from osrl.policies import osrl as own
 from osrl.policies import uniform as even
 from osrl.policies.betting import clear_trials, estimate, forfeit_trial, pend_trial
-from osrl.policies.contract import Policy, design, is_open, observe, select, ticket, wants_design
+from osrl.policies.contract import ROOM, Policy, design, is_open, observe, select, ticket, wants_design
 from osrl.testing import new_state
 from tests.instances import Array
 
@@ -41,7 +41,7 @@ def walk(state: Any, means: Floats, bounded: bool, key: Key, rounds: int, troubl
     drawn = np.zeros((tasks, n), np.int64)
     slots = delay + 1
     due, arm, value = np.full(slots, -1), np.zeros(slots, np.int64), np.zeros(slots)
-    room = np.empty(16 * (n + 1))
+    room = np.empty(ROOM * (n + 1))
     tickets = np.zeros((slots, room.size))
     for t in range(rounds):
         if not is_open(state.outcome.status):

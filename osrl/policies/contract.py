@@ -43,6 +43,7 @@ from osrl.errors import OsrlError
 from osrl.families import Family
 
 RUNNING, DECIDED, NO_SHARED, EXHAUSTED = 0, 1, 2, 3
+ROOM = 16  # numbers for each arm of a task, and as many more, in which a ticket is written
 VERDICTS = ("running", "decided", "no shared representation", "budget exhausted")
 
 
@@ -294,7 +295,7 @@ def is_open(status: Integers) -> bool:
 
 def room_for(n: int) -> Floats:
     """Room for the ticket of a trial in a task with ``n`` arms: 16 (n + 1) numbers."""
-    return np.empty(16 * (n + 1))
+    return np.empty(ROOM * (n + 1))
 
 
 def new_ticket(state: Any, x: int, a: int, propensities: Floats) -> Floats:
@@ -303,9 +304,7 @@ def new_ticket(state: Any, x: int, a: int, propensities: Floats) -> Floats:
     room = room_for(2 * n + 1)[: room_for(n).size]  # what is written behind its end does no harm here
     size = ticket(state, x, a, propensities, room)
     if size > room.size:
-        raise OsrlError(
-            f"a ticket of {size} numbers; there is room for {room.size}, 16 for each arm and 16 more"
-        )
+        raise OsrlError(f"a ticket of {size} numbers; there is room for {room.size}")
     return room[:size].copy()
 
 

@@ -1,7 +1,7 @@
 """When the paper's algorithm stops by counts (threshold ``sharp``): which arms the counts have ruled out.
 
 Its sampling leaves nothing to chance, so there is nothing to bet on; but evidence from counts holds for any
-sampling rule (`osrl.evidence.counts`, `pairs`). As in `osrl.policies.betting`, every null is tested at the
+sampling rule (`osrl.evidence.counts`, `pairs`). As in `osrl.policies.hypotheses`, every null is tested at the
 whole risk, a rejection is permanent, and the test is over when one possibility is left. What is kept is
 the largest evidence so far, so that columns with other risks read it too. Counts are looked at again
 when a task has grown by 2 %.

@@ -30,20 +30,9 @@ from osrl.compiled import kernel, kernel_in_place
 from osrl.errors import OsrlError
 from osrl.evidence.betting import new_bets, shrunk_means
 from osrl.glr import cheapest, new_glr, update_task
-from osrl.policies.betting import (
-    Tests,
-    best_guess,
-    clear_trials,
-    doubtful,
-    forfeit_trial,
-    look,
-    new_tests,
-    pend_trial,
-    survivor,
-    take_reward,
-    take_ticket,
-)
+from osrl.policies.betting import clear_trials, forfeit_trial, pend_trial, take_reward, take_ticket
 from osrl.policies.contract import Outcome, Policy, Problem, one_stream, register
+from osrl.policies.hypotheses import Tests, best_guess, doubtful, look, new_tests, survivor
 
 TOLERANCE = 1e-2  # certified gap of the weights
 PRIOR = 3.0  # shrinkage of the estimates that the weights are made for

@@ -11,17 +11,9 @@ from typing import NamedTuple
 from osrl.alternatives import Floats
 from osrl.compiled import kernel, kernel_in_place
 from osrl.evidence.betting import new_bets
-from osrl.policies.betting import (
-    Tests,
-    best_guess,
-    clear_trials,
-    forfeit_trial,
-    new_tests,
-    pend_trial,
-    take_reward,
-    take_ticket,
-)
+from osrl.policies.betting import clear_trials, forfeit_trial, pend_trial, take_reward, take_ticket
 from osrl.policies.contract import Outcome, Policy, Problem, one_stream, register
+from osrl.policies.hypotheses import Tests, best_guess, new_tests
 
 
 class UniformState(NamedTuple):

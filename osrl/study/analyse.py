@@ -25,8 +25,8 @@ from osrl.errors import OsrlError
 from osrl.evidence.counts import Samples, pooled, samples_of
 from osrl.evidence.pairs import against_best, new_tilts
 from osrl.families import Family
-from osrl.policies.betting import look
 from osrl.policies.contract import RUNNING, Column, Problem, find, new_ticket
+from osrl.policies.hypotheses import look
 from osrl.study.standing import Hypothesis, Objection, find_objections
 from osrl.study.table import Table
 from osrl.study.trial import Answer

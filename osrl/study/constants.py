@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from osrl.errors import OsrlError
-from osrl.policies.betting import Tests
+from osrl.policies.hypotheses import Tests
 from osrl.study.events import Created, to_lists
 
 

@@ -24,8 +24,8 @@ import osrl.policies  # noqa: F401  (registers the policies of the package)
 from osrl.draws import CHOICES, START, new_key, pick, uniform
 from osrl.errors import OsrlError
 from osrl.families import Family
-from osrl.policies.betting import Tests, reject
 from osrl.policies.contract import RUNNING, VERDICTS, Column, Problem, find, new_ticket, no_evidence
+from osrl.policies.hypotheses import Tests, reject
 from osrl.policies.states import arrays_of, contents, differences, digest
 from osrl.study.constants import set_constants
 from osrl.study.events import Abandoned, Asked, Created, Designed, Event, Resumed, Told, Verdict, to_lists

@@ -23,7 +23,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from osrl.policies.betting import Tests, clear_trials, forfeit_trial, look, settle_verdict, take_reward
+from osrl.policies.betting import clear_trials, forfeit_trial, take_reward
+from osrl.policies.hypotheses import Tests, look, settle_verdict
 from osrl.policies.states import arrays_of
 
 WINDOW = 256  # trials that have ended and wait for one that has not

@@ -1,6 +1,6 @@
 """Where the tests of a study stand: the evidence against each hypothesis, and about how much is missing.
 
-For policies whose tests are `osrl.policies.betting.Tests` (`osrl`, `uniform`). Others keep their
+For policies whose tests are `osrl.policies.hypotheses.Tests` (`osrl`, `uniform`). Others keep their
 evidence to themselves, and have no standing.
 """
 
@@ -16,7 +16,7 @@ from osrl.allocation import Needs, allocate
 from osrl.alternatives import Flags, Floats
 from osrl.families import Family
 from osrl.instance import Instance
-from osrl.policies.betting import Tests, look
+from osrl.policies.hypotheses import Tests, look
 from osrl.study.fold import Fold
 
 PRIOR = 3.0  # samples by which the estimates of the forecast are drawn to their mean
