@@ -1,0 +1,219 @@
+"""The same seeds give the same runs: arms, rewards, stopping times and answers, kept as a fixture.
+
+python -m tests.trajectories [CASE ...]     make the fixture again: all of it, or these cases
+
+A change of the code that is meant to leave the runs alone is compared with it (`test_trajectories`). Where a
+rule is changed on purpose, make its cases again and say so in the commit. Digests hold for the mathematical
+functions of one C library: elsewhere a last bit may send a run another way.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+import osrl.policies  # noqa: F401  (registers the policies of the package)
+from osrl.compiled import kernel
+from osrl.draws import CHOICES, FIRST_REWARD_LANE, START, Key, new_key, pick, reward, uniform
+from osrl.instance import Instance
+from osrl.policies.contract import (
+    RUNNING,
+    Column,
+    Problem,
+    conclude,
+    design,
+    find,
+    is_open,
+    observe,
+    room_for,
+    select,
+    stream,
+    ticket,
+    wants_design,
+)
+from osrl.study.study import Study
+from tests.instances import PAPER
+
+FOLDER = Path(__file__).parent / "data"
+FIXTURE = FOLDER / "trajectories.json"
+RUNS = 100
+MOST = 200_000  # rounds
+RISK = 0.1
+
+INSTANCES = {
+    "paper": Instance.bernoulli(PAPER),
+    "gaussian": Instance.gaussian(
+        [[[0.9, 0.2], [0.3, 0.1], [0.2, 0.0]], [[0.1, 1.0], [0.2, 0.4], [0.5, 0.3]]], 0.5
+    ),
+    "(3, 2, 3)": Instance.bernoulli(
+        [
+            [[0.85, 0.4, 0.3], [0.5, 0.35, 0.2]],
+            [[0.3, 0.75, 0.45], [0.4, 0.5, 0.1]],
+            [[0.2, 0.5, 0.9], [0.6, 0.3, 0.55]],
+        ]
+    ),
+}
+
+
+class Case(NamedTuple):
+    """A policy with all that it reads off one run."""
+
+    policy: str
+    thresholds: tuple[str, ...]
+    options: dict[str, Any]
+
+
+CASES = {
+    "osrl": Case("osrl", ("own",), {}),
+    "uniform": Case("uniform", ("own",), {}),
+    "osrl-sc": Case("osrl-sc", ("theorem", "released", "sharp"), {}),
+    "osrl-sc sharp reuse": Case("osrl-sc", ("sharp",), {"reuse": True}),
+    "osrl-sc theorem reuse": Case("osrl-sc", ("theorem",), {"reuse": True}),
+    "osrl-sc-released": Case("osrl-sc-released", ("own",), {}),
+    "tas": Case("tas", ("own",), {}),
+    "tas-transfer": Case("tas-transfer", ("own",), {}),
+}
+
+
+@kernel
+def record(
+    state: Any,
+    means: NDArray[np.float64],
+    noise: float,
+    key: Key,
+    room: NDArray[np.float64],
+    arms: NDArray[np.int64],
+    rewards: NDArray[np.float64],
+) -> int:
+    """Drive ``state`` as the compiled loop does, and write down every arm and reward; the rounds played."""
+    tasks, n = means.shape
+    propensities = np.zeros((tasks, n))
+    drawn = np.zeros((2, tasks, n), np.int64)
+    status = state.outcome.status
+    rounds = 0
+    while rounds < arms.size and is_open(status):
+        if wants_design(state):
+            design(state)
+        chosen = select(state, -1, propensities)
+        if chosen < 0:
+            chosen = pick(propensities, uniform(key, CHOICES, rounds))
+        x, a = chosen // n, chosen % n
+        size = ticket(state, x, a, propensities, room)
+        s = stream(state)
+        lane = FIRST_REWARD_LANE + 2 * ((s * tasks + x) * n + a)
+        value = reward(key, lane, drawn[s, x, a], means[x, a], noise, False)
+        drawn[s, x, a] += 1
+        arms[rounds], rewards[rounds] = chosen, value
+        observe(state, x, a, value, room[:size])
+        rounds += 1
+    for column in range(status.size):
+        if status[column] == RUNNING:
+            conclude(state, column)
+    return rounds
+
+
+def run(case: Case, instance: Instance, number: int) -> tuple[list[int], str]:
+    """One run: the stopping time of every column, and a digest of all that has happened."""
+    key = new_key(0, number)
+    columns = tuple(Column(name, RISK, RISK) for name in case.thresholds)
+    problem = Problem(instance.shape, instance.family, columns)
+    state = find(case.policy).new(problem, uniform(key, START, 0), **case.options)
+    means = instance.means.reshape(instance.shape[0], -1)
+    arms, rewards = np.zeros(MOST, np.int64), np.zeros(MOST)
+    rounds = record(state, means, instance.family.noise, key, room_for(means.shape[1]), arms, rewards)
+    found = state.outcome
+    digest = hashlib.sha256(arms[:rounds].tobytes() + np.round(rewards[:rounds], 6).tobytes())
+    for part in (
+        found.status,
+        found.tau,
+        found.tau_g,
+        found.representation,
+        found.predictor,
+        found.pulls,
+    ):
+        digest.update(np.ascontiguousarray(part, np.int64).tobytes())
+    return found.tau.tolist(), digest.hexdigest()[:16]
+
+
+def runs_of(case: str, instance: str, runs: int = RUNS) -> dict[str, list[Any]]:
+    """The first runs of a case on an instance."""
+    found = [run(CASES[case], INSTANCES[instance], number) for number in range(runs)]
+    return {"tau": [tau for tau, _ in found], "digest": [digest for _, digest in found]}
+
+
+# Studies --------------------------------------------------------------------------------------------------
+
+MEANS = {"A": {"low": 0.9, "high": 0.2}, "B": {"low": 0.3, "high": 0.1}}
+STUDIES: dict[str, dict[str, Any]] = {
+    "osrl": {"policy": "osrl"},
+    "osrl-gaussian": {"policy": "osrl", "family": "gaussian", "noise_sd": 0.4},
+    "uniform": {"policy": "uniform", "family": "bounded"},
+    "osrl-sc": {"policy": "osrl-sc", "budget": 160},
+    "osrl-sc-sharp": {"policy": "osrl-sc", "threshold": "sharp"},
+    "tas": {"policy": "tas"},
+    "tas-transfer": {"policy": "tas-transfer"},
+}
+
+
+def log_file(name: str) -> Path:
+    """Where the log of a study is kept."""
+    return FOLDER / f"study-{name}.jsonl"
+
+
+def play_study(study: Study, family: str, seed: int = 3) -> None:
+    """Ask in batches; tell late and in any order; lose some."""
+    rng = random.Random(seed)
+    waiting: list[Any] = []
+    bears_loss = study.settings.policy in ("osrl", "uniform") and family != "gaussian"
+    while study.verdict == "running":
+        left = (study.settings.budget or 10**9) - study.trials
+        if left and (len(waiting) < 3 or rng.random() < 0.3):
+            waiting += study.ask(n=min(rng.randrange(1, 4), left))
+        rng.shuffle(waiting)
+        for trial in waiting[: rng.randrange(4)]:
+            if study.verdict != "running":
+                return
+            waiting.remove(trial)
+            mean = MEANS[trial.representation][trial.predictor]
+            if rng.random() < 0.06:
+                study.abandon(trial, ignorable=not bears_loss or rng.random() < 0.5)
+            elif family == "gaussian":
+                study.tell(trial, round(rng.gauss(mean, 0.4), 3))
+            elif family == "bounded":
+                study.tell(trial, round(rng.random() ** ((1 - mean) / mean), 3))
+            else:
+                study.tell(trial, rng.random() < mean)
+
+
+def write_study(name: str) -> None:
+    """Run a study and keep its log."""
+    settings = {"delta": 0.1, "seed": 7, **STUDIES[name]}
+    names = {"tasks": ["young", "old"], "representations": list(MEANS), "predictors": list(MEANS["A"])}
+    with tempfile.TemporaryDirectory() as folder:
+        with Study.create(f"{folder}/study.db", **names, **settings) as study:  # type: ignore[arg-type]
+            play_study(study, settings.get("family", "bernoulli"))
+            study.write_log(log_file(name))
+
+
+def main(cases: list[str]) -> None:
+    """Make the fixture, or some cases of it."""
+    kept = json.loads(FIXTURE.read_text()) if FIXTURE.exists() else {}
+    for case in cases or [*CASES, *(f"study {name}" for name in STUDIES)]:
+        if case.startswith("study "):
+            write_study(case.removeprefix("study "))
+            continue
+        kept[case] = {instance: runs_of(case, instance) for instance in INSTANCES}
+        print(case, {i: float(np.mean(kept[case][i]["tau"])) for i in INSTANCES}, file=sys.stderr)
+    FIXTURE.write_text(json.dumps(kept).replace('"tau"', '\n"tau"').replace('"digest"', '\n"digest"') + "\n")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
