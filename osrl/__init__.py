@@ -13,7 +13,7 @@ The data flow, and the tree:
 - `rho`: how fast an allocation learns the shared representation (`osrl.glr`)
 - `simulate`, `Runs`: replications of a policy on an instance (`osrl.simulation`)
 - `Study`, `Trial`: a live experiment, with ask and tell (`osrl.study`)
-- `OsrlError`: input that cannot be used
+- `OsrlError`: what the package raises, with several kinds below it (`osrl.errors`)
 
 Names are imported on first use, so that `import osrl` costs nothing.
 """
@@ -26,7 +26,16 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from osrl.allocation import Allocation, Needs, allocate
     from osrl.bounds import LowerBound, lower_bound
-    from osrl.errors import OsrlError
+    from osrl.errors import (
+        BudgetSpent,
+        OsrlError,
+        RewardRefused,
+        StorageBusy,
+        StorageDamaged,
+        StorageError,
+        StudyEnded,
+        UnknownTrial,
+    )
     from osrl.glr import rho
     from osrl.instance import Instance
     from osrl.simulation.runs import Runs
@@ -39,7 +48,14 @@ _HOME = {
     "Instance": "osrl.instance",
     "LowerBound": "osrl.bounds",
     "Needs": "osrl.allocation",
+    "BudgetSpent": "osrl.errors",
     "OsrlError": "osrl.errors",
+    "RewardRefused": "osrl.errors",
+    "StorageBusy": "osrl.errors",
+    "StorageDamaged": "osrl.errors",
+    "StorageError": "osrl.errors",
+    "StudyEnded": "osrl.errors",
+    "UnknownTrial": "osrl.errors",
     "Runs": "osrl.simulation.runs",
     "Study": "osrl.study.study",
     "Trial": "osrl.study.trial",
@@ -51,13 +67,20 @@ _HOME = {
 
 __all__ = [
     "Allocation",
+    "BudgetSpent",
     "Instance",
     "LowerBound",
     "Needs",
     "OsrlError",
+    "RewardRefused",
     "Runs",
+    "StorageBusy",
+    "StorageDamaged",
+    "StorageError",
     "Study",
+    "StudyEnded",
     "Trial",
+    "UnknownTrial",
     "allocate",
     "lower_bound",
     "rho",

@@ -1,8 +1,49 @@
-"""The one exception of the package for input that cannot be used."""
+"""What the package raises: one line that says what is wrong, and what to do.
+
+Every error has the exit code with which the command line ends.
+"""
 
 
 class OsrlError(ValueError):
     """Input that cannot be used: one line that says what is wrong and what to do.
 
-    The command line prints it without a traceback and ends with exit code 2.
+    The command line prints it without a traceback and ends with its exit code.
     """
+
+    exit_code = 2
+
+
+class UnknownTrial(OsrlError):  # noqa: N818 - the names of these errors are a contract
+    """A trial that the study has not handed out: of another study, of another branch, or of nobody."""
+
+
+class RewardRefused(OsrlError):  # noqa: N818
+    """A reward that cannot be taken in: outside the family, or another one than was told before."""
+
+
+class StudyEnded(OsrlError):  # noqa: N818
+    """The study has a verdict; no more trials are handed out."""
+
+    exit_code = 3
+
+
+class BudgetSpent(OsrlError):  # noqa: N818
+    """More trials are asked for than the budget has left."""
+
+    exit_code = 3
+
+
+class StorageError(OsrlError):
+    """The storage could not do its part: a full disk, a database that has gone away. Call again later."""
+
+    exit_code = 4
+
+
+class StorageBusy(StorageError):  # noqa: N818
+    """Others have been writing for too long."""
+
+
+class StorageDamaged(OsrlError):  # noqa: N818
+    """What is stored is not what was written: damaged, cut, changed, or another log in its place."""
+
+    exit_code = 5

@@ -71,7 +71,7 @@ def test_from_nothing_to_a_verdict(run: Run, db: str) -> None:
     verdict, trials = "running", 0
     while verdict == "running":
         trial = document(run("ask", db, "--json"))
-        assert set(trial) == {"trial", "task", "representation", "predictor", "propensity"}
+        assert set(trial) == {"trial", "task", "representation", "predictor", "propensity", "token"}
         reward = int((trial["representation"], trial["predictor"]) == best[trial["task"]])
         told = document(run("tell", db, trial["trial"], reward, "--json"))
         verdict, trials = told["verdict"], trials + 1

@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from osrl.errors import OsrlError
+from osrl.errors import OsrlError, UnknownTrial
 from osrl.evidence.betting import Bets, new_bets
 from osrl.study.study import Study
 from tests.databases import place
@@ -273,6 +273,21 @@ def test_an_unknown_trial_is_refused(study: Study, trial: int) -> None:
     unchanged(study, f"the study has no trial {trial}", lambda: study.abandon(trial))
 
 
+def test_a_trial_of_another_study_is_refused(place: str) -> None:
+    """Its number exists here as well, with another arm perhaps; only who handed it out can tell."""
+    with new_study(place) as study, new_study(place, name="other") as other:
+        mine, foreign = study.ask(), other.ask()
+        assert mine[:5] == foreign[:5] and mine.token != foreign.token
+        for trial in (foreign, foreign.token):
+            unchanged(study, "trial 1 was handed out by another study", lambda: study.tell(trial, 1))  # noqa: B023
+            unchanged(study, "trial 1 was handed out by another study", lambda: study.abandon(trial))  # noqa: B023
+        study.tell(mine, 1)
+        with pytest.raises(UnknownTrial):
+            study.tell(foreign, 1)
+        other.tell(foreign.token, 1)
+        assert study.pending == other.pending == ()
+
+
 @pytest.mark.parametrize("trial", ["1", 1.5, True, None])
 def test_what_is_no_trial_is_refused(study: Study, trial: Any) -> None:
     study.ask()
@@ -345,6 +360,12 @@ def test_a_name_that_exists_is_refused(study: Study, place: str) -> None:
 @pytest.mark.parametrize("n", [0, -1, 1.5, True, "2"])
 def test_a_number_of_trials_that_makes_no_sense_is_refused(study: Study, n: Any) -> None:
     unchanged(study, "give the number of trials to hand out", lambda: study.ask(n=n))
+
+
+def test_a_batch_has_a_limit(study: Study) -> None:
+    """Others wait while trials are handed out, and all of them are in memory."""
+    unchanged(study, "a call hands out at most 1,000 trials; ask again", lambda: study.ask(n=10**9))
+    assert len(study.ask(n=1000)) == 1000
 
 
 def test_more_trials_than_the_budget_allows_are_refused(place: str) -> None:

@@ -52,7 +52,10 @@ def _osrl(
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code: 2, with one line on stderr, for input that is refused."""
+    """Run one command and return its exit code; what is refused is one line on stderr.
+
+    2: input; 3: the study has ended; 4: storage busy or out of reach; 5: damaged, or it does not verify.
+    """
     try:
         app(arguments, prog_name="osrl")
     except SystemExit as end:
@@ -61,7 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return end.code if isinstance(end.code, int) else 0
     except OsrlError as error:
         print(f"error: {error}", file=sys.stderr)
-        return 2
+        return error.exit_code
     except OSError as error:
         _discard_output()
         print(f"error: cannot write the output: {error.strerror}; write it elsewhere", file=sys.stderr)

@@ -141,25 +141,25 @@ def ask(
 @app.command(context_settings={"ignore_unknown_options": True})  # a reward may be negative
 def tell(
     place: Place,
-    trial: Annotated[int, typer.Argument(metavar="TRIAL", help="The number of the trial.")],
+    trial: Annotated[str, typer.Argument(metavar="TRIAL", help="The number of the trial, or its token.")],
     reward: Annotated[float, typer.Argument(metavar="REWARD", help="What it has brought.")],
     name: Name = None,
     as_json: Json = False,
 ) -> None:
     """The reward of a trial. It is on the disk when the command returns."""
     with _opened(place, name) as study:
-        study.tell(trial, reward)
+        study.tell(number := _meant(trial), reward)
         verdict = study.verdict
     if as_json:
-        print_json({"trial": trial, "reward": reward, "verdict": verdict})
+        print_json({"trial": number, "reward": reward, "verdict": verdict})
     else:
-        typer.echo(f"trial {trial}: reward {reward:g} is stored; verdict: {verdict}")
+        typer.echo(f"trial {number}: reward {reward:g} is stored; verdict: {verdict}")
 
 
 @app.command()
 def abandon(
     place: Place,
-    trial: Annotated[int, typer.Argument(metavar="TRIAL", help="The number of the trial.")],
+    trial: Annotated[str, typer.Argument(metavar="TRIAL", help="The number of the trial, or its token.")],
     ignorable: Annotated[
         bool, typer.Option("--ignorable", help="State that not reporting tells nothing about the reward.")
     ] = False,
@@ -168,12 +168,12 @@ def abandon(
 ) -> None:
     """A trial will never report."""
     with _opened(place, name) as study:
-        study.abandon(trial, ignorable=ignorable)
+        study.abandon(number := _meant(trial), ignorable=ignorable)
         verdict = study.verdict
     if as_json:
-        print_json({"trial": trial, "ignorable": ignorable, "verdict": verdict})
+        print_json({"trial": number, "ignorable": ignorable, "verdict": verdict})
     else:
-        typer.echo(f"trial {trial} is abandoned; verdict: {verdict}")
+        typer.echo(f"trial {number} is abandoned; verdict: {verdict}")
 
 
 @app.command()
@@ -324,6 +324,14 @@ def _report(study: Study, place: str) -> StudyReport:
 def _trial(trial: Trial) -> dict[str, Any]:
     fields = trial._asdict()
     return {"trial": fields.pop("id"), **fields}
+
+
+def _meant(trial: str) -> str | int:
+    """The trial that an argument means: a number, or a token."""
+    try:
+        return int(trial)
+    except ValueError:
+        return trial
 
 
 def _names(values: list[str]) -> list[str]:

@@ -14,8 +14,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import ClauseElement, Engine
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
-from osrl.errors import OsrlError
-from osrl.study.storage import StorageError
+from osrl.errors import OsrlError, StorageError
 
 
 class Prepared(NamedTuple):

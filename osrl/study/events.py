@@ -24,7 +24,8 @@ class Created:
 
     ``options`` are the parameters of the policy, defaults written out; ``evidence`` has every constant of
     its evidence, see `osrl.study.constants`. ``versions`` are those of the program that wrote the event,
-    see `osrl.study.versions`.
+    see `osrl.study.versions`. ``id`` is drawn at random and is that of this study alone; early logs
+    have none.
     """
 
     tasks: Sequence[str]
@@ -41,6 +42,7 @@ class Created:
     options: Mapping[str, Any]
     evidence: Mapping[str, Any]
     versions: Mapping[str, str]
+    id: str = ""
 
 
 @dataclass(frozen=True)

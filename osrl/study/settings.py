@@ -73,6 +73,7 @@ def new_settings(
         _options(rule, options or {}),
         {},
         versions(),
+        secrets.token_hex(16),
     )
     return replace(created, evidence=constants_of(_try_out(created).state))
 

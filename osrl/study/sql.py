@@ -18,13 +18,13 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, Integer, bindparam, delete, insert, select, text
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
-from osrl.errors import OsrlError
+from osrl.errors import OsrlError, StorageError
 from osrl.study import schema
 from osrl.study.driver import Cursor, Prepared, explain, prepare, transaction
 from osrl.study.events import Event, read_event
 from osrl.study.place import WRITING, check_file, file_identity, new_engine, read_place, show_place
 from osrl.study.schema import events, snapshots, studies
-from osrl.study.storage import Log, Snapshot, Storage, StorageError
+from osrl.study.storage import Log, Snapshot, Storage
 
 PAGE = 10_000  # events that are read at once
 _SCHEMA_LOCK = 0x6F73726C  # of PostgreSQL, while tables are made

@@ -8,12 +8,7 @@ from contextlib import AbstractContextManager
 from threading import RLock
 from typing import NamedTuple
 
-from osrl.errors import OsrlError
 from osrl.study.events import Event
-
-
-class StorageError(OsrlError):
-    """The storage could not do its part: a full disk, a database that has gone away."""
 
 
 class Snapshot(NamedTuple):

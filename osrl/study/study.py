@@ -22,13 +22,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, SupportsFloat, overload
 
-from osrl.errors import OsrlError
+from osrl.errors import BudgetSpent, OsrlError, RewardRefused, StudyEnded, UnknownTrial
 from osrl.study.events import Abandoned, Created, Event, Told, now
 from osrl.study.fold import Fold
 from osrl.study.session import Session, Turn
 from osrl.study.settings import Names, new_settings
 from osrl.study.storage import Storage
-from osrl.study.trial import Answer, Trial, new_trial, read_answer, read_reward, trial_number
+from osrl.study.trial import Answer, Token, Trial, new_trial, read_answer, read_reward, read_token, short_id
 
 if TYPE_CHECKING:
     import polars as pl
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 Place = str | os.PathLike[str]
 RUNNING = "running"
 DEFAULT_NAME = "study"
+MOST_AT_ONCE = 1000  # trials of one ask: others wait while they are handed out
 
 
 class Study:
@@ -165,6 +166,8 @@ class Study:
         count = 1 if n is None else n
         if isinstance(count, bool) or not isinstance(count, Integral) or count < 1:
             raise OsrlError(f"n is {n!r}; give the number of trials to hand out, at least 1")
+        if count > MOST_AT_ONCE:
+            raise OsrlError(f"n is {n}; a call hands out at most {MOST_AT_ONCE:,} trials; ask again for more")
         trials = []
         with self._session.turn() as turn:
             fold = turn.fold
@@ -174,36 +177,43 @@ class Study:
                     turn.note(designed)
                 asked = fold.choose(task)
                 turn.do(asked)
-                trials.append(new_trial(asked, fold.created))
+                token = Token(short_id(fold.created), asked.trial)
+                trials.append(new_trial(asked, fold.created, str(token)))
         return trials[0] if n is None else tuple(trials)
 
-    def tell(self, trial: Trial | int, reward: SupportsFloat) -> None:
+    def tell(self, trial: Trial | str | int, reward: SupportsFloat) -> None:
         """The reward of a trial. It has reached the disk when this returns.
 
-        Told twice with the same value, it counts once. After a verdict it is stored and changes nothing.
+        ``trial`` is the trial itself, its token, or its number alone; a trial that another study has handed
+        out is refused, which its number alone cannot show. Told twice with the same value, it counts once.
+        After a verdict it is stored and changes nothing.
         """
-        number = trial_number(trial)
+        token = read_token(trial)
+        number = token.trial
         with self._session.turn() as turn:
+            token.check(turn.fold.created)
             value = read_reward(reward, turn.fold.family)
             if number in turn.fold.pending:
                 turn.note(Told(number, value, turn.fold.take(number, value)))
                 return
             before = _ending(turn, number)
             if isinstance(before, Abandoned):
-                raise OsrlError(f"trial {number} was abandoned; its reward can no longer be told")
+                raise RewardRefused(f"trial {number} was abandoned; its reward can no longer be told")
             if before.reward != value:
-                raise OsrlError(
+                raise RewardRefused(
                     f"trial {number} was told {before.reward:g}, now {value:g}; a reward cannot be changed"
                 )
 
-    def abandon(self, trial: Trial | int, *, ignorable: bool = False) -> None:
+    def abandon(self, trial: Trial | str | int, *, ignorable: bool = False) -> None:
         """A trial will never report.
 
         The guarantee is kept, at a price: the trial counts by its worst reward for ever. With
         ``ignorable`` you state that not reporting tells nothing about the reward, and it is left out.
         """
-        number = trial_number(trial)
+        token = read_token(trial)
+        number = token.trial
         with self._session.turn() as turn:
+            token.check(turn.fold.created)
             if number in turn.fold.pending:
                 _check_loss(turn.fold, ignorable)
                 turn.note(Abandoned(number, ignorable, turn.fold.give_up(number, ignorable)))
@@ -336,7 +346,7 @@ def _check_ask(fold: Fold, task: str | None, count: int) -> None:
     """Refuse to hand out trials where there is nothing more to learn or to spend."""
     budget = fold.created.budget
     if fold.verdict is not None:
-        raise OsrlError(
+        raise StudyEnded(
             f"the study has ended ({fold.verdict.status}); read its verdict, or create a new study to go on"
         )
     if task is not None:
@@ -349,8 +359,8 @@ def _check_ask(fold: Fold, task: str | None, count: int) -> None:
     if budget is not None and fold.asked + count > budget:
         left = budget - fold.asked
         if left:
-            raise OsrlError(f"{left} of the {budget} trials of the budget are left; ask for at most {left}")
-        raise OsrlError(
+            raise BudgetSpent(f"{left} of the {budget} trials of the budget are left; ask for at most {left}")
+        raise BudgetSpent(
             f"all {budget} trials of the budget are handed out and {len(fold.pending)} of them have not "
             "reported; tell or abandon those"
         )
@@ -372,4 +382,4 @@ def _ending(turn: Turn, trial: int) -> Told | Abandoned:
         if isinstance(event.body, Told | Abandoned):
             return event.body
     handed = turn.fold.asked
-    raise OsrlError(f"the study has no trial {trial}; it has handed out {handed}, numbered from 1")
+    raise UnknownTrial(f"the study has no trial {trial}; it has handed out {handed}, numbered from 1")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
+import re
 from collections.abc import Mapping
 from numbers import Integral
 from typing import Any, NamedTuple
 
-from osrl.errors import OsrlError
+from osrl.errors import OsrlError, RewardRefused, UnknownTrial
 from osrl.families import Family
 from osrl.study.events import Asked, Created, Verdict
 
@@ -14,7 +16,8 @@ from osrl.study.events import Asked, Created, Verdict
 class Trial(NamedTuple):
     """A trial that was handed out: run it and tell its reward.
 
-    ``propensity`` is the probability with which its arm was drawn, among the arms of its task.
+    ``propensity`` is the probability with which its arm was drawn, among the arms of its task. ``token``
+    says which study has handed it out; a trial of another one is refused.
     """
 
     id: int
@@ -22,6 +25,7 @@ class Trial(NamedTuple):
     representation: str
     predictor: str
     propensity: float
+    token: str
 
 
 class Answer(NamedTuple):
@@ -32,22 +36,51 @@ class Answer(NamedTuple):
     predictors: Mapping[str, str | None]  # task -> predictor
 
 
-def new_trial(asked: Asked, created: Created) -> Trial:
+def new_trial(asked: Asked, created: Created, token: str) -> Trial:
     """The trial of an ask."""
     propensity = 1.0
     if asked.propensities is not None:
         g = created.representations.index(asked.representation)
         h = created.predictors.index(asked.predictor)
         propensity = asked.propensities[g * len(created.predictors) + h] / sum(asked.propensities)
-    return Trial(asked.trial, asked.task, asked.representation, asked.predictor, propensity)
+    return Trial(asked.trial, asked.task, asked.representation, asked.predictor, propensity, token)
 
 
-def trial_number(trial: object) -> int:
-    """The number of a trial, from the trial or its number."""
-    number = trial.id if isinstance(trial, Trial) else trial
-    if isinstance(number, bool) or not isinstance(number, Integral):
+class Token(NamedTuple):
+    """By which a trial is known again: the study that has handed it out, and its number.
+
+    Written ``study-number``; ``study`` is the beginning of the study's id, or empty where only the number
+    is known.
+    """
+
+    study: str
+    trial: int
+
+    def __str__(self) -> str:
+        return f"{self.study}-{self.trial}"
+
+    def check(self, created: Created) -> None:
+        """Refuse a trial of another study."""
+        if self.study and self.study != short_id(created):
+            raise UnknownTrial(
+                f"trial {self.trial} was handed out by another study ({self.study}, this one is "
+                f"{short_id(created)}); tell it there"
+            )
+
+
+def short_id(created: Created) -> str:
+    """The beginning of the id of a study; of a digest of its settings, where the log has no id."""
+    return (created.id or hashlib.sha256(repr(created).encode()).hexdigest())[:12]
+
+
+def read_token(trial: object) -> Token:
+    """Which trial is meant: by the trial, its token or its number."""
+    text = trial.token if isinstance(trial, Trial) else trial
+    if isinstance(text, str) and (found := re.fullmatch(r"([0-9a-f]{12})-([0-9]{1,18})", text)):
+        return Token(found[1], int(found[2]))
+    if isinstance(text, bool) or not isinstance(text, Integral):
         raise OsrlError(f"the trial is {trial!r}; give a trial that was handed out, or its number")
-    return int(number)
+    return Token("", int(text))
 
 
 def read_reward(reward: Any, family: Family) -> float:
@@ -57,7 +90,7 @@ def read_reward(reward: Any, family: Family) -> float:
     except (TypeError, ValueError, OverflowError):
         value = None
     if value is None or not family.accepts_reward(value):
-        raise OsrlError(
+        raise RewardRefused(
             f"the reward is {reward!r}; give {family.reward_range}, as the {family.name} family has"
         )
     return value + 0.0  # no negative zero
