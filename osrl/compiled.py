@@ -3,8 +3,8 @@
 Numba's own cache goes stale when a function in *another* file is edited: the caller keeps
 running the old code. Here the cache folder is named after a digest of every kernel source of
 the package, so that any edit starts an empty cache, for callers and callees alike. Kernels that
-others declare with it, such as those of a policy, have a folder of their own inside it, named
-after their sources in the same way.
+others declare with it, such as those of a policy, are found again by a `stamp` of their code in memory and
+of all the code that it calls: they may be edited and loaded again in one process.
 
 The folder is ``$NUMBA_CACHE_DIR/osrl-<digest>`` where that variable is set, otherwise
 ``~/.cache/osrl/<digest>`` (or ``$XDG_CACHE_HOME``). Numba's configuration is changed only
@@ -19,11 +19,15 @@ import os
 import sys
 import tempfile
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 import numba
 from numba.core import config, event
+from numba.core.caching import FunctionCache
+
+from osrl.stamp import StampError, stamp
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -41,9 +45,8 @@ def source_digest(package: Path = _PACKAGE) -> str:
     return digest.hexdigest()[:16]
 
 
-def _cache_folder() -> Path:
-    """A writable folder of our own, named after the kernel sources."""
-    name = source_digest()
+def _cache_folder(name: str) -> Path:
+    """A writable folder of our own, with the name of the kernel sources."""
     if os.environ.get("NUMBA_CACHE_DIR"):
         wanted = Path(os.environ["NUMBA_CACHE_DIR"]) / f"osrl-{name}"
     else:
@@ -57,15 +60,19 @@ def _cache_folder() -> Path:
         return Path(tempfile.mkdtemp(prefix="osrl-kernels-"))
 
 
-CACHE_FOLDER = _cache_folder()
+_DIGEST = source_digest()  # of what is imported now, not of what the files hold later
+CACHE_FOLDER = _cache_folder(_DIGEST)
 
 
-_OUTSIDE: dict[str, str] = {}  # digests of the files outside the package that have declared kernels
+def kernel_version() -> str:
+    """The version of the package's kernels in this process."""
+    interpreted = getattr(config, "DISABLE_JIT")  # noqa: B009 - set by numba at run time, unknown to checkers
+    return f"{_DIGEST}, interpreted" if interpreted else _DIGEST
 
 
 def kernel(function: Callable[P, R]) -> Callable[P, R]:
     """Compile ``function`` in nopython mode and cache the machine code on disk."""
-    return _compile(function, _folder_for(function.__code__.co_filename, function.__module__))
+    return _compile(function, function, _folder_for(function.__code__.co_filename, function.__module__))
 
 
 def kernel_in_place(function: Callable[P, R]) -> Callable[P, R]:
@@ -75,50 +82,70 @@ def kernel_in_place(function: Callable[P, R]) -> Callable[P, R]:
     more than most rules of a policy. This one borrows its arguments instead. It must not make an
     array, which the compiler refuses, nor call a kernel that returns one, which would never be freed.
     """
-    return _compile(function, _folder_for(function.__code__.co_filename, function.__module__), counts=False)
+    folder = _folder_for(function.__code__.co_filename, function.__module__)
+    return _compile(function, function, folder, counts=False)
 
 
-def kernel_for(function: Callable[P, R], module: str) -> Callable[P, R]:
+def kernel_for(function: Callable[P, R], owner: object, module: str) -> Callable[P, R]:
     """The kernel ``function`` of the package, for types that ``module`` outside of it defines.
 
-    The machine code holds kernels of that module, so it is cached beside theirs.
+    The machine code holds kernels of ``owner``, such as a policy: it is cached under the stamp of that.
     """
     plain = getattr(function, "py_func", function)
-    folder = _folder_for(getattr(sys.modules[module], "__file__", None) or "", module)
+    folder = _folder_for(getattr(sys.modules.get(module), "__file__", None) or "", module)
     declared = getattr(function, "targetoptions", {})  # those of Numba; none without the JIT
-    return _compile(plain, folder, counts=declared.get("_nrt", True))
+    return _compile(plain, owner, folder, counts=declared.get("_nrt", True))
 
 
 def _folder_for(file: str, module: str) -> Path | None:
-    """Where to cache machine code of ``module``; None for what another process cannot import.
-
-    Outside the package a kernel may call those of its own file and of files that were imported
-    before it: the folder is named after all of them.
-    """
+    """Where to cache machine code of ``module``; None for what another process cannot import."""
     if Path(file).is_relative_to(_PACKAGE):
         return CACHE_FOLDER
     if module == "__main__" or not Path(file).is_file():
         return None
-    if file not in _OUTSIDE:
-        _OUTSIDE[file] = hashlib.sha256(Path(file).read_bytes()).hexdigest()
-    return CACHE_FOLDER / f"outside-{outside_digest()}"
+    return CACHE_FOLDER / f"outside-{module}"
 
 
-def outside_digest() -> str:
-    """Digest of every source file outside the package that has declared a kernel in this process."""
-    return hashlib.sha256("".join(sorted(_OUTSIDE.values())).encode()).hexdigest()[:16]
+class _StampedCache(FunctionCache):
+    """Numba's cache of a function outside the package: machine code counts for the same stamp only."""
+
+    def __init__(self, function: Callable[..., Any], owner: object) -> None:
+        super().__init__(function)  # type: ignore[no-untyped-call]
+        self._owner = owner
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """The machine code for a signature; None where there is none, or where the code has no stamp."""
+        with suppress(StampError):
+            try:
+                return super().load_overload(sig, target_context)  # type: ignore[no-untyped-call]
+            except (ImportError, AttributeError):  # it holds a type that is gone
+                self.flush()  # type: ignore[no-untyped-call]
+        return None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """Keep machine code, unless its source has no stamp."""
+        with suppress(StampError):
+            super().save_overload(sig, data)  # type: ignore[no-untyped-call]
+
+    def _index_key(self, sig: Any, codegen: Any) -> tuple[Any, ...]:
+        return (*super()._index_key(sig, codegen), stamp(self._owner))  # type: ignore[no-untyped-call]
 
 
-def _compile(function: Callable[P, R], folder: Path | None, counts: bool = True) -> Callable[P, R]:
+def _compile(
+    function: Callable[P, R], owner: object, folder: Path | None, counts: bool = True
+) -> Callable[P, R]:
     """Hand ``function`` to Numba, with ``folder`` as its cache; ``counts``: the references to arrays."""
     before = getattr(config, "CACHE_DIR")  # noqa: B009 - set by numba at run time, unknown to checkers
     setattr(config, "CACHE_DIR", str(folder))  # noqa: B010
     try:
-        options = {"cache": folder is not None, "nogil": True, "error_model": "numpy", "_nrt": counts}
-        compiled: Callable[P, R] = numba.njit(**options)(function)  # type: ignore[call-overload]
+        ours = folder == CACHE_FOLDER
+        options = {"cache": ours, "nogil": True, "error_model": "numpy", "_nrt": counts}
+        compiled: Any = numba.njit(**options)(function)  # type: ignore[call-overload]
+        if folder is not None and not ours and compiled is not function:
+            compiled._cache = _StampedCache(function, owner)
     finally:
         setattr(config, "CACHE_DIR", before)  # noqa: B010
-    return compiled
+    return compiled  # type: ignore[no-any-return]
 
 
 class _FirstCompilation(event.Listener):

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import osrl
+from osrl.policies.contract import find
 from osrl.simulation.engine import drive
 from osrl.simulation.job import Chunk, Job, run_chunk, versions
 from osrl.simulation.plan import Plan
@@ -161,9 +162,8 @@ def test_a_worker_with_other_versions_is_refused() -> None:
         run_chunk(replace(job, versions={**job.versions, "numba": "0.1"}), 0, 1)
 
 
-def test_the_source_of_a_policy_outside_the_package_is_a_version_too() -> None:
-    assert set(versions("osrl.policies.tas")) == {"osrl", "numpy", "numba", "kernels"}
-    assert set(versions("tests.simulations")) == {"osrl", "numpy", "numba", "kernels", "tests.simulations"}
+def test_the_versions_of_a_policy_of_the_package() -> None:
+    assert set(versions(find("tas"))) == {"osrl", "numpy", "numba", "kernels"}
 
 
 def test_an_error_in_a_thread_ends_the_campaign(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -41,6 +41,7 @@ from osrl.alternatives import Floats, Integers
 from osrl.compiled import P, R, kernel, kernel_for, kernel_in_place
 from osrl.errors import OsrlError
 from osrl.families import Family
+from osrl.stamp import StampError, stamp
 
 RUNNING, DECIDED, NO_SHARED, EXHAUSTED = 0, 1, 2, 3
 ROOM = 16  # numbers for each arm of a task, and as many more, in which a ticket is written
@@ -186,7 +187,12 @@ def register(policy: Policy) -> Policy:
     known = _BY_NAME.get(policy.name)
     if known is not None and known.state.__qualname__ != policy.state.__qualname__:
         raise OsrlError(f"a policy {policy.name!r} exists already; give yours another name")
-    _BY_STATE[policy.state] = policy
+    owner = _BY_STATE.setdefault(policy.state, policy)
+    if owner != policy:  # what is compiled is found by the type of the state, and would be that of the owner
+        raise OsrlError(
+            f"the state {policy.state.__qualname__} belongs to a policy {owner.name!r} with other kernels; "
+            "define or reload its class again, together with the kernels"
+        )
     _BY_NAME[policy.name] = policy
     return policy
 
@@ -314,6 +320,25 @@ def policy_of(state: Any) -> Policy:
 
 
 _LOOPS: dict[tuple[Any, type], Any] = {}
+_STAMPS: dict[type, str | None] = {}
+
+
+def stamp_of(policy: Policy) -> str | None:
+    """The digest of all code that a policy runs outside the package; None where it cannot be taken.
+
+    Globals are constants for the compiler: when one has changed, the machine code is not what the stamp says.
+    """
+    found: str | None
+    try:
+        found = stamp(policy)
+    except StampError:
+        found = None
+    if _STAMPS.setdefault(policy.state, found) != found:
+        raise OsrlError(
+            f"something that policy {policy.name!r} uses has changed since it was compiled; define or reload "
+            "its state, its kernels and what they use again, or start a new process"
+        )
+    return found
 
 
 def loop_for(loop: Callable[P, R], policy: Policy) -> Callable[P, R]:
@@ -326,6 +351,7 @@ def loop_for(loop: Callable[P, R], policy: Policy) -> Callable[P, R]:
     if module.split(".")[0] == __name__.split(".")[0]:
         return loop
     if (loop, policy.state) not in _LOOPS:
-        _LOOPS[loop, policy.state] = kernel_for(loop, module)
+        stamp_of(policy)  # from now on nothing that it uses may change
+        _LOOPS[loop, policy.state] = kernel_for(loop, policy, module)
     own: Callable[P, R] = _LOOPS[loop, policy.state]
     return own

@@ -22,6 +22,7 @@ from osrl.errors import OsrlError
 from osrl.instance import Instance
 from osrl.policies.contract import Column, Policy, find
 from osrl.simulation.job import Job, versions
+from osrl.stamp import StampError, stamp
 
 DEFAULT_RISK = 0.1
 FORMAT = 1  # of the manifest and of the tables beside it
@@ -42,6 +43,18 @@ class Campaign:
     def name(self) -> str:
         """The digest of the manifest: campaigns with the same name have the same runs."""
         return digest(self.manifest)
+
+    def check_stamps(self) -> None:
+        """Refuse a policy whose versions cannot be told apart: its runs must not meet those of others."""
+        for job in self.jobs:
+            if None in job.versions.values():
+                try:
+                    stamp(find(job.policy))
+                except StampError as error:
+                    raise OsrlError(
+                        f"policy {job.policy!r} depends on {error}, whose changes would go unnoticed; "
+                        "simulate it without an output folder and without a cluster"
+                    ) from None
 
 
 def read_campaign(
@@ -73,7 +86,7 @@ def read_campaign(
         groups += [(each, columns)] if shared else [(each, (column,)) for column in columns]
     manifest = {
         "format": FORMAT,
-        "versions": {key: value for each in policies for key, value in versions(_home(each)).items()},
+        "versions": {key: value for each in policies for key, value in versions(each).items()},
         "instance": instance.to_dict(),
         "seed": seed,
         "budget": budget,
@@ -97,7 +110,7 @@ def read_campaign(
             columns,
             seed,
             budget,
-            versions(_home(each)),
+            versions(each),
         )
         for number, (each, columns) in enumerate(groups)
     )

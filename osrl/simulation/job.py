@@ -6,24 +6,21 @@ policy depend on nothing else. So runs may be computed in any order, in any chun
 
 from __future__ import annotations
 
-import hashlib
 import importlib
 import json
-import sys
 import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any, NamedTuple
 
-from osrl.compiled import source_digest
+from osrl.compiled import kernel_version
 from osrl.draws import START, Key, new_key, uniform
 from osrl.errors import OsrlError
 from osrl.instance import Instance
-from osrl.policies.contract import EXHAUSTED, Column, Outcome, Problem, find
+from osrl.policies.contract import EXHAUSTED, Column, Outcome, Policy, Problem, find, registered, stamp_of
 from osrl.simulation.episode import episode
 from osrl.simulation.table import Label, Rows
 
@@ -31,13 +28,15 @@ UNLIMITED = 2**62  # rounds
 
 
 @cache
-def versions(module: str) -> dict[str, str]:
-    """What the runs of a policy depend on besides the job; ``module`` is where the policy is defined."""
-    found = {name: version(name) for name in ("osrl", "numpy", "numba")}
-    found["kernels"] = source_digest()
-    file = getattr(sys.modules[module], "__file__", None)
-    if file is not None and not module.startswith("osrl."):
-        found[module] = hashlib.sha256(Path(file).read_bytes()).hexdigest()[:16]
+def _packages() -> dict[str, str]:
+    return {name: version(name) for name in ("osrl", "numpy", "numba")}
+
+
+def versions(policy: Policy) -> dict[str, str | None]:
+    """What the runs of a policy depend on besides the job; None for a policy that has no stamp."""
+    found: dict[str, str | None] = {**_packages(), "kernels": kernel_version()}
+    if not policy.state.__module__.startswith("osrl."):
+        found[f"policy {policy.name}"] = stamp_of(policy)
     return found
 
 
@@ -58,7 +57,7 @@ class Job:
     columns: tuple[Column, ...]
     seed: int
     budget: int | None
-    versions: Mapping[str, str]
+    versions: Mapping[str, str | None]
 
     def new_state(self, key: Key) -> Any:
         """The policy before its first sample."""
@@ -110,9 +109,10 @@ class Stop:
 
 def run_chunk(job: Job, first: int, runs: int, stop: Stop | None = None) -> Chunk | None:
     """Compute the runs first, ..., first + runs - 1; fewer of them, or None, when told to stop."""
-    importlib.import_module(job.module)
-    if job.versions != versions(job.module):
-        here, there = (json.dumps(found) for found in (versions(job.module), job.versions))
+    if all(policy.name != job.policy for policy in registered()):
+        importlib.import_module(job.module)
+    if job.versions != versions(find(job.policy)):
+        here, there = (json.dumps(found) for found in (versions(find(job.policy)), job.versions))
         raise OsrlError(f"a worker has the versions {here}, not {there}; install the same everywhere")
     job.warm_up()
     rows = Rows(job.instance, len(job.columns), runs)

@@ -67,6 +67,8 @@ def simulate(
         budget=budget,
         options=options,
     )
+    if out is not None or dask is not None:
+        campaign.check_stamps()
     total = campaign.runs * len(campaign.jobs)
 
     def keep(chunk: Chunk) -> None:

@@ -29,7 +29,7 @@ if sys.platform != "win32":
 MANIFEST = "manifest.json"
 _DIFFERENCES = {
     "format": "in another format",
-    "versions": "made with other versions of osrl, numpy or numba",
+    "versions": "made with other versions of osrl, numpy, numba or a policy",
     "instance": "on another instance",
     "seed": "with another seed",
     "budget": "with another budget",
@@ -86,6 +86,26 @@ class Store:
 
     def __enter__(self) -> Store:
         try:
+            self._open()
+        except BaseException:
+            self._let_go()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._let_go()
+
+    def _let_go(self) -> None:
+        """Others may write to the folder from now on."""
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    def _open(self) -> None:
+        """Lock the folder, find the finished runs, and write down what they are of."""
+        try:
             self._folder.mkdir(parents=True, exist_ok=True)
             self._lock = _lock(self._folder)
             found = sorted(path.name for path in self._folder.iterdir())
@@ -101,14 +121,6 @@ class Store:
         if runs < self._campaign.runs:
             manifest = {**self._campaign.manifest, "runs": self._campaign.runs}
             self._write(MANIFEST, json.dumps(manifest, indent=2).encode())
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._lock is not None:
-            os.close(self._lock)
-            self._lock = None
 
     def _check_manifest(self) -> int:
         """Refuse the manifest of another campaign; otherwise the number of runs that it was made for."""
