@@ -26,6 +26,7 @@ def masked(text: str) -> list[str]:
     """The lines of a text without what depends on chance, time and the width of a terminal."""
     lines = []
     for line in text.splitlines():
+        line = re.sub(r"\b[0-9a-f]{64}\b", "HASH", line)
         line = re.sub(r"[█░]+", "=", line)
         line = re.sub(r"─+", "-", line)
         line = re.sub(rf"\b({NAMES})\b", "@", line)

@@ -17,7 +17,7 @@ from osrl.policies.contract import Column, Problem, find, stream
 from osrl.policies.states import contents, differences
 from osrl.simulation.episode import STREAMS, episode
 from osrl.study import schema
-from osrl.study.events import Asked, Created, Designed, Event, Resumed, Told, read_event
+from osrl.study.events import Asked, Created, Designed, Event, Resumed, Told, Verdict, read_event
 from osrl.study.fold import Fold
 from osrl.study.replay import verify
 from osrl.study.snapshot import pack, unpack
@@ -29,6 +29,7 @@ from tests.instances import refused
 from tests.test_study import new_study, play
 from tests.test_study_pending import late_and_lost
 from tests.test_study_processes import assert_sound, folded
+from tests.test_study_storage import chained
 
 __all__ = ["place"]  # a fixture
 
@@ -100,12 +101,12 @@ def played(path: str, policy: str = "osrl", trials: int = 25) -> list[Event]:
 
 
 def changed(events: list[Event], kind: type, change: Any) -> list[Event]:
-    """The log with its last event of a kind changed."""
+    """The log with its last event of a kind changed, and the chain computed anew: replay alone can tell."""
     events = list(events)
     i = max(i for i, event in enumerate(events) if isinstance(event.body, kind) and i < len(events) - 6)
     values = vars(events[i].body) | change(events[i].body)
     events[i] = events[i]._replace(body=kind(**values))
-    return events
+    return chained(*events)
 
 
 @pytest.mark.parametrize(
@@ -148,8 +149,8 @@ def test_replay_never_solves(path: str, monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_a_gap_in_the_log_is_noticed(path: str) -> None:
     events = played(path, "tas")
-    with refused("event 5 is missing from the log"):
-        verify(events[:5] + events[6:])
+    found = verify(events[:5] + events[6:])
+    assert not found.ok and found.events == 5 and "event 5 is missing from the log" in found.problems[0]
     with refused("does not begin with the creation"):
         verify(events[1:])
 
@@ -176,7 +177,8 @@ def test_other_versions_are_noted_and_compared_to_a_tolerance(path: str, monkeyp
         k = max(k for k in where if isinstance(events[k].body, Asked))
         asked: Any = events[k].body
         moved = vars(asked) | {"propensities": [p * factor for p in asked.propensities]}
-        assert verify([*events[:k], events[k]._replace(body=Asked(**moved)), *events[k + 1 :]]).ok is good
+        other_events = [*events[:k], events[k]._replace(body=Asked(**moved)), *events[k + 1 :]]
+        assert verify(chained(*other_events)).ok is good
 
 
 def test_events_keep_every_digit_and_infinities() -> None:
@@ -216,33 +218,57 @@ def snapshot_of(path: str) -> tuple[Fold, Snapshot, Created]:
 
 def test_a_snapshot_that_cannot_be_used_is_ignored(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     fold, snapshot, created = snapshot_of(path)
-    good = Fold(created)
-    assert unpack(snapshot, good) and good.position == fold.position
+    good = unpack(snapshot, created)
+    assert good is not None and good.position == fold.position
     assert good.pending.keys() == fold.pending.keys()
-    torn = Fold(created)
     for content in (
         b"",
         snapshot.content[:-100],
         snapshot.content[:2000] + b"?" * 50 + snapshot.content[2050:],
     ):
-        assert not unpack(Snapshot(snapshot.position, content), torn)
-    assert torn.position == 1
-    larger = Fold(Created(**{**vars(created), "tasks": ["a", "b", "c"]}))
-    assert not unpack(snapshot, larger) and larger.position == 1
+        assert unpack(Snapshot(snapshot.position, content), created) is None
+    assert unpack(snapshot, Created(**{**vars(created), "tasks": ["a", "b", "c"]})) is None
     monkeypatch.setattr("osrl.study.snapshot.versions", lambda: {"osrl": "9"})
-    assert not unpack(snapshot, torn)
+    assert unpack(snapshot, created) is None
 
 
-def test_a_wrong_snapshot_is_found_by_verify(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        (lambda fold: fold.state.weights.__setitem__((0, 0), 0.4), "weights differ"),
+        (lambda fold: setattr(fold, "verdict", Verdict("decided", ["B", "B"], ["low", "low"])), "verdict is"),
+        (lambda fold: setattr(fold, "told", fold.told + 1), "told is"),
+        (lambda fold: fold.pending.popitem(), "pending is"),
+        (lambda fold: fold.prefix.order.clear(), "queues is"),
+        (lambda fold: fold.prefix.passed.add(1), "passed is"),
+        (lambda fold: fold.pending[26].ticket.__setitem__(0, 7.0), "tickets differ"),
+    ],
+)
+def test_a_wrong_snapshot_is_not_used_and_found_by_verify(
+    path: str, monkeypatch: pytest.MonkeyPatch, change: Any, complaint: str
+) -> None:
+    """Whoever puts another one in its place, with a verdict of his own perhaps, is not believed."""
     monkeypatch.setattr("osrl.study.session.EVERY", 20)
     with new_study(path, policy="osrl", delta=0.01) as study:
-        play(study, 20)
-        fold = folded(study)
-        fold.state.weights[0, 0] += 1e-3
+        play(study, 5)
+        trials = study.ask(n=25)
+        kept = study._session.snapshot()
+        events = list(study.events())
+        fold = Fold(study.settings)
+        fold.last = events[0]
+        assert kept is not None
+        fold.apply_all(events[1 : kept.position])
+        assert pack(fold) == kept and fold.pending
+        change(fold)
         with study._storage.hold(study._session.number) as log:
             log.keep(pack(fold))
         found = study.verify()
-        assert not found.ok and "weights differ" in found.problems[0]
+        said = " ".join(found.problems)
+        assert not found.ok and "no event vouches for its content" in said and complaint in said
+    with Study.open(path) as study:
+        assert (study.verdict, len(study.pending)) == ("running", 25)
+        study.tell(trials[0], 1)
+        assert differences(contents(study._session._current().state), contents(folded(study).state)) == []
 
 
 # Schema -------------------------------------------------------------------------------------------
@@ -251,10 +277,10 @@ def test_a_wrong_snapshot_is_found_by_verify(path: str, monkeypatch: pytest.Monk
 def test_a_database_of_a_newer_schema_is_refused(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with new_study(place) as study:
         with monkeypatch.context() as patch:
-            patch.setattr(schema, "VERSION", 2)
-            patch.setattr(schema, "MIGRATIONS", {1: lambda connection: None})
+            patch.setattr(schema, "VERSION", 3)
+            patch.setattr(schema, "MIGRATIONS", {2: lambda connection: None})
             Study.open(place).close()
-        with refused("was written by a newer osrl (schema 2, this one knows 1); install a newer osrl"):
+        with refused("was written by a newer osrl (schema 3, this one knows 2); install a newer osrl"):
             Study.open(place)
         with refused("was written by a newer osrl"):
             study.ask()
@@ -272,8 +298,8 @@ def test_an_older_database_is_migrated_once(place: str, monkeypatch: pytest.Monk
         done.append(1)
         connection.exec_driver_sql("ALTER TABLE osrl_studies ADD COLUMN note TEXT")
 
-    monkeypatch.setattr(schema, "VERSION", 2)
-    monkeypatch.setattr(schema, "MIGRATIONS", {1: step})
+    monkeypatch.setattr(schema, "VERSION", 3)
+    monkeypatch.setattr(schema, "MIGRATIONS", {2: step})
     for _ in range(2):
         with Study.open(place) as study:
             assert list(study.events()) == before

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from osrl.errors import OsrlError
-from osrl.study.events import Abandoned, Asked, Event, Told
+from osrl.study.events import Abandoned, Asked, Event, Told, link
 from osrl.study.sql import PAGE, SqlStorage
 from osrl.study.storage import Snapshot, Storage
 from tests.databases import place
@@ -20,6 +20,15 @@ __all__ = ["place"]  # a fixture
 
 def told(seq: int, trial: int | None = None) -> Event:
     return Event(seq, 1000 + seq, Told(seq if trial is None else trial, 0.5))
+
+
+def chained(*events: Event, after: Event | None = None) -> list[Event]:
+    """Events with their hashes, one after the other."""
+    found, head = [], "" if after is None else after.hash
+    for event in events:
+        head = link(head, event.seq, event.at, event.kind, event.payload)
+        found.append(event._replace(hash=head))
+    return found
 
 
 def append(storage: Storage, study: int, *events: Event) -> None:
@@ -44,12 +53,12 @@ def other(storage: Storage, place: str) -> Iterator[Storage]:
 
 class TestStorage:
     def test_events_come_back_as_they_were(self, storage: Storage, other: Storage) -> None:
-        first = Event(0, 5, Abandoned(1, True))
-        study = storage.create("one", [first])
         asked = Event(1, 2**53, Asked(1, "x", "g ü", 'h"', [0.1 + 0.2, 1e-300], True, None))
-        append(storage, study, asked, told(2, 7))
-        append(storage, study, told(3, 8))
-        events = [first, asked, told(2, 7), told(3, 8)]
+        events = chained(Event(0, 5, Abandoned(1, True)), asked, told(2, 7), told(3, 8))
+        first = events[0]
+        study = storage.create("one", [first])
+        append(storage, study, *events[1:3])
+        append(storage, study, events[3])
         for each in (storage, other):
             assert each.find("one") == study
             assert each.first(study) == first
@@ -59,77 +68,82 @@ class TestStorage:
 
     def test_a_long_log_is_read_in_pages(self, storage: Storage) -> None:
         count = PAGE + 5
-        study = storage.create("long", [told(seq) for seq in range(count)])
+        study = storage.create("long", chained(*map(told, range(count))))
         assert [event.seq for event in storage.read(study)] == list(range(count))
         with storage.hold(study) as log:
             assert sum(1 for _ in log.read(3)) == count - 3
 
     def test_what_is_about_a_trial_is_found(self, storage: Storage) -> None:
-        asked = Event(0, 0, Asked(3, "x", "g", "h", None, False, None))
-        study = storage.create("one", [asked, told(1, 2), told(2, 3)])
+        events = chained(Event(0, 0, Asked(3, "x", "g", "h", None, False, None)), told(1, 2), told(2, 3))
+        study = storage.create("one", events)
         with storage.hold(study) as log:
-            assert log.about(3) == [asked, told(2, 3)]
+            assert log.about(3) == [events[0], events[2]]
             assert log.about(4) == []
 
     def test_all_or_nothing(self, storage: Storage, other: Storage) -> None:
-        study = storage.create("one", [told(0)])
+        events = chained(*map(told, range(3)))
+        study = storage.create("one", events[:1])
         with pytest.raises(KeyError), storage.hold(study) as log:
-            log.append([told(1), told(2)])
+            log.append(events[1:])
             log.keep(Snapshot(2, b"x"))
             raise KeyError
-        assert list(other.read(study)) == [told(0)]
+        assert list(other.read(study)) == events[:1]
         assert other.snapshot(study) is None
-        append(storage, study, told(1))
-        assert list(other.read(study)) == [told(0), told(1)]
+        append(storage, study, events[1])
+        assert list(other.read(study)) == events[:2]
 
     def test_a_number_or_an_end_of_a_trial_is_stored_once(self, storage: Storage) -> None:
-        study = storage.create("one", [told(0), told(1)])
+        events = chained(told(0), told(1))
+        study = storage.create("one", events)
         for event in (told(1, 9), told(2, 1)):
             with pytest.raises(OsrlError):
                 append(storage, study, event)
-        assert list(storage.read(study)) == [told(0), told(1)]
+        assert list(storage.read(study)) == events
 
     def test_one_writer_at_a_time_who_sees_what_was_written_before(
         self, storage: Storage, other: Storage
     ) -> None:
-        study = storage.create("one", [told(0)])
+        events = chained(*map(told, range(3)))
+        study = storage.create("one", events[:1])
         seen: list[int] = []
 
         def write() -> None:
             with other.hold(study) as log:
                 seen.extend(event.seq for event in log.read(0))
-                log.append([told(len(seen))])
+                log.append([events[len(seen)]])
 
         with storage.hold(study) as log:
             thread = threading.Thread(target=write)
             thread.start()
             time.sleep(0.3)
             assert seen == [], "a second writer has entered"
-            log.append([told(1)])
+            log.append([events[1]])
         thread.join()
         assert seen == [0, 1]
         assert [event.seq for event in storage.read(study)] == [0, 1, 2]
 
     def test_readers_do_not_wait_for_a_writer(self, storage: Storage, other: Storage) -> None:
-        study = storage.create("one", [told(0)])
+        events = chained(told(0), told(1))
+        study = storage.create("one", events[:1])
         with storage.hold(study) as log:
-            log.append([told(1)])
-            assert list(other.read(study)) == [told(0)]
+            log.append(events[1:])
+            assert list(other.read(study)) == events[:1]
             assert other.names() == ("one",)
 
     def test_studies_are_kept_apart(self, storage: Storage) -> None:
-        one, two = storage.create("one", [told(0)]), storage.create("two", [told(0, 5), told(1)])
-        append(storage, one, told(1, 7))
+        first, second = chained(told(0), told(1, 7)), chained(told(0, 5), told(1))
+        one, two = storage.create("one", first[:1]), storage.create("two", second)
+        append(storage, one, first[1])
         assert storage.names() == ("one", "two")
-        assert list(storage.read(one)) == [told(0), told(1, 7)]
-        assert list(storage.read(two)) == [told(0, 5), told(1)]
+        assert list(storage.read(one)) == first
+        assert list(storage.read(two)) == second
         with refused("has a study 'two' already"):
             storage.create("two", [])
         with refused("has no study 'three'; it has 'one', 'two'"):
             storage.find("three")
 
     def test_a_deleted_study_is_gone_and_its_number_is_not_used_again(self, storage: Storage) -> None:
-        study = storage.create("one", [told(0)])
+        study = storage.create("one", chained(told(0)))
         with storage.hold(study) as log:
             log.keep(Snapshot(1, b"x"))
         storage.delete("one")
@@ -138,12 +152,14 @@ class TestStorage:
             pass
         with refused("the study was deleted"):
             storage.first(study)
-        again = storage.create("one", [told(0)])
+        (stone,) = storage.deleted()
+        assert (stone.name, stone.events, stone.head) == ("one", 1, chained(told(0))[0].hash)
+        again = storage.create("one", chained(told(0)))
         assert again != study
         assert storage.snapshot(again) is None
 
     def test_the_last_snapshot_is_kept(self, storage: Storage, other: Storage) -> None:
-        study = storage.create("one", [told(0)])
+        study = storage.create("one", chained(told(0)))
         assert storage.snapshot(study) is None
         for snapshot in (Snapshot(1, b"one"), Snapshot(2, bytes(range(256)))):
             with storage.hold(study) as log:
@@ -151,8 +167,9 @@ class TestStorage:
             assert other.snapshot(study) == snapshot
 
     def test_it_can_be_used_again_after_closing(self, storage: Storage) -> None:
-        study = storage.create("one", [told(0)])
+        events = chained(told(0), told(1))
+        study = storage.create("one", events[:1])
         storage.close()
-        append(storage, study, told(1))
+        append(storage, study, events[1])
         storage.close()
         assert len(list(storage.read(study))) == 2

@@ -12,7 +12,7 @@ import typer
 
 from osrl.cli.arguments import key_value
 from osrl.cli.output import print_json, print_report
-from osrl.errors import OsrlError
+from osrl.errors import OsrlError, StorageDamaged
 
 if TYPE_CHECKING:
     from osrl.report.study import StudyReport
@@ -30,6 +30,8 @@ Place = Annotated[
 ]
 Name = Annotated[str | None, typer.Option("--name", help="The study, where the database holds several.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+By = Annotated[str | None, typer.Option("--by", metavar="WHO", help="Who does this; it is noted.")]
+Reason = Annotated[str | None, typer.Option("--reason", metavar="TEXT", help="Why; it is noted.")]
 Several = Annotated[
     list[str] | None,
     typer.Option(metavar="NAME,...", help="Names, separated by commas; or repeat the option for each."),
@@ -112,9 +114,9 @@ def list_studies(place: Place, as_json: Json = False) -> None:
     """The studies of a database."""
     from osrl.study.study import Study
 
-    names = Study.list(place)
+    names, deleted = Study.list(place), Study.deleted(place)
     if as_json:
-        print_json({"studies": list(names)})
+        print_json({"studies": list(names), "deleted": [each._asdict() for each in deleted]})
     else:
         for name in names:
             typer.echo(name)
@@ -143,17 +145,19 @@ def tell(
     place: Place,
     trial: Annotated[str, typer.Argument(metavar="TRIAL", help="The number of the trial, or its token.")],
     reward: Annotated[float, typer.Argument(metavar="REWARD", help="What it has brought.")],
+    by: By = None,
     name: Name = None,
     as_json: Json = False,
 ) -> None:
     """The reward of a trial. It is on the disk when the command returns."""
     with _opened(place, name) as study:
-        study.tell(number := _meant(trial), reward)
-        verdict = study.verdict
+        study.tell(number := _meant(trial), reward, by=by)
+        verdict, head = study.verdict, study.head
     if as_json:
-        print_json({"trial": number, "reward": reward, "verdict": verdict})
+        print_json({"trial": number, "reward": reward, "verdict": verdict, "head": head})
     else:
         typer.echo(f"trial {number}: reward {reward:g} is stored; verdict: {verdict}")
+        typer.echo(f"head of the log: {head}")
 
 
 @app.command()
@@ -163,12 +167,14 @@ def abandon(
     ignorable: Annotated[
         bool, typer.Option("--ignorable", help="State that not reporting tells nothing about the reward.")
     ] = False,
+    by: By = None,
+    reason: Reason = None,
     name: Name = None,
     as_json: Json = False,
 ) -> None:
     """A trial will never report."""
     with _opened(place, name) as study:
-        study.abandon(number := _meant(trial), ignorable=ignorable)
+        study.abandon(number := _meant(trial), ignorable=ignorable, by=by, reason=reason)
         verdict = study.verdict
     if as_json:
         print_json({"trial": number, "ignorable": ignorable, "verdict": verdict})
@@ -236,11 +242,12 @@ def export(
     """Write the log to a file, lossless; or the trials, for work elsewhere."""
     with _opened(place, name) as study:
         study.write_trials(file) if trials else study.write_log(file)
-        handed_out = study.trials
+        handed_out, head = study.trials, study.head
     if as_json:
-        print_json({"file": file, "trials": handed_out})
+        print_json({"file": file, "trials": handed_out, "head": head})
     else:
         typer.echo(f"{handed_out:,} trials are in {file}")
+        typer.echo(f"head of the log: {head}")
 
 
 @app.command("import")
@@ -262,20 +269,66 @@ def import_log(
 
 
 @app.command()
-def verify(place: Place, name: Name = None, as_json: Json = False) -> None:
-    """Replay the log from its first event, and compare. The exit code is 1 where something differs."""
+def verify(
+    place: Place,
+    head: Annotated[
+        str | None,
+        typer.Option(metavar="HASH", help="A head that was noted before: the log must contain it."),
+    ] = None,
+    name: Name = None,
+    as_json: Json = False,
+) -> None:
+    """Replay the log from its first event, and compare. The exit code is 5 where something differs."""
     with _opened(place, name) as study:
-        found = study.verify()
+        found = study.verify(head)
     if as_json:
-        print_json({"ok": found.ok, **found._asdict(), "problems": list(found.problems)})
+        print_json({"ok": found.ok, **found._asdict()})
     else:
         how = "bit for bit" if found.exact else "to 1e-9 (other versions have written to it)"
         typer.echo(f"{found.events:,} events, {found.trials:,} trials; verdict: {found.verdict}")
         typer.echo(f"replay agrees {how}" if found.ok else f"replay differs in {len(found.problems)} places:")
         for problem in found.problems:
             typer.echo(f"  {problem}")
+        for note in found.notes:
+            typer.echo(f"note: {note}")
+        typer.echo(f"head of the log: {found.head}")
     if not found.ok:
-        raise typer.Exit(1)
+        raise typer.Exit(StorageDamaged.exit_code)
+
+
+@app.command()
+def anchor(
+    place: Place,
+    file: Annotated[str, typer.Argument(metavar="FILE", help="The file to add to; best on another machine.")],
+    name: Name = None,
+    as_json: Json = False,
+) -> None:
+    """Note the head of the log, with the time, in a file: whoever rewrites the log cannot rewrite that."""
+    with _opened(place, name) as study:
+        noted = study.anchor(file)
+    if as_json:
+        print_json(noted)
+    else:
+        typer.echo(f"{noted['events']:,} events with head {noted['head']} are noted in {file}")
+
+
+@app.command()
+def recover(
+    place: Place,
+    reason: Annotated[str, typer.Option(metavar="TEXT", help="Why the study goes on from here.")],
+    by: By = None,
+    name: Name = None,
+    as_json: Json = False,
+) -> None:
+    """Confirm that the study goes on from the log as it is, though others may have seen a longer one."""
+    with _opened(place, name) as study:
+        study.recover(reason, by=by)
+        trials, head = study.trials, study.head
+    if as_json:
+        print_json({"trials": trials, "head": head})
+    else:
+        typer.echo(f"the study goes on after trial {trials}")
+        typer.echo(f"head of the log: {head}")
 
 
 @app.command()
@@ -283,16 +336,18 @@ def delete(
     place: Place,
     name: Annotated[str, typer.Argument(metavar="NAME", help="The study to remove.")],
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    by: By = None,
+    reason: Reason = None,
     as_json: Json = False,
 ) -> None:
-    """Remove a study and all its events, for good."""
+    """Remove a study and all its events, for good. That it was there is kept."""
     from osrl.study.study import Study
 
     if not yes and not as_json and name in Study.list(place):
         typer.confirm(f"remove study {name!r} from {place}, with all its events?", abort=True)
     if not yes and as_json:
         raise OsrlError("removing a study cannot be undone; add --yes to do it")
-    Study.delete(place, name)
+    Study.delete(place, name, by=by, reason=reason)
     if as_json:
         print_json({"deleted": name})
     else:

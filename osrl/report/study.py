@@ -79,6 +79,7 @@ class StudyReport(NamedTuple):
             "delta_h": settings.delta_h,
             "seed": settings.seed,
             "budget": settings.budget,
+            "head": status.head,
         }
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
@@ -112,6 +113,7 @@ class StudyReport(NamedTuple):
             verdict.append(f"\nAbout {count(status.expected_remaining)} more trials, as it looks now")
         if not status.hypotheses:
             verdict.append("\nThis policy has no evidence for single hypotheses to show")
+        verdict.append(f"\nHead of the log: {status.head}")
         return verdict
 
     def _pending(self) -> Text:

@@ -2,20 +2,26 @@
 
 An event is stored as its kind and a JSON object with the fields of one of the classes below. Names,
 not indices, so that a log can be read without the program; numbers keep all their digits.
+
+**The chain.** Each event has a hash of its own content and of the hash before it, so the last one, the
+*head*, stands for the whole log: who has noted a head can tell whether a log still contains it. An event
+that was changed, left out or put in between breaks the chain where it is read. Somebody who may write to the
+database can compute the whole chain anew; only a head that is kept elsewhere shows that.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from osrl.errors import OsrlError
+from osrl.errors import StorageDamaged
 
 
 @dataclass(frozen=True)
@@ -50,6 +56,24 @@ class Resumed:
     """A program of versions that the study has not seen before takes part from here on."""
 
     versions: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A snapshot of all events before this one was kept; ``digest`` is that of its content (SHA-256)."""
+
+    digest: str
+
+
+@dataclass(frozen=True)
+class Recovered:
+    """A person has confirmed that this log is the study from here on, though others may know a longer one.
+
+    A new branch begins: trials that were handed out after this point of the log and are not in it are lost.
+    """
+
+    reason: str
+    by: str | None = None
 
 
 @dataclass(frozen=True)
@@ -91,11 +115,12 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Told:
-    """The reward of a trial; ``verdict`` where it ended the study."""
+    """The reward of a trial; ``verdict`` where it ended the study; ``by``: who says so."""
 
     trial: int
     reward: float
     verdict: Verdict | None = None
+    by: str | None = None
 
 
 @dataclass(frozen=True)
@@ -105,13 +130,17 @@ class Abandoned:
     trial: int
     ignorable: bool
     verdict: Verdict | None = None
+    by: str | None = None
+    reason: str | None = None
 
 
-Body = Created | Resumed | Designed | Asked | Told | Abandoned
+Body = Created | Resumed | Kept | Recovered | Designed | Asked | Told | Abandoned
 
 KINDS: dict[str, type[Body]] = {
     "create": Created,
     "resume": Resumed,
+    "snapshot": Kept,
+    "recover": Recovered,
     "design": Designed,
     "ask": Asked,
     "tell": Told,
@@ -119,14 +148,19 @@ KINDS: dict[str, type[Body]] = {
 }
 _KIND = {body: kind for kind, body in KINDS.items()}
 _FIELDS = {body: tuple(field.name for field in fields(body)) for body in (*KINDS.values(), Verdict)}
+_OPTIONAL = ("id", "by", "reason")  # left out where they are empty, as in logs that do not know them
 
 
 class Event(NamedTuple):
-    """What happened, as number ``seq`` of its study, ``at`` microseconds since 1970 (UTC)."""
+    """What happened, as number ``seq`` of its study, ``at`` microseconds since 1970 (UTC).
+
+    ``hash`` is that of this event and of all before it, see `link`.
+    """
 
     seq: int
     at: int
     body: Body
+    hash: str = ""
 
     @property
     def kind(self) -> str:
@@ -144,17 +178,81 @@ class Event(NamedTuple):
         return json.dumps(_plain(self.body), allow_nan=False, ensure_ascii=False, separators=(",", ":"))
 
 
-def read_event(seq: int, at: int, kind: str, payload: str) -> Event:
+class Row(NamedTuple):
+    """An event as it is stored."""
+
+    seq: int
+    at: int
+    kind: str
+    trial: int | None
+    payload: str
+    hash: str
+
+
+def link(before: str, seq: int, at: int, kind: str, payload: str) -> str:
+    """The hash of an event: of its content, and of the hash of the event before (empty for the first)."""
+    return hashlib.sha256(f"{before}\n{seq}\n{at}\n{kind}\n{payload}".encode()).hexdigest()
+
+
+def next_event(before: Event | None, body: Body) -> Event:
+    """The event that happens now, after ``before``; the first one of a study where that is None."""
+    seq, head = (0, "") if before is None else (before.seq + 1, before.hash)
+    event = Event(seq, now(), body)
+    return event._replace(hash=link(head, seq, event.at, event.kind, event.payload))
+
+
+def read_events(rows: Iterable[Row | Sequence[Any]], before: str | None) -> Iterator[Event]:
+    """The events that are stored in these rows, one after the other; refused where the chain is broken.
+
+    ``before`` is the hash of the event before the first one, or None where it is not known here.
+    """
+    for row in rows:
+        seq, at, kind, trial, payload, given = row
+        try:
+            found = given if before is None else link(before, seq, at, kind, payload)
+        except (TypeError, UnicodeError):
+            found = ""
+        if found != given:
+            raise StorageDamaged(
+                f"event {seq} is not the one that was written after the one before: its content, its number "
+                "or its hash was changed; events before it can still be read, restore a backup"
+            )
+        event = read_event(seq, at, kind, payload, given)
+        if event.trial != trial:
+            raise StorageDamaged(
+                f"event {seq} is about trial {event.trial} and stored under trial {trial}; restore a backup"
+            )
+        before = given
+        yield event
+
+
+def read_event(seq: int, at: int, kind: str, payload: str, hash: str = "") -> Event:
     """The event that was stored with these values."""
     try:
         values = json.loads(payload)
         if values.get("verdict"):
             values["verdict"] = Verdict(**values["verdict"])
-        return Event(seq, at, KINDS[kind](**values))
-    except (KeyError, TypeError, ValueError, AttributeError):
-        raise OsrlError(
+        body = KINDS[kind](**values)
+        if not _sound(body):
+            raise ValueError
+        return Event(seq, at, body, hash)
+    except (LookupError, TypeError, ValueError, AttributeError, RecursionError):
+        raise StorageDamaged(
             f"event {seq} of kind {kind!r} cannot be read; use the osrl that wrote it, or restore a backup"
         ) from None
+
+
+def _sound(body: Body) -> bool:
+    """Whether the fields that kernels and tables take as they are have the right types."""
+    match body:
+        case Told():
+            return type(body.trial) is int and type(body.reward) in (float, int)
+        case Abandoned():
+            return type(body.trial) is int and type(body.ignorable) is bool
+        case Asked():
+            names = (body.task, body.representation, body.predictor)
+            return type(body.trial) is int and all(type(name) is str for name in names)
+    return True
 
 
 def now() -> int:
@@ -177,6 +275,9 @@ def _words(value: Any) -> Any:
 def _plain(body: Any) -> dict[str, Any]:
     """The fields of an event as JSON knows them."""
     values = {name: getattr(body, name) for name in _FIELDS[type(body)]}
+    for name in _OPTIONAL:
+        if not values.get(name, True):
+            del values[name]
     if values.get("verdict") is not None:
         values["verdict"] = _plain(values["verdict"])
     return values

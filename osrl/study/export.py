@@ -1,8 +1,9 @@
 """A study as a file: its log, lossless, or its trials, for work elsewhere. CSV, JSON Lines or Parquet.
 
 **The log** has one row for each event: `seq`, `of` (how many there are: a file that was cut is noticed), `at`
-(microseconds since 1970, UTC), `kind`, `trial`, and `payload`, the fields of the event (a JSON text; in
-JSON Lines an object). `read_log` gives back the same events.
+(microseconds since 1970, UTC), `kind`, `trial`, `payload`, the fields of the event (a JSON text; in
+JSON Lines an object), and its `hash`. `read_log` gives back the same events. Early files have no hashes; they
+are computed.
 
 **The trials** are those of `Study.history`, with one column `propensity[g,h]` for each arm, empty where
 nothing was left to chance: what `osrl analyse` reads.
@@ -14,14 +15,15 @@ import io
 import json
 import os
 from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
-from osrl.errors import OsrlError
+from osrl.errors import OsrlError, StorageDamaged
 from osrl.files import replace_file
-from osrl.study.events import Created, Event, read_event
+from osrl.study.events import Created, Event, Row, link, read_events
 from osrl.study.history import history
 
 SUFFIXES = (".csv", ".jsonl", ".parquet")
@@ -32,6 +34,7 @@ _SCHEMA = {
     "kind": pl.String,
     "trial": pl.Int64,
     "payload": pl.String,
+    "hash": pl.String,
 }
 
 
@@ -39,7 +42,7 @@ def write_log(events: Iterable[Event], path: str | os.PathLike[str]) -> None:
     """Write every event; a file at ``path`` is replaced whole or not at all."""
     target, suffix = _target(path)
     log = list(events)
-    rows = [(event.seq, len(log), event.at, event.kind, event.trial, event.payload) for event in log]
+    rows = [(e.seq, len(log), e.at, e.kind, e.trial, e.payload, e.hash) for e in log]
     if suffix == ".jsonl":
         lines = (_line(*row) for row in rows)
         _write(target, "".join(lines).encode())
@@ -47,9 +50,9 @@ def write_log(events: Iterable[Event], path: str | os.PathLike[str]) -> None:
         _write_frame(pl.DataFrame(rows, schema=_SCHEMA, orient="row"), target, suffix)
 
 
-def _line(seq: int, of: int, at: int, kind: str, trial: int | None, payload: str) -> str:
+def _line(seq: int, of: int, at: int, kind: str, trial: int | None, payload: str, hash: str) -> str:
     """One event as a line of JSON, with its payload as it is stored."""
-    head = json.dumps({"seq": seq, "of": of, "at": at, "kind": kind, "trial": trial})
+    head = json.dumps({"seq": seq, "of": of, "at": at, "kind": kind, "trial": trial, "hash": hash})
     return f'{head[:-1]}, "payload": {payload}}}\n'
 
 
@@ -57,7 +60,7 @@ def read_log(path: str | os.PathLike[str]) -> list[Event]:
     """The events of a file that `write_log` has written."""
     target, suffix = _target(path)
     try:
-        rows = _rows(target, suffix)
+        of, rows = _rows(target, suffix)
     except FileNotFoundError:
         raise OsrlError(f"{target}: no such file; give one that `osrl study export` has written") from None
     except (OSError, ValueError, KeyError, TypeError, pl.exceptions.PolarsError) as error:
@@ -65,23 +68,47 @@ def read_log(path: str | os.PathLike[str]) -> list[Event]:
         raise OsrlError(
             f"{target}: not the log of a study ({said}); give one that was exported without --trials"
         ) from None
-    if not rows or rows[0][1] != len(rows):
-        all_of_them = f" of {rows[0][1]}" if rows else ""
-        raise OsrlError(f"{target}: the log is cut: {len(rows)}{all_of_them} events; export it again")
+    if not rows or of != len(rows):
+        all_of_them = f" of {of}" if rows else ""
+        raise StorageDamaged(f"{target}: the log is cut: {len(rows)}{all_of_them} events; export it again")
     try:
-        return [read_event(seq, at, kind, payload) for seq, _, at, kind, payload in rows]
-    except OsrlError as error:
-        raise OsrlError(f"{target}: {error}") from None
+        return list(read_events(rows, ""))
+    except StorageDamaged as error:
+        raise StorageDamaged(f"{target}: {error}") from None
 
 
-def _rows(target: Path, suffix: str) -> list[tuple[Any, ...]]:
-    """Every event as (seq, of, at, kind, payload)."""
-    wanted = ("seq", "of", "at", "kind", "payload")
+def _rows(target: Path, suffix: str) -> tuple[int, list[Row]]:
+    """How many events there were, and every event."""
+    wanted = ["of", *Row._fields]
     if suffix == ".jsonl":
         lines = [json.loads(line) for line in target.read_text(encoding="utf-8").split("\n") if line]
-        return [(*(line[key] for key in wanted[:-1]), json.dumps(line["payload"])) for line in lines]
-    frame = pl.read_csv(target, infer_schema=False) if suffix == ".csv" else pl.read_parquet(target)
-    return frame.select(wanted).cast({key: _SCHEMA[key] for key in wanted}).rows()
+        found = [
+            (*(line.get(key) for key in wanted[:-2]), _text(line["payload"]), line.get("hash"))
+            for line in lines
+        ]
+    else:
+        frame = pl.read_csv(target, infer_schema=False) if suffix == ".csv" else pl.read_parquet(target)
+        if "hash" not in frame.columns:
+            frame = frame.with_columns(hash=pl.lit(None, pl.String))
+        found = frame.select(wanted).cast({key: _SCHEMA[key] for key in wanted}).rows()
+    rows = [Row(*each[1:]) for each in found]
+    if rows and all(row.hash is None for row in rows):
+        rows = _chained(rows)
+    return (found[0][0] if found else 0), rows
+
+
+def _text(payload: Any) -> str:
+    """A payload as it was stored."""
+    return json.dumps(payload, ensure_ascii=False, separators=(",", ":"))
+
+
+def _chained(rows: list[Row]) -> list[Row]:
+    """The rows of an early log, with the hashes that it would have."""
+    head, found = "", []
+    for row in rows:
+        head = link(head, *row[:3], row.payload)
+        found.append(row._replace(hash=head))
+    return found
 
 
 def write_trials(events: Iterable[Event], path: str | os.PathLike[str]) -> None:
@@ -92,6 +119,22 @@ def write_trials(events: Iterable[Event], path: str | os.PathLike[str]) -> None:
     assert isinstance(created, Created)
     frame = history(log)
     _write_frame(spread(frame, arm_columns(created.representations, created.predictors)), target, suffix)
+
+
+def write_anchor(path: str | os.PathLike[str], name: str, identity: str, last: Event) -> dict[str, Any]:
+    """Add a line to a file: at this time the log of a study had this head. What was written."""
+    at = datetime.now(UTC).isoformat(timespec="seconds")
+    noted = {"at": at, "study": name, "id": identity, "events": last.seq + 1, "head": last.hash}
+    try:
+        with open(path, "a", encoding="utf-8") as file:
+            file.write(json.dumps(noted) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        raise OsrlError(
+            f"{path}: cannot be written: {error.strerror}; give a file that you may write to"
+        ) from None
+    return noted
 
 
 def arm_columns(representations: Sequence[str], predictors: Sequence[str]) -> list[str]:

@@ -28,7 +28,19 @@ from osrl.policies.contract import RUNNING, VERDICTS, Column, Problem, find, new
 from osrl.policies.hypotheses import Tests, reject
 from osrl.policies.states import arrays_of, contents, differences, digest
 from osrl.study.constants import set_constants
-from osrl.study.events import Abandoned, Asked, Created, Designed, Event, Resumed, Told, Verdict, to_lists
+from osrl.study.events import (
+    Abandoned,
+    Asked,
+    Created,
+    Designed,
+    Event,
+    Kept,
+    Recovered,
+    Resumed,
+    Told,
+    Verdict,
+    to_lists,
+)
 from osrl.study.prefix import LEFT_OUT, Ended, Prefix
 
 Floats = NDArray[np.float64]
@@ -36,13 +48,14 @@ Floats = NDArray[np.float64]
 
 class Pending(NamedTuple):
     """A trial that has not reported: task, arm of the task, when it was handed out (microseconds since
-    1970), and what its reward will be judged with.
+    1970), what its reward will be judged with, and the hash of the event that handed it out.
     """
 
     x: int
     a: int
     at: int
     ticket: Floats
+    hash: str
 
 
 class Fold:
@@ -64,7 +77,9 @@ class Fold:
         self.prefix = None if self.tests is None else Prefix(self.tests)
         self.writers = [created.versions]  # the versions of all programs that have written
         self.position = 1
-        self.at = 0  # when the last event was written
+        self.last = Event(0, 0, created)  # the last event
+        self.recovered: list[str] = []  # the events, by hash, with which a person has confirmed the log
+        self.kept = 0  # the event after the last snapshot
         self.asked = self.told = self.abandoned = 0
         self.design: int | None = None
         self.pending: dict[int, Pending] = {}
@@ -81,7 +96,7 @@ class Fold:
         self.check_next(event)
         match event.body:
             case Asked() as asked:
-                self._hand_out(asked, event.at)
+                self._hand_out(asked, event)
             case Told() as told:
                 self.take(told.trial, told.reward)
             case Abandoned() as abandoned:
@@ -100,8 +115,12 @@ class Fold:
                 self.design = event.seq
             case Resumed() as resumed:
                 self.writers.append(resumed.versions)
+            case Recovered():
+                self.recovered.append(event.hash)
+            case Kept():
+                self.kept = event.seq
         self.position += 1
-        self.at = event.at
+        self.last = event
 
     def check_next(self, event: Event) -> None:
         """Refuse a log with a gap, or with an end to a trial that has ended or was never handed out."""
@@ -151,14 +170,15 @@ class Fold:
             self.design,
         )
 
-    def _hand_out(self, asked: Asked, at: int) -> None:
+    def _hand_out(self, asked: Asked, event: Event) -> None:
         """A trial goes out; its ticket is fixed now."""
         x = self.place(0, asked.task)
         a = self.place(1, asked.representation) * self.shape[2] + self.place(2, asked.predictor)
         propensities = np.zeros((self.shape[0], self.shape[1] * self.shape[2]))
         if asked.propensities is not None:
             propensities[x] = asked.propensities
-        self.pending[asked.trial] = Pending(x, a, at, new_ticket(self.state, x, a, propensities))
+        ticket = new_ticket(self.state, x, a, propensities)
+        self.pending[asked.trial] = Pending(x, a, event.at, ticket, event.hash)
         if self.prefix is not None:
             self.prefix.hand_out(asked.trial, x)
         self.asked += 1

@@ -2,39 +2,50 @@
 
 Nothing is solved: weights are taken from the log. All else is computed anew and compared: which trial
 the policy hands out, with which probabilities, when it wants new weights and in which state, the evidence
-at that time, the verdict, and the state that a snapshot holds. As long as only the versions at hand have
+at that time, the verdict, and everything that a snapshot holds. As long as only the versions at hand have
 written, all must agree bit for bit; from then on to 1e-9, with the same draws and the same verdict.
+
+Nothing is taken for granted: rewards must be of the family, names those of the study, the chain of hashes
+unbroken. Where the log can no longer be read, the replay ends, and says how far it got.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import hashlib
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
 
-from osrl.errors import OsrlError
+from osrl.errors import OsrlError, StorageDamaged
 from osrl.policies.states import contents, digest
-from osrl.study.events import Abandoned, Asked, Created, Designed, Event, Told
+from osrl.study.events import Abandoned, Asked, Created, Designed, Event, Kept, Told
 from osrl.study.fold import Fold
-from osrl.study.snapshot import unpack
+from osrl.study.snapshot import all_arrays, facts, unpack
 from osrl.study.standing import evidence_at_design
 from osrl.study.storage import Snapshot
 from osrl.study.versions import versions
 
 TOLERANCE = 1e-9
 MOST_PROBLEMS = 20  # that are listed
+LEAST_HEAD = 12  # letters of a hash that say which event is meant
 
 
 class Verification(NamedTuple):
-    """What a replay found. ``exact``: all events were written by the versions at hand."""
+    """What a replay found. ``exact``: all events were written by the versions at hand.
+
+    ``head`` is the hash of the last event, and stands for all of them. ``notes`` are worth knowing, and
+    no problem.
+    """
 
     events: int
     trials: int
     verdict: str
     exact: bool
     largest_difference: float
+    head: str
     problems: tuple[str, ...]
+    notes: tuple[str, ...]
 
     @property
     def ok(self) -> bool:
@@ -42,19 +53,20 @@ class Verification(NamedTuple):
         return not self.problems
 
 
-def verify(events: Iterable[Event], snapshot: Snapshot | None = None) -> Verification:
-    """Replay a log from its first event, and compare."""
+def verify(
+    events: Iterable[Event], snapshot: Snapshot | None = None, head: str | None = None
+) -> Verification:
+    """Replay a log from its first event, and compare; ``head`` is a hash that it must contain."""
     stream = iter(events)
     first = next(stream, None)
     if first is None or not isinstance(first.body, Created):
-        raise OsrlError("the log does not begin with the creation of a study; restore it from a backup")
-    replay = _Replay(first.body)
-    for event in stream:
-        if snapshot is not None and snapshot.position == replay.fold.position:
-            replay.compare_snapshot(snapshot)
-        replay.compare(event)
-    if snapshot is not None and snapshot.position == replay.fold.position:
-        replay.compare_snapshot(snapshot)
+        raise StorageDamaged("the log does not begin with the creation of a study; restore a backup")
+    if head is not None and (len(head) < LEAST_HEAD or head.strip("0123456789abcdef")):
+        raise OsrlError(
+            f"the head is {head!r}; give the hash that was printed, at least {LEAST_HEAD} letters"
+        )
+    replay = _Replay(first, snapshot, head)
+    replay.compare_all(stream)
     fold = replay.fold
     return Verification(
         fold.position,
@@ -62,19 +74,51 @@ def verify(events: Iterable[Event], snapshot: Snapshot | None = None) -> Verific
         "running" if fold.verdict is None else fold.verdict.status,
         replay.exact,
         replay.largest,
+        fold.last.hash,
         tuple(replay.problems),
+        tuple(replay.notes),
     )
 
 
 class _Replay:
     """A fold that is compared with its log, event by event."""
 
-    def __init__(self, created: Created) -> None:
-        self.created = created
-        self.fold = Fold(created)
+    def __init__(self, first: Event, snapshot: Snapshot | None, head: str | None) -> None:
+        assert isinstance(first.body, Created)
+        self.created = first.body
+        self.fold = Fold(self.created)
+        self.fold.last = first
         self.largest = 0.0
         self.problems: list[str] = []
+        self.notes: list[str] = []
         self._designed = False
+        self._snapshot = snapshot
+        self._head = head
+        self._look_for_head(first)
+
+    def compare_all(self, events: Iterator[Event]) -> None:
+        """Compare every event, as far as the log can be read."""
+        try:
+            for event in events:
+                self._compare_snapshot(event)
+                self.compare(event)
+                self._look_for_head(event)
+        except OsrlError as error:
+            self._complain(str(error))
+        except (TypeError, ValueError, ArithmeticError, LookupError, AttributeError) as error:
+            self._complain(
+                f"event {self.fold.position} cannot be replayed ({error!r:.200}); restore a backup"
+            )
+        else:
+            self._compare_snapshot(None)
+        if self._head is not None:
+            self._complain(f"no event has the hash {self._head}: the log is not the one that was noted")
+
+    def _look_for_head(self, event: Event) -> None:
+        """Whether this is the event whose hash was noted."""
+        if self._head is not None and event.hash.startswith(self._head):
+            self.notes.append(f"the head that was given is event {event.seq}")
+            self._head = None
 
     @property
     def exact(self) -> bool:
@@ -86,6 +130,12 @@ class _Replay:
         fold, body = self.fold, event.body
         where = f"event {event.seq}"
         fold.check_next(event)
+        if event.at < fold.last.at and len(self.notes) < MOST_PROBLEMS:
+            self.notes.append(
+                f"{where}: the clock ran backwards by {(fold.last.at - event.at) / 1e6:g} seconds"
+            )
+        if isinstance(body, Told) and not fold.family.accepts_reward(body.reward):
+            self._complain(f"{where}: the reward is {body.reward!r}, which the family does not have")
         if isinstance(body, Designed):
             self._compare_design(where, body)
         if isinstance(body, Asked):
@@ -134,14 +184,26 @@ class _Replay:
         elif asked.propensities is not None and again.propensities is not None:
             self._difference(where, "propensities", asked.propensities, again.propensities, same)
 
-    def compare_snapshot(self, snapshot: Snapshot) -> None:
-        """Compare the state with the one that a snapshot holds."""
-        kept = Fold(self.created)
-        if not unpack(snapshot, kept):
-            return  # of other versions: it would not be used either
-        held = dict(kept.arrays())
-        for name, array in self.fold.arrays():
-            self._difference(f"snapshot at {snapshot.position}", name, held[name], array, self.exact)
+    def _compare_snapshot(self, event: Event | None) -> None:
+        """Compare the state with the snapshot that was kept here, if it was; ``event`` is the next one."""
+        snapshot, position = self._snapshot, self.fold.position
+        if snapshot is None or (snapshot.position > position and event is not None):
+            return
+        self._snapshot = None
+        where = f"snapshot at {snapshot.position}"
+        body = None if event is None else event.body
+        if not isinstance(body, Kept) or body.digest != hashlib.sha256(snapshot.content).hexdigest():
+            self._complain(f"{where}: no event vouches for its content; it is ignored")
+        kept = unpack(snapshot, self.created)
+        if kept is None:
+            return  # damaged, or of other versions: it would not be used either
+        held, own = facts(kept), facts(self.fold)
+        for name in own:
+            if held[name] != own[name]:
+                self._complain(f"{where}: {name} is {held[name]!r:.100}, by replay {own[name]!r:.100}")
+        arrays = all_arrays(kept)
+        for name, array in all_arrays(self.fold).items():
+            self._difference(where, name, arrays[name], array, self.exact)
 
     def _difference(self, where: str, what: str, one: object, other: object, same: bool) -> None:
         a, b = np.asarray(one, float), np.asarray(other, float)

@@ -3,6 +3,9 @@
 A change of the tables raises `VERSION` and adds to `MIGRATIONS` the step that leads there from the
 version before. A database is brought up to date when it is opened, under a lock. One that is newer
 than the program is refused and left alone.
+
+The database itself refuses to change or remove an event, by triggers: only a study as a whole can go, and
+it leaves a tombstone.
 """
 
 from __future__ import annotations
@@ -19,13 +22,16 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    bindparam,
     inspect,
     select,
 )
 
 from osrl.errors import OsrlError
+from osrl.study.events import link
 
-VERSION = 1
+VERSION = 2
+APPLICATION = 0x6F73726C  # by which a SQLite file is known to be ours
 
 metadata = MetaData()
 
@@ -49,6 +55,7 @@ events = Table(
     Column("kind", Text, nullable=False),
     Column("trial", BigInteger),
     Column("payload", Text, nullable=False),
+    Column("hash", Text, nullable=False, server_default=""),
     UniqueConstraint("study", "trial", "kind"),
     sqlite_with_rowid=False,
 )
@@ -62,7 +69,124 @@ snapshots = Table(
     Column("content", LargeBinary, nullable=False),
 )
 
-MIGRATIONS: dict[int, Callable[[Connection], None]] = {}  # from this version to the next
+# What is left of a study that was deleted.
+tombstones = Table(
+    "osrl_tombstones",
+    metadata,
+    Column("study", Integer, primary_key=True, autoincrement=False),
+    Column("name", Text, nullable=False),
+    Column("events", BigInteger, nullable=False),
+    Column("head", Text, nullable=False),
+    Column("at", BigInteger, nullable=False),
+    Column("by", Text),
+    Column("reason", Text),
+)
+
+_REFUSAL = "append-only: a study is deleted whole, with a tombstone, and nothing in it is changed"
+_BURIED = "EXISTS (SELECT 1 FROM osrl_tombstones AS t WHERE t.study = OLD.{key})"
+
+
+def make_append_only(connection: Connection) -> None:
+    """Let the database refuse to change events, and to remove any without a tombstone of their study."""
+    if connection.dialect.name == "sqlite":
+        statements = [*_sqlite_triggers(), f"PRAGMA application_id = {APPLICATION}"]
+    else:
+        statements = _postgresql_triggers()
+    for statement in statements:
+        connection.exec_driver_sql(statement)
+
+
+def find_faults(connection: Connection) -> list[str]:
+    """What is wrong with the pages and indexes of a SQLite file, and which triggers are missing."""
+    found = []
+    if connection.dialect.name == "sqlite":
+        found = [str(line) for line in connection.exec_driver_sql("PRAGMA integrity_check(5)").scalars()]
+        found = [f"the database is damaged: {line}; restore a backup" for line in found if line != "ok"]
+        query, wanted = "SELECT name FROM sqlite_master WHERE type = 'trigger'", _sqlite_triggers()
+    else:
+        query = (
+            "SELECT tgname FROM pg_trigger JOIN pg_class ON pg_class.oid = tgrelid "
+            "WHERE tgenabled <> 'D' AND pg_table_is_visible(tgrelid)"
+        )
+        wanted = [statement for statement in _postgresql_triggers() if statement.startswith("CREATE TRIGGER")]
+    names = set(connection.exec_driver_sql(query).scalars())
+    for statement in wanted:
+        name = statement.split()[2]
+        if name not in names:
+            found.append(f"the database no longer refuses to change its events: trigger {name} is missing")
+    return found
+
+
+def _sqlite_triggers() -> list[str]:
+    refuse = f"BEGIN SELECT RAISE(ABORT, '{_REFUSAL}'); END"
+    found = []
+    for table, key in ((events, "study"), (studies, "id"), (tombstones, None)):
+        when = f" WHEN NOT {_BURIED.format(key=key)}" if key else ""
+        found += [
+            f"CREATE TRIGGER {table.name}_update BEFORE UPDATE ON {table.name} {refuse}",
+            f"CREATE TRIGGER {table.name}_delete BEFORE DELETE ON {table.name}{when} {refuse}",
+        ]
+    # `INSERT OR REPLACE` removes rows without asking the trigger for deletions.
+    there = (
+        "NEW.seq <> (SELECT coalesce(max(e.seq), -1) + 1 FROM osrl_events AS e WHERE e.study = NEW.study) "
+        "OR EXISTS (SELECT 1 FROM osrl_events AS e "
+        "WHERE e.study = NEW.study AND e.trial = NEW.trial AND e.kind = NEW.kind)"
+    )
+    found.append(f"CREATE TRIGGER osrl_events_insert BEFORE INSERT ON osrl_events WHEN {there} {refuse}")
+    return found
+
+
+def _postgresql_triggers() -> list[str]:
+    found = [
+        f"CREATE FUNCTION osrl_refuse() RETURNS trigger LANGUAGE plpgsql AS "
+        f"$$ BEGIN RAISE EXCEPTION '{_REFUSAL}'; END $$"
+    ]
+    for table, key in ((events, "study"), (studies, "id"), (tombstones, None)):
+        found.append(
+            f"CREATE TRIGGER {table.name}_change BEFORE UPDATE OR TRUNCATE ON {table.name} "
+            "FOR EACH STATEMENT EXECUTE FUNCTION osrl_refuse()"
+        )
+        delete = f"osrl_refuse_{table.name}" if key else "osrl_refuse"
+        if key:
+            found.append(
+                f"CREATE FUNCTION {delete}() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
+                f"IF {_BURIED.format(key=key)} THEN RETURN OLD; END IF; RAISE EXCEPTION '{_REFUSAL}'; END $$"
+            )
+        found.append(
+            f"CREATE TRIGGER {table.name}_delete BEFORE DELETE ON {table.name} "
+            f"FOR EACH ROW EXECUTE FUNCTION {delete}()"
+        )
+    return found
+
+
+def _chain_events(connection: Connection) -> None:
+    """To version 2: events get their hashes, in order; the log is append-only; snapshots are made anew."""
+    connection.exec_driver_sql("ALTER TABLE osrl_events ADD COLUMN hash TEXT NOT NULL DEFAULT ''")
+    columns = (events.c.seq, events.c.at, events.c.kind, events.c.payload)
+    change = (
+        events.update()
+        .where(events.c.study == bindparam("of"), events.c.seq == bindparam("number"))
+        .values(hash=bindparam("new"))
+    )
+    for study in connection.execute(select(studies.c.id)).scalars().all():
+        head, position = "", 0
+        while True:
+            page = select(*columns).where(events.c.study == study, events.c.seq >= position)
+            rows = connection.execute(page.order_by(events.c.seq).limit(10_000)).all()
+            if not rows:
+                break
+            found = []
+            for row in rows:
+                head = link(head, *row)
+                found.append({"of": study, "number": row.seq, "new": head})
+            connection.execute(change, found)
+            position = rows[-1].seq + 1
+    connection.execute(snapshots.delete())
+    metadata.create_all(connection, tables=[tombstones])
+    make_append_only(connection)
+
+
+MIGRATIONS: dict[int, Callable[[Connection], None]] = {1: _chain_events}  # from this version to the next
 
 
 def version_of(connection: Connection) -> int | None:
@@ -77,6 +201,7 @@ def bring_up_to_date(connection: Connection) -> None:
     version = version_of(connection)
     if version is None:
         metadata.create_all(connection)
+        make_append_only(connection)
         connection.execute(version_table.insert().values(version=VERSION))
         return
     check_version(version)

@@ -2,20 +2,28 @@
 
 Every call takes a *turn*: hold the log, take in what others have written, decide, append, let go. The fold
 is kept between turns, so that what a turn costs does not grow with the log.
+
+A session remembers the last event that it has seen. A log that does not contain it is another one: a backup
+that was put in its place, a copy that lags behind, another study. It is refused, by readers as well, until
+a person has confirmed it (`osrl study recover`, which is an event of the log).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import hashlib
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from osrl.errors import OsrlError
-from osrl.study.events import Body, Created, Event, Resumed, now
+from osrl.errors import OsrlError, StorageDamaged
+from osrl.study.events import Body, Created, Event, Kept, Resumed, next_event
 from osrl.study.fold import Fold
 from osrl.study.snapshot import EVERY, pack, unpack
 from osrl.study.storage import Log, Snapshot, Storage
+from osrl.study.trial import short_id
 from osrl.study.versions import versions
+
+Read = Callable[[int], Iterator[Event]]  # the events from some number on
 
 
 class Turn(NamedTuple):
@@ -25,25 +33,35 @@ class Turn(NamedTuple):
     log: Log
     events: list[Event]
 
-    def do(self, body: Body) -> None:
+    def do(self, body: Body) -> Event:
         """Let something happen: the fold takes it in."""
         event = self._next(body)
         self.fold.apply(event)
         self.events.append(event)
+        return event
 
-    def note(self, body: Body) -> None:
+    def note(self, body: Body) -> Event:
         """Note what has happened: the fold has taken it in."""
         event = self._next(body)
         self.fold.advance(event)
         self.events.append(event)
+        return event
 
     def _next(self, body: Body) -> Event:
         """The next event; before it goes, where needed, that a program of other versions takes part."""
         if versions() not in self.fold.writers:
-            resumed = Event(self.fold.position, now(), Resumed(versions()))
+            resumed = next_event(self.fold.last, Resumed(versions()))
             self.fold.apply(resumed)
             self.events.append(resumed)
-        return Event(self.fold.position, now(), body)
+        return next_event(self.fold.last, body)
+
+
+class Known(NamedTuple):
+    """What a session has seen of its log: the study, its last event, and every confirmation by a person."""
+
+    study: str
+    last: Event
+    recovered: frozenset[str]
 
 
 class Session:
@@ -53,7 +71,7 @@ class Session:
         self.storage = storage
         self.number = number
         self._fold: Fold | None = None
-        self._kept = 0  # position of the last snapshot that is known
+        self._known: Known | None = None
 
     def events(self) -> Iterator[Event]:
         """Every event so far."""
@@ -70,16 +88,43 @@ class Session:
             yield self._current()
 
     def _current(self) -> Fold:
-        try:
-            fold = self._fold or self._load()
-            if not _follow(fold, self.storage.read(self.number, fold.position - 1)):
-                fold = self._load(snapshot=False)  # the log has been replaced, by a backup perhaps
-                _follow(fold, self.storage.read(self.number, fold.position - 1))
-        except BaseException:
-            self._fold = None
-            raise
-        self._fold = fold
+        """The fold, up to date; loaded anew where it is not known, or the log is another one."""
+        fold, self._fold = self._fold, None
+        if fold is None or not _follow(fold, self._read):
+            fold = self._load()
+            if not _follow(fold, self._read):
+                raise StorageDamaged(
+                    f"{self.storage.place}: the log was changed while it was read; call again"
+                )
+            self._recognise(fold)
+        self._keep(fold)
         return fold
+
+    def _keep(self, fold: Fold) -> None:
+        self._fold = fold
+        self._known = Known(short_id(fold.created), fold.last, frozenset(fold.recovered))
+
+    def _read(self, position: int) -> Iterator[Event]:
+        return self.storage.read(self.number, position)
+
+    def _recognise(self, fold: Fold) -> None:
+        """Refuse a log that does not contain what was seen before, unless a person has confirmed it."""
+        known, place = self._known, self.storage.place
+        if known is None:
+            return
+        if short_id(fold.created) != known.study:
+            raise StorageDamaged(
+                f"{place} holds another study ({short_id(fold.created)}) in place of {known.study}; "
+                "put the right one back, or open the other one anew"
+            )
+        there = next(self._read(known.last.seq), None)
+        if (there is None or there.hash != known.last.hash) and known.recovered.issuperset(fold.recovered):
+            seen = known.last.seq
+            what = f"has {fold.position} events" if there is None else f"has another event {seen}"
+            raise StorageDamaged(
+                f"{place} is not the log that was read before: it {what}, and {seen + 1} were read; put the "
+                "right one back, or confirm with `osrl study recover` that the study goes on from here"
+            )
 
     @contextmanager
     def turn(self) -> Iterator[Turn]:
@@ -87,40 +132,76 @@ class Session:
         with self.storage.lock:
             # Most of a long log is read before it is held, so that others need not wait for it.
             fold = self._current() if self._fold is None else self._fold
-            known = fold.position
+            known, replaced = fold.position, False
             try:
                 with self.storage.hold(self.number) as log:
-                    if not _follow(fold, log.read(fold.position - 1)):
-                        self._fold = None
-                        raise OsrlError("the log is not the one that was read before; call again to read it")
+                    if not _follow(fold, log.read):
+                        raise _Replaced
                     known = fold.position
                     turn = Turn(fold, log, [])
                     yield turn
+                    if turn.events and fold.position - fold.kept >= EVERY:
+                        log.keep(_take_snapshot(turn))
                     log.append(turn.events)
-                    if turn.events and fold.position - self._kept >= EVERY:
-                        log.keep(pack(fold))
-                        self._kept = fold.position
+                self._keep(fold)
+            except _Replaced:
+                replaced = True
             except BaseException as error:
                 # A refusal comes before any change. After anything else the fold may be ahead of the log.
                 if fold.position != known or not isinstance(error, OsrlError):
-                    self._fold, self._kept = None, 0
+                    self._fold = None
                 raise
+            if replaced:
+                self._current()  # refuses what no person has confirmed
+                with self.turn() as again:
+                    yield again
 
-    def _load(self, snapshot: bool = True) -> Fold:
+    def _load(self) -> Fold:
         """A new fold, as far as the last snapshot goes."""
         first = self.storage.first(self.number)
-        assert isinstance(first.body, Created)
+        if not isinstance(first.body, Created):
+            raise StorageDamaged(
+                f"{self.storage.place}: the log does not begin with a study; restore a backup"
+            )
+        kept = self.snapshot()
+        if kept is not None and _vouched(kept, next(self._read(kept.position), None)):
+            fold = unpack(kept, first.body)
+            if fold is not None:
+                return fold
         fold = Fold(first.body)
-        fold.at = first.at
-        kept = self.snapshot() if snapshot else None
-        self._kept = kept.position if kept is not None and unpack(kept, fold) else 0
+        fold.last = first
         return fold
 
 
-def _follow(fold: Fold, events: Iterator[Event]) -> bool:
-    """Take in what is new, from events that begin with the last known one; False if it is another one."""
+class _Replaced(Exception):  # noqa: N818
+    """The log is not the one that the fold has followed."""
+
+
+def _take_snapshot(turn: Turn) -> Snapshot:
+    """The fold as it is now, with an event that vouches for it."""
+    snapshot = pack(turn.fold)
+    turn.note(Kept(hashlib.sha256(snapshot.content).hexdigest()))
+    return snapshot
+
+
+def _vouched(snapshot: Snapshot, event: Event | None) -> bool:
+    """Whether the log says that this snapshot was kept: it can set a verdict, so it must be in the chain."""
+    body = None if event is None else event.body
+    return isinstance(body, Kept) and body.digest == hashlib.sha256(snapshot.content).hexdigest()
+
+
+def _follow(fold: Fold, read: Read) -> bool:
+    """Take in what is new, from the last known event on; False if that is another one."""
+    events = read(fold.position - 1)
     last = next(events, None)
-    if last is None or (last.seq, last.at) != (fold.position - 1, fold.at):
+    if last is None or (last.seq, last.hash) != (fold.last.seq, fold.last.hash):
         return False
-    fold.apply_all(events)
+    try:
+        fold.apply_all(events)
+    except OsrlError:
+        raise
+    except (TypeError, ValueError, LookupError, ArithmeticError, AttributeError) as error:
+        raise StorageDamaged(
+            f"event {fold.position} does not fit those before it ({error!r:.100}); restore a backup"
+        ) from None
     return True

@@ -18,13 +18,13 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, Integer, bindparam, delete, insert, select, text
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
-from osrl.errors import OsrlError, StorageError
+from osrl.errors import OsrlError, StorageDamaged, StorageError
 from osrl.study import schema
 from osrl.study.driver import Cursor, Prepared, explain, prepare, transaction
-from osrl.study.events import Event, read_event
+from osrl.study.events import Event, Row, now, read_events
 from osrl.study.place import WRITING, check_file, file_identity, new_engine, read_place, show_place
-from osrl.study.schema import events, snapshots, studies
-from osrl.study.storage import Log, Snapshot, Storage
+from osrl.study.schema import events, snapshots, studies, tombstones
+from osrl.study.storage import Log, Snapshot, Storage, Tombstone
 
 PAGE = 10_000  # events that are read at once
 _SCHEMA_LOCK = 0x6F73726C  # of PostgreSQL, while tables are made
@@ -36,16 +36,15 @@ _LOCK = (
     .where(studies.c.id == _STUDY)
     .with_for_update(of=studies)
 )
+_ROW = tuple(events.c[name] for name in Row._fields)
 _PAGE = (
-    select(events.c.seq, events.c.at, events.c.kind, events.c.payload)
+    select(*_ROW)
     .where(events.c.study == _STUDY, events.c.seq >= bindparam("position"))
     .order_by(events.c.seq)
     .limit(bindparam("limit"))
 )
 _ABOUT = (
-    select(events.c.seq, events.c.at, events.c.kind, events.c.payload)
-    .where(events.c.study == _STUDY, events.c.trial == bindparam("trial"))
-    .order_by(events.c.seq)
+    select(*_ROW).where(events.c.study == _STUDY, events.c.trial == bindparam("trial")).order_by(events.c.seq)
 )
 _NEW = insert(studies).returning(studies.c.id)
 _APPEND = insert(events)
@@ -108,14 +107,25 @@ class SqlStorage(Storage):
         with self._transaction() as connection:
             return tuple(connection.execute(select(studies.c.name).order_by(studies.c.id)).scalars())
 
-    def delete(self, name: str) -> None:
-        """Remove a study with all its events."""
+    def delete(self, name: str, by: str | None = None, reason: str | None = None) -> None:
+        """Remove a study with all its events; a tombstone says which it was."""
         study = self.find(name)
         with self._transaction(write=True) as connection:
             self._check_study(connection.execute(_LOCK, {"study": study}).all())
+            last = select(events.c.seq, events.c.hash).where(events.c.study == study)
+            found = connection.execute(last.order_by(events.c.seq.desc()).limit(1)).one_or_none()
+            count, head = (0, "") if found is None else (found.seq + 1, found.hash)
+            stone = Tombstone(name, count, head, now(), by, reason)
+            connection.execute(insert(tombstones), {"study": study, **stone._asdict()})
             for table in (events, snapshots):
                 connection.execute(delete(table).where(table.c.study == study))
             connection.execute(delete(studies).where(studies.c.id == study))
+
+    def deleted(self) -> tuple[Tombstone, ...]:
+        """What is left of studies that were deleted."""
+        wanted = select(*(tombstones.c[name] for name in Tombstone._fields)).order_by(tombstones.c.at)
+        with self._transaction() as connection:
+            return tuple(Tombstone(*row) for row in connection.execute(wanted))
 
     @contextmanager
     def hold(self, study: int) -> Iterator[Log]:
@@ -131,22 +141,30 @@ class SqlStorage(Storage):
         page = self._read_page(study, 0, 1)
         if not page:
             raise self._deleted()
-        return page[0]
+        return next(self._events(page, ""))
 
     def read(self, study: int, position: int = 0) -> Iterator[Event]:
         """The events of a study from number ``position`` on."""
+        head = None if position else ""
         while True:
             page = self._read_page(study, position, PAGE)
-            yield from page
+            yield from self._events(page, head)
             if len(page) < PAGE:
                 return
-            position = page[-1].seq + 1
+            position, head = page[-1][0] + 1, page[-1][-1]
 
-    def _read_page(self, study: int, position: int, limit: int) -> list[Event]:
+    def _read_page(self, study: int, position: int, limit: int) -> list[Any]:
         with self.lock:
             self._check_file()
             with transaction(self._engine, self.place, write=False) as cursor:
-                return self._turn.read_page(cursor, study, position, limit)
+                return cursor.fetch(self._turn.page, study=study, position=position, limit=limit)
+
+    def _events(self, rows: list[Any], head: str | None) -> Iterator[Event]:
+        """The events of these rows, which follow the event with hash ``head``."""
+        try:
+            yield from read_events(rows, head)
+        except StorageDamaged as error:
+            raise StorageDamaged(f"{self.place}: {error}") from None
 
     def snapshot(self, study: int) -> Snapshot | None:
         """The snapshot that was kept last, if there is one."""
@@ -154,6 +172,11 @@ class SqlStorage(Storage):
         with self._transaction() as connection:
             row = connection.execute(wanted).one_or_none()
         return None if row is None else Snapshot(row.position, row.content)
+
+    def check(self) -> list[str]:
+        """What is wrong with the database itself: its pages and indexes, and whether it is append-only."""
+        with self._transaction() as connection:
+            return schema.find_faults(connection)
 
     def close(self) -> None:
         """Let go of files and connections."""
@@ -204,11 +227,6 @@ class _Turn(NamedTuple):
     forget: Prepared
     keep: Prepared
 
-    def read_page(self, cursor: Cursor, study: int, position: int, limit: int) -> list[Event]:
-        """So many events from number ``position`` on."""
-        rows = cursor.fetch(self.page, study=study, position=position, limit=limit)
-        return [read_event(*row) for row in rows]
-
 
 class _HeldLog(Log):
     """The log of one study, inside the transaction of its only writer."""
@@ -218,18 +236,18 @@ class _HeldLog(Log):
 
     def read(self, position: int) -> Iterator[Event]:
         """The events from number ``position`` on."""
+        head = None if position else ""
         while True:
-            page = self._turn.read_page(self._cursor, self._study, position, PAGE)
-            yield from page
+            page = self._cursor.fetch(self._turn.page, study=self._study, position=position, limit=PAGE)
+            yield from read_events(page, head)
             if len(page) < PAGE:
                 return
-            position = page[-1].seq + 1
+            position, head = page[-1][0] + 1, page[-1][-1]
 
     def about(self, trial: int) -> list[Event]:
         """The events about one trial, in order."""
-        return [
-            read_event(*row) for row in self._cursor.fetch(self._turn.about, study=self._study, trial=trial)
-        ]
+        rows = self._cursor.fetch(self._turn.about, study=self._study, trial=trial)
+        return [event for row in rows for event in read_events([row], None)]
 
     def append(self, events: Sequence[Event]) -> None:
         """Add events, numbered on from the last one."""
@@ -252,6 +270,7 @@ def _rows(study: int, new: Sequence[Event]) -> list[dict[str, Any]]:
             "kind": event.kind,
             "trial": event.trial,
             "payload": event.payload,
+            "hash": event.hash,
         }
         for event in new
     ]

@@ -23,7 +23,10 @@ class PendingTrial(NamedTuple):
 
 
 class Status(NamedTuple):
-    """What is decided, what is open, how far it is, and who has not reported."""
+    """What is decided, what is open, how far it is, and who has not reported.
+
+    ``head`` is the hash of the last event, which stands for the whole log.
+    """
 
     settings: Created
     verdict: str
@@ -36,6 +39,7 @@ class Status(NamedTuple):
     claim: Claim | None
     objections: tuple[Objection, ...]
     expected_remaining: float | None
+    head: str
 
 
 def verdict_of(fold: Fold) -> str:
@@ -69,4 +73,5 @@ def read_status(fold: Fold) -> Status:
         standing.claim,
         standing.objections,
         standing.expected_remaining,
+        fold.last.hash,
     )

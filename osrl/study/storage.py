@@ -18,6 +18,17 @@ class Snapshot(NamedTuple):
     content: bytes
 
 
+class Tombstone(NamedTuple):
+    """What is left of a study that was deleted: how many events it had, and the hash of the last."""
+
+    name: str
+    events: int
+    head: str
+    at: int  # microseconds since 1970 (UTC)
+    by: str | None
+    reason: str | None
+
+
 class Log(ABC):
     """The log of one study, held by one writer: nobody else appends to it until it is let go."""
 
@@ -43,8 +54,10 @@ class Storage(ABC):
 
     Obligations of every storage:
 
-    - **Append only.** An event is never changed, and is removed only together with its whole study.
-      The numbers of a study's events are 0, 1, 2, ... without a gap.
+    - **Append only.** An event is never changed, and is removed only together with its whole study, which
+      leaves a tombstone. The numbers of a study's events are 0, 1, 2, ... without a gap.
+    - **What is read was written.** The chain of hashes is checked as events are read; where it is broken,
+      reading ends with `StorageDamaged`.
     - **All or nothing.** What is appended within one `hold` is stored together or not at all, whatever
       happens to the process or the machine.
     - **Durable.** When `hold` ends without an error, its events have reached the disk.
@@ -76,8 +89,12 @@ class Storage(ABC):
         """The names of all studies, in order of creation."""
 
     @abstractmethod
-    def delete(self, name: str) -> None:
-        """Remove a study with all its events."""
+    def delete(self, name: str, by: str | None = None, reason: str | None = None) -> None:
+        """Remove a study with all its events; a tombstone says which it was."""
+
+    @abstractmethod
+    def deleted(self) -> tuple[Tombstone, ...]:
+        """What is left of studies that were deleted."""
 
     @abstractmethod
     def hold(self, study: int) -> AbstractContextManager[Log]:
@@ -94,6 +111,10 @@ class Storage(ABC):
     @abstractmethod
     def snapshot(self, study: int) -> Snapshot | None:
         """The snapshot that was kept last, if there is one."""
+
+    @abstractmethod
+    def check(self) -> list[str]:
+        """What is wrong with the database itself, apart from what its logs say."""
 
     @abstractmethod
     def close(self) -> None:

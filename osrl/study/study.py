@@ -22,13 +22,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, SupportsFloat, overload
 
-from osrl.errors import BudgetSpent, OsrlError, RewardRefused, StudyEnded, UnknownTrial
-from osrl.study.events import Abandoned, Created, Event, Told, now
-from osrl.study.fold import Fold
-from osrl.study.session import Session, Turn
+from osrl.errors import OsrlError, RewardRefused, StorageDamaged
+from osrl.study.checks import check_ask, check_loss, ending
+from osrl.study.events import Abandoned, Created, Event, Recovered, Told, next_event
+from osrl.study.session import Session
 from osrl.study.settings import Names, new_settings
-from osrl.study.storage import Storage
-from osrl.study.trial import Answer, Token, Trial, new_trial, read_answer, read_reward, read_token, short_id
+from osrl.study.storage import Storage, Tombstone
+from osrl.study.trial import Answer, Trial, new_trial, read_answer, read_reward, read_token, short_id
 
 if TYPE_CHECKING:
     import polars as pl
@@ -97,7 +97,7 @@ class Study:
             threshold=threshold,
             options=options,
         )
-        return cls._begin(place, name, [Event(0, now(), created)])
+        return cls._begin(place, name, [next_event(None, created)])
 
     @classmethod
     def _begin(cls, place: Place, name: str, events: Sequence[Event]) -> Study:
@@ -128,7 +128,7 @@ class Study:
         events = read_log(file)
         found = verify(events)
         if not found.ok:
-            raise OsrlError(f"{file}: the log does not replay: {found.problems[0]}; export it again")
+            raise StorageDamaged(f"{file}: the log does not replay: {found.problems[0]}; export it again")
         return cls._begin(place, name, events)
 
     @staticmethod
@@ -141,11 +141,20 @@ class Study:
             storage.close()
 
     @staticmethod
-    def delete(place: Place, name: str) -> None:
-        """Remove a study and all its events, for good."""
+    def delete(place: Place, name: str, *, by: str | None = None, reason: str | None = None) -> None:
+        """Remove a study and all its events, for good; that it was there is kept, see `deleted`."""
         storage = _storage(place)
         try:
-            storage.delete(name)
+            storage.delete(name, by, reason)
+        finally:
+            storage.close()
+
+    @staticmethod
+    def deleted(place: Place) -> tuple[Tombstone, ...]:
+        """What is left of the studies that were deleted from a database."""
+        storage = _storage(place)
+        try:
+            return storage.deleted()
         finally:
             storage.close()
 
@@ -171,32 +180,29 @@ class Study:
         trials = []
         with self._session.turn() as turn:
             fold = turn.fold
-            _check_ask(fold, task, int(count))
+            check_ask(fold, task, int(count))
             for _ in range(count):
                 if (designed := fold.solve()) is not None:
                     turn.note(designed)
                 asked = fold.choose(task)
-                turn.do(asked)
-                token = Token(short_id(fold.created), asked.trial)
-                trials.append(new_trial(asked, fold.created, str(token)))
+                trials.append(new_trial(asked, fold.created, turn.do(asked).hash))
         return trials[0] if n is None else tuple(trials)
 
-    def tell(self, trial: Trial | str | int, reward: SupportsFloat) -> None:
+    def tell(self, trial: Trial | str | int, reward: SupportsFloat, *, by: str | None = None) -> None:
         """The reward of a trial. It has reached the disk when this returns.
 
-        ``trial`` is the trial itself, its token, or its number alone; a trial that another study has handed
-        out is refused, which its number alone cannot show. Told twice with the same value, it counts once.
-        After a verdict it is stored and changes nothing.
+        ``trial`` is the trial itself, its token, or its number alone; a trial that another study, or another
+        copy of this one, has handed out is refused, which its number alone cannot show. Told twice with the
+        same value, it counts once. After a verdict it is stored and changes nothing. ``by``: who says so.
         """
         token = read_token(trial)
         number = token.trial
         with self._session.turn() as turn:
-            token.check(turn.fold.created)
             value = read_reward(reward, turn.fold.family)
-            if number in turn.fold.pending:
-                turn.note(Told(number, value, turn.fold.take(number, value)))
+            before = ending(turn, token)
+            if before is None:
+                turn.note(Told(number, value, turn.fold.take(number, value), by))
                 return
-            before = _ending(turn, number)
             if isinstance(before, Abandoned):
                 raise RewardRefused(f"trial {number} was abandoned; its reward can no longer be told")
             if before.reward != value:
@@ -204,7 +210,14 @@ class Study:
                     f"trial {number} was told {before.reward:g}, now {value:g}; a reward cannot be changed"
                 )
 
-    def abandon(self, trial: Trial | str | int, *, ignorable: bool = False) -> None:
+    def abandon(
+        self,
+        trial: Trial | str | int,
+        *,
+        ignorable: bool = False,
+        by: str | None = None,
+        reason: str | None = None,
+    ) -> None:
         """A trial will never report.
 
         The guarantee is kept, at a price: the trial counts by its worst reward for ever. With
@@ -213,12 +226,11 @@ class Study:
         token = read_token(trial)
         number = token.trial
         with self._session.turn() as turn:
-            token.check(turn.fold.created)
-            if number in turn.fold.pending:
-                _check_loss(turn.fold, ignorable)
-                turn.note(Abandoned(number, ignorable, turn.fold.give_up(number, ignorable)))
+            before = ending(turn, token)
+            if before is None:
+                check_loss(turn.fold, ignorable)
+                turn.note(Abandoned(number, ignorable, turn.fold.give_up(number, ignorable), by, reason))
                 return
-            before = _ending(turn, number)
             if isinstance(before, Told):
                 raise OsrlError(f"trial {number} was told {before.reward:g}; it can no longer be abandoned")
             if before.ignorable != ignorable:
@@ -226,7 +238,31 @@ class Study:
                     f"trial {number} was abandoned with ignorable={before.ignorable}; this cannot be changed"
                 )
 
+    def recover(self, reason: str, *, by: str | None = None) -> None:
+        """Confirm that the study goes on from the log as it is now, though others may have seen a longer one.
+
+        For a backup that was put back, or a copy that lagged when the original was lost. It is written into
+        the log; processes that knew the other log go on from here.
+        """
+        if not reason.strip():
+            raise OsrlError("there is no reason; say in a few words why the study goes on from here")
+        self._session = Session(self._storage, self._session.number)
+        with self._session.turn() as turn:
+            turn.note(Recovered(reason, by))
+
     # What is known
+
+    @property
+    def id(self) -> str:
+        """The beginning of the id of this study, which no other one has."""
+        with self._session.reading() as fold:
+            return short_id(fold.created)
+
+    @property
+    def head(self) -> str:
+        """The hash of the last event, which stands for the whole log."""
+        with self._session.reading() as fold:
+            return fold.last.hash
 
     @property
     def place(self) -> str:
@@ -311,11 +347,23 @@ class Study:
 
         write_trials(self.events(), file)
 
-    def verify(self) -> Verification:
-        """Replay the log from its first event, and compare: see `osrl.study.replay`."""
+    def verify(self, head: str | None = None) -> Verification:
+        """Replay the log from its first event, and compare: see `osrl.study.replay`.
+
+        ``head`` is the hash of an event that was noted elsewhere: the log must contain it.
+        """
         from osrl.study.replay import verify
 
-        return verify(self.events(), self._session.snapshot())
+        found = verify(self.events(), self._session.snapshot(), head)
+        return found._replace(problems=(*found.problems, *self._storage.check()))
+
+    def anchor(self, file: Place) -> dict[str, Any]:
+        """Note the head of the log in a file, as one more line of JSON; what was noted."""
+        from osrl.study.export import write_anchor
+
+        with self._session.reading() as fold:
+            last, identity = fold.last, short_id(fold.created)
+        return write_anchor(file, self.name, identity, last)
 
     # Its end
 
@@ -340,46 +388,3 @@ def _storage(place: Place, *, make: bool = False) -> Storage:
     except ModuleNotFoundError:
         raise OsrlError("studies need the extra 'study'; install osrl[study]") from None
     return SqlStorage(place, make=make)
-
-
-def _check_ask(fold: Fold, task: str | None, count: int) -> None:
-    """Refuse to hand out trials where there is nothing more to learn or to spend."""
-    budget = fold.created.budget
-    if fold.verdict is not None:
-        raise StudyEnded(
-            f"the study has ended ({fold.verdict.status}); read its verdict, or create a new study to go on"
-        )
-    if task is not None:
-        fold.place(0, task)
-        if not fold.policy.given_tasks:
-            raise OsrlError(
-                f"policy {fold.policy.name!r} chooses the tasks itself; ask without a task, "
-                "or create the study with policy 'osrl'"
-            )
-    if budget is not None and fold.asked + count > budget:
-        left = budget - fold.asked
-        if left:
-            raise BudgetSpent(f"{left} of the {budget} trials of the budget are left; ask for at most {left}")
-        raise BudgetSpent(
-            f"all {budget} trials of the budget are handed out and {len(fold.pending)} of them have not "
-            "reported; tell or abandon those"
-        )
-
-
-def _check_loss(fold: Fold, ignorable: bool) -> None:
-    """Refuse a loss that the policy cannot bear."""
-    if not ignorable and not fold.bears_loss:
-        raise OsrlError(
-            f"policy {fold.policy.name!r} has no guarantee when trials with {fold.family.name} rewards are "
-            "lost for a reason that may tell something; state that it tells nothing (ignorable), or use "
-            "policy 'osrl' with rewards in [0, 1]"
-        )
-
-
-def _ending(turn: Turn, trial: int) -> Told | Abandoned:
-    """The event that ended a trial which is not pending."""
-    for event in turn.log.about(trial):
-        if isinstance(event.body, Told | Abandoned):
-            return event.body
-    handed = turn.fold.asked
-    raise UnknownTrial(f"the study has no trial {trial}; it has handed out {handed}, numbered from 1")

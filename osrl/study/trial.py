@@ -12,6 +12,8 @@ from osrl.errors import OsrlError, RewardRefused, UnknownTrial
 from osrl.families import Family
 from osrl.study.events import Asked, Created, Verdict
 
+_TOKEN = re.compile(r"([0-9a-f]{12})-([0-9]{1,18})-([0-9a-f]{12})")
+
 
 class Trial(NamedTuple):
     """A trial that was handed out: run it and tell its reward.
@@ -36,35 +38,46 @@ class Answer(NamedTuple):
     predictors: Mapping[str, str | None]  # task -> predictor
 
 
-def new_trial(asked: Asked, created: Created, token: str) -> Trial:
-    """The trial of an ask."""
+def new_trial(asked: Asked, created: Created, hash: str) -> Trial:
+    """The trial of an ask, which was written with this hash."""
     propensity = 1.0
     if asked.propensities is not None:
         g = created.representations.index(asked.representation)
         h = created.predictors.index(asked.predictor)
         propensity = asked.propensities[g * len(created.predictors) + h] / sum(asked.propensities)
-    return Trial(asked.trial, asked.task, asked.representation, asked.predictor, propensity, token)
+    token = Token(short_id(created), asked.trial, hash[:12])
+    return Trial(asked.trial, asked.task, asked.representation, asked.predictor, propensity, str(token))
 
 
 class Token(NamedTuple):
-    """By which a trial is known again: the study that has handed it out, and its number.
+    """By which a trial is known again: the study, its number, and the event that handed it out.
 
-    Written ``study-number``; ``study`` is the beginning of the study's id, or empty where only the number
-    is known.
+    Written ``study-number-event``: the beginnings of the study's id and of the event's hash. Where only the
+    number is known, both are empty. A copy of a study that goes its own way hands out trials of the same
+    numbers; the hashes of their events differ, by time if by nothing else.
     """
 
     study: str
     trial: int
+    event: str
 
     def __str__(self) -> str:
-        return f"{self.study}-{self.trial}"
+        return f"{self.study}-{self.trial}-{self.event}"
 
-    def check(self, created: Created) -> None:
+    def check_study(self, created: Created) -> None:
         """Refuse a trial of another study."""
         if self.study and self.study != short_id(created):
             raise UnknownTrial(
                 f"trial {self.trial} was handed out by another study ({self.study}, this one is "
                 f"{short_id(created)}); tell it there"
+            )
+
+    def check_event(self, hash: str) -> None:
+        """Refuse a trial that another copy of the study has handed out under this number."""
+        if not hash.startswith(self.event):
+            raise UnknownTrial(
+                f"trial {self.trial} was handed out by another branch of this study, a copy or a lost "
+                "log; here this number is another trial, and the reward is not its reward"
             )
 
 
@@ -76,11 +89,11 @@ def short_id(created: Created) -> str:
 def read_token(trial: object) -> Token:
     """Which trial is meant: by the trial, its token or its number."""
     text = trial.token if isinstance(trial, Trial) else trial
-    if isinstance(text, str) and (found := re.fullmatch(r"([0-9a-f]{12})-([0-9]{1,18})", text)):
-        return Token(found[1], int(found[2]))
+    if isinstance(text, str) and (found := _TOKEN.fullmatch(text)):
+        return Token(found[1], int(found[2]), found[3])
     if isinstance(text, bool) or not isinstance(text, Integral):
         raise OsrlError(f"the trial is {trial!r}; give a trial that was handed out, or its number")
-    return Token("", int(text))
+    return Token("", int(text), "")
 
 
 def read_reward(reward: Any, family: Family) -> float:

@@ -1,0 +1,59 @@
+"""What a study refuses, before anything is changed."""
+
+from __future__ import annotations
+
+from osrl.errors import BudgetSpent, OsrlError, StudyEnded, UnknownTrial
+from osrl.study.events import Abandoned, Asked, Told
+from osrl.study.fold import Fold
+from osrl.study.session import Turn
+from osrl.study.trial import Token
+
+
+def check_ask(fold: Fold, task: str | None, count: int) -> None:
+    """Refuse to hand out trials where there is nothing more to learn or to spend."""
+    budget = fold.created.budget
+    if fold.verdict is not None:
+        raise StudyEnded(
+            f"the study has ended ({fold.verdict.status}); read its verdict, or create a new study to go on"
+        )
+    if task is not None:
+        fold.place(0, task)
+        if not fold.policy.given_tasks:
+            raise OsrlError(
+                f"policy {fold.policy.name!r} chooses the tasks itself; ask without a task, "
+                "or create the study with policy 'osrl'"
+            )
+    if budget is not None and fold.asked + count > budget:
+        left = budget - fold.asked
+        if left:
+            raise BudgetSpent(f"{left} of the {budget} trials of the budget are left; ask for at most {left}")
+        raise BudgetSpent(
+            f"all {budget} trials of the budget are handed out and {len(fold.pending)} of them have not "
+            "reported; tell or abandon those"
+        )
+
+
+def check_loss(fold: Fold, ignorable: bool) -> None:
+    """Refuse a loss that the policy cannot bear."""
+    if not ignorable and not fold.bears_loss:
+        raise OsrlError(
+            f"policy {fold.policy.name!r} has no guarantee when trials with {fold.family.name} rewards are "
+            "lost for a reason that may tell something; state that it tells nothing (ignorable), or use "
+            "policy 'osrl' with rewards in [0, 1]"
+        )
+
+
+def ending(turn: Turn, token: Token) -> Told | Abandoned | None:
+    """The event that ended a trial, None while it is pending; refused where it is not one of this study."""
+    token.check_study(turn.fold.created)
+    pending = turn.fold.pending.get(token.trial)
+    if pending is not None:
+        token.check_event(pending.hash)
+        return None
+    for event in turn.log.about(token.trial):
+        if isinstance(event.body, Asked):
+            token.check_event(event.hash)
+        if isinstance(event.body, Told | Abandoned):
+            return event.body
+    handed = turn.fold.asked
+    raise UnknownTrial(f"the study has no trial {token.trial}; it has handed out {handed}, numbered from 1")
