@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from osrl.alternatives import Flags, Floats
+from osrl.arrays import Flags, Floats
 from osrl.compiled import kernel
 from osrl.policies.contest import Contests, contest_evidence, contest_observe, contest_stops, new_contests
 from osrl.policies.contract import (

@@ -21,10 +21,10 @@ from typing import NamedTuple
 
 from osrl.allocation import Allocation, Needs, allocate
 from osrl.allocation.partition import best_partition
-from osrl.alternatives import Floats
-from osrl.errors import OsrlError
+from osrl.arrays import Floats
 from osrl.families import divergence
 from osrl.instance import BestArms, Instance
+from osrl.risks import read_risks
 
 DEFAULT_SIGMA = 1e5
 
@@ -90,7 +90,7 @@ def lower_bound(
     >>> round(bound.K.lower, 1), round(bound.K_G.upper, 2), round(bound.K_H.lower, 1)
     (2821.0, 44.89, 2804.2)
     """
-    delta_g, delta_h = _risks(delta, delta_g, delta_h)
+    delta_g, delta_h = read_risks(delta, delta_g, delta_h, default=None)
     k_g, k_h = _evidence(1 - delta_g, delta_g), _evidence(1 - delta_h, delta_h)
     valid_g = k_g if delta_g < 0.5 else 0.0
     valid_h = _valid_predictor_need(delta_g, delta_h)
@@ -112,20 +112,6 @@ def lower_bound(
         delta_g=delta_g,
         delta_h=delta_h,
     )
-
-
-def _risks(delta: float | None, delta_g: float | None, delta_h: float | None) -> tuple[float, float]:
-    """Both risks, from one for both or one for each."""
-    if delta is not None:
-        if delta_g is not None or delta_h is not None:
-            raise OsrlError("delta sets both risks; give either delta, or delta_g and delta_h")
-        delta_g = delta_h = delta
-    if delta_g is None or delta_h is None:
-        raise OsrlError("no risk given; set delta for both, or delta_g and delta_h")
-    for name, value in (("delta_g", delta_g), ("delta_h", delta_h)):
-        if not 0 < value < 1:
-            raise OsrlError(f"{name} is {value}; a risk is a number between 0 and 1, such as 0.05")
-    return float(delta_g), float(delta_h)
 
 
 def _evidence(p: float, q: float) -> float:

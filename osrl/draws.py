@@ -10,9 +10,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
+from osrl.arrays import Floats
 from osrl.compiled import kernel
 
 _MASK = 0xFFFFFFFF
@@ -95,7 +93,7 @@ def uniform(key: Key, lane: int, n: int) -> float:
 
 
 @kernel
-def pick(propensities: NDArray[np.float64], draw: float) -> int:
+def pick(propensities: Floats, draw: float) -> int:
     """The arm x * n + a that a number in [0, 1) picks from the probabilities (X, n)."""
     tasks, n = propensities.shape
     last = 0

@@ -21,7 +21,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from osrl.alternatives import Floats, Integers, sort_by_mean, sorted_costs
+from osrl.alternatives import sort_by_mean, sorted_costs
+from osrl.arrays import Floats, Integers
 from osrl.compiled import kernel, kernel_in_place
 from osrl.errors import OsrlError
 from osrl.instance import Instance

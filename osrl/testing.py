@@ -33,7 +33,7 @@ from numba.core import config
 from numpy.typing import NDArray
 from scipy.stats import mannwhitneyu
 
-from osrl.alternatives import Floats
+from osrl.arrays import Floats
 from osrl.draws import CHOICES, FIRST_REWARD_LANE, START, Key, new_key, pick, reward, uniform
 from osrl.instance import Instance
 from osrl.policies.contract import (

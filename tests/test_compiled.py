@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from osrl import compiled
-from osrl.alternatives import Floats
+from osrl.arrays import Floats
 from osrl.compiled import kernel, kernel_in_place, source_digest
 from tests import oracle
 
@@ -109,7 +109,7 @@ from numba.core import config
 before = config.CACHE_DIR
 import osrl
 from osrl import compiled
-from osrl.alternatives import Floats
+from osrl.arrays import Floats
 print(compiled.CACHE_FOLDER, config.CACHE_DIR == before, sep="|")
 """
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.stats import binom
 
-from osrl.alternatives import Floats
+from osrl.arrays import Floats
 from osrl.compiled import kernel
 from osrl.draws import CHOICES, FIRST_REWARD_LANE, Key, new_key, pick, reward, uniform
 from osrl.instance import Instance

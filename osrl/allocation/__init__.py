@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 from osrl.allocation.interior_point import Solution, climb
 from osrl.allocation.program import Program, build_program, rough_allocation
 from osrl.allocation.single_task import SingleTask, single_task
-from osrl.alternatives import Floats
+from osrl.arrays import Floats
 from osrl.compiled import kernel
 from osrl.errors import OsrlError
 from osrl.instance import Instance

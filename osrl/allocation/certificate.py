@@ -18,7 +18,8 @@ from typing import NamedTuple
 import numpy as np
 
 from osrl.allocation.program import Program
-from osrl.alternatives import Floats, Integers, pool_sizes
+from osrl.alternatives import pool_sizes
+from osrl.arrays import Floats, Integers
 from osrl.compiled import kernel
 from osrl.families import divergence, tilt
 

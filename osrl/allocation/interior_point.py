@@ -14,7 +14,7 @@ from typing import NamedTuple
 from osrl.allocation.certificate import Pieces, measure, new_pieces, new_response, objective, upper_bound
 from osrl.allocation.newton import Iterate, new_iterate, newton_step, test_surplus
 from osrl.allocation.program import Program, scale_to_budget
-from osrl.alternatives import Floats
+from osrl.arrays import Floats
 from osrl.compiled import kernel
 
 

@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from osrl.alternatives import Floats
+from osrl.arrays import Floats
 from osrl.compiled import kernel
 
 SMALLEST_PIVOT = 1e-15  # relative to the diagonal; a smaller one freezes its unknown

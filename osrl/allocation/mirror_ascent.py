@@ -36,7 +36,7 @@ from osrl.allocation.certificate import (
     slopes,
 )
 from osrl.allocation.program import Program, build_program, scale_to_budget
-from osrl.alternatives import Floats
+from osrl.arrays import Floats
 from osrl.compiled import kernel
 from osrl.families import divergence
 

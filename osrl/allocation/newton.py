@@ -24,7 +24,7 @@ import numpy as np
 from osrl.allocation.certificate import Pieces
 from osrl.allocation.linear import column_product, factorise, rotate_in, solve_shared
 from osrl.allocation.program import Program
-from osrl.alternatives import Floats
+from osrl.arrays import Floats
 from osrl.compiled import kernel
 from osrl.families import variance
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from osrl.allocation.single_task import single_task
-from osrl.alternatives import Floats, Integers
+from osrl.arrays import Floats, Integers
 from osrl.compiled import kernel
 from osrl.instance import Instance
 

@@ -22,7 +22,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from osrl.alternatives import Flags, Floats, Integers, reference_mean
+from osrl.alternatives import reference_mean
+from osrl.arrays import Flags, Floats, Integers
 from osrl.compiled import kernel
 from osrl.families import divergence
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from osrl.alternatives import Floats
+from osrl.arrays import Floats
 from osrl.compiled import kernel
 from osrl.families import divergence, variance
 

@@ -40,8 +40,8 @@ def analyse(
     with working("reading the log ..."):
         # Here, not above: these load kernels, which help and usage errors do not need.
         from osrl.report.analysis import AnalysisReport
+        from osrl.risks import read_risks
         from osrl.study.analyse import analyse as run
-        from osrl.study.settings import read_risks
         from osrl.study.table import read_table
 
         risk_g, risk_h = read_risks(delta, delta_g, delta_h)

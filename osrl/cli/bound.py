@@ -8,7 +8,6 @@ import typer
 
 from osrl.cli.output import print_json, print_report, working
 
-DEFAULT_RISK = 0.1
 TOLERANCE = 1e-6  # relative width of the certified intervals
 
 
@@ -35,16 +34,14 @@ def bound(
         from osrl.instance import Instance
         from osrl.report.bound import BoundReport
         from osrl.report.separate_tasks import separate_tasks
+        from osrl.risks import read_risks
 
-        if delta is None:
-            delta_g = DEFAULT_RISK if delta_g is None else delta_g
-            delta_h = DEFAULT_RISK if delta_h is None else delta_h
+        risk_g, risk_h = read_risks(delta, delta_g, delta_h)
         instance = Instance.load(file)
         found = lower_bound(
             instance,
-            delta=delta,
-            delta_g=delta_g,
-            delta_h=delta_h,
+            delta_g=risk_g,
+            delta_h=risk_h,
             sigma=DEFAULT_SIGMA if sigma is None else sigma,
             tolerance=TOLERANCE,
         )

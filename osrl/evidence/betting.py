@@ -30,7 +30,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from osrl.alternatives import Floats, Integers, pool_size, sort_by_mean, sum_up
+from osrl.alternatives import pool_size, sort_by_mean, sum_up
+from osrl.arrays import Floats, Integers
 from osrl.compiled import kernel_in_place
 from osrl.errors import OsrlError
 

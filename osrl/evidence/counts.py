@@ -26,7 +26,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from osrl.alternatives import Floats, alternatives
+from osrl.alternatives import alternatives
+from osrl.arrays import Floats
 from osrl.compiled import kernel
 from osrl.families import divergence, variance
 

@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from osrl.alternatives import Floats
+from osrl.arrays import Floats
 from osrl.compiled import kernel
 from osrl.evidence.counts import MOST, PRECISE, STEPS, Samples
 from osrl.families import divergence, variance

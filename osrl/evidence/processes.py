@@ -25,12 +25,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from osrl.alternatives import Floats
+from osrl.arrays import Floats
 from osrl.errors import OsrlError
 from osrl.evidence.betting import Bets, log_mixture, new_bets, rank, settle, write_ticket
 from osrl.evidence.counts import Samples, pooled, samples_of, universal
 from osrl.evidence.pairs import against_best, new_tilts
 from osrl.families import Family
+from osrl.risks import read_risk
 
 
 class Evidence(ABC):
@@ -55,9 +56,7 @@ class Evidence(ABC):
 
     def lacking(self, delta: float) -> Floats:
         """What it would take to reject: the log evidence (n,) that is missing; 0 where it was once enough."""
-        if not 0 < delta < 1:
-            raise OsrlError(f"the risk is {delta}; give a number between 0 and 1, such as 0.05")
-        limit = math.log(1 / delta)
+        limit = math.log(1 / read_risk("the risk", delta))
         return np.where(self._largest >= limit, 0.0, limit - np.minimum(self.log_value, limit))
 
     def trials_to_reject(self, delta: float) -> Floats:

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from osrl.alternatives import Floats
+from osrl.arrays import Floats
 from osrl.compiled import kernel, kernel_in_place
 from osrl.evidence.betting import FAR, Bets, log_mixture, settle, settle_worst
 

@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 from scipy.signal import butter, sosfiltfilt
 
-from osrl.alternatives import Floats
+from osrl.arrays import Floats
 from osrl.draws import Key
 from osrl.paper.lab import Lab
 from osrl.paper.published import FILTER_FREQUENCY, FILTER_ORDER, SIGMA

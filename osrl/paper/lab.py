@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 import osrl.policies  # noqa: F401  (registers the policies of the package)
-from osrl.alternatives import Floats
+from osrl.arrays import Floats
 from osrl.draws import START, Key, new_key, uniform
 from osrl.instance import Instance
 from osrl.paper.published import RUNS

@@ -12,7 +12,7 @@ import polars as pl
 
 from osrl.allocation import Needs, allocate
 from osrl.allocation.mirror_ascent import new_released_state, released_solve
-from osrl.alternatives import Floats
+from osrl.arrays import Floats
 from osrl.draws import Key
 from osrl.glr import rho
 from osrl.instance import Instance

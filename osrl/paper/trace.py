@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from osrl.alternatives import Floats, Integers
+from osrl.arrays import Floats, Integers
 from osrl.compiled import kernel
 from osrl.draws import FIRST_REWARD_LANE, Key, reward
 from osrl.glr import cheapest, glr_of

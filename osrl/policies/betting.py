@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 
-from osrl.alternatives import Floats
+from osrl.arrays import Floats
 from osrl.compiled import kernel, kernel_in_place
 from osrl.evidence.betting import TICKET, rank, settle, settle_worst, write_ticket
 from osrl.evidence.shared import clear_pending, forfeit_task, pend_task, settle_task

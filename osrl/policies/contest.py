@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from osrl.allocation.single_task import single_task
-from osrl.alternatives import Floats
+from osrl.arrays import Floats
 from osrl.compiled import kernel, kernel_in_place
 from osrl.errors import OsrlError
 from osrl.families import divergence

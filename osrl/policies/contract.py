@@ -37,10 +37,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba.extending import overload
 
-from osrl.alternatives import Floats, Integers
+from osrl.arrays import Floats, Integers
 from osrl.compiled import P, R, kernel, kernel_for, kernel_in_place
 from osrl.errors import OsrlError
 from osrl.families import Family
+from osrl.risks import read_risk
 from osrl.stamp import StampError, stamp
 
 RUNNING, DECIDED, NO_SHARED, EXHAUSTED = 0, 1, 2, 3
@@ -173,8 +174,7 @@ class Policy:
                 )
         for pair in deltas:
             for delta in pair:
-                if not 0 < delta < 1:
-                    raise OsrlError(f"the risk is {delta}; give a number between 0 and 1, such as 0.05")
+                read_risk("the risk", delta)
         return tuple(Column(name, *pair) for name in names for pair in deltas)
 
 

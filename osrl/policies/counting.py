@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from osrl.alternatives import Flags, Floats
+from osrl.arrays import Flags, Floats
 from osrl.compiled import kernel, kernel_in_place
 from osrl.evidence.counts import pooled, samples_of
 from osrl.evidence.pairs import Tilts, against_best, new_tilts

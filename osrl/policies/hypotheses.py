@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from osrl.alternatives import Flags, Floats, Integers
+from osrl.arrays import Flags, Floats, Integers
 from osrl.compiled import kernel, kernel_in_place
 from osrl.evidence.betting import Bets, log_mixture, no_bets, shrunk_means
 from osrl.evidence.counts import Samples, pooled, samples_of

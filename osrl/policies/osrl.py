@@ -25,7 +25,7 @@ import numpy as np
 
 from osrl.allocation import solve
 from osrl.allocation.program import build_program
-from osrl.alternatives import Flags, Floats
+from osrl.arrays import Flags, Floats
 from osrl.compiled import kernel, kernel_in_place
 from osrl.errors import OsrlError
 from osrl.evidence.betting import new_bets, shrunk_means

@@ -24,7 +24,7 @@ import numpy as np
 
 from osrl.allocation import solve
 from osrl.allocation.program import build_program
-from osrl.alternatives import Floats, Integers
+from osrl.arrays import Floats, Integers
 from osrl.compiled import kernel, kernel_in_place
 from osrl.errors import OsrlError
 from osrl.glr import Glr, cheapest, new_glr, update_task

@@ -33,7 +33,7 @@ from typing import NamedTuple
 import numpy as np
 
 from osrl.allocation.mirror_ascent import ReleasedState, new_released_state, released_solve
-from osrl.alternatives import Floats, Integers
+from osrl.arrays import Floats, Integers
 from osrl.compiled import kernel, kernel_in_place
 from osrl.glr import Glr, cheapest, new_glr, update_task
 from osrl.policies.contest import leader_of

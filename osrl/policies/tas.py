@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from osrl.alternatives import Floats, Integers
+from osrl.arrays import Floats, Integers
 from osrl.compiled import kernel, kernel_in_place
 from osrl.policies.contest import (
     GROWTH,

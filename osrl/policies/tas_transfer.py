@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from osrl.alternatives import Floats
+from osrl.arrays import Floats
 from osrl.compiled import kernel, kernel_in_place
 from osrl.policies.contest import (
     Contests,

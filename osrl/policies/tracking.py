@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-from osrl.alternatives import Floats
+from osrl.arrays import Floats
 from osrl.compiled import kernel_in_place
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from osrl.alternatives import Floats
+from osrl.arrays import Floats
 from osrl.compiled import kernel, kernel_in_place
 from osrl.evidence.betting import new_bets
 from osrl.policies.betting import clear_trials, forfeit_trial, pend_trial, take_reward, take_ticket

@@ -13,7 +13,7 @@ from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
-from osrl.alternatives import Floats
+from osrl.arrays import Floats
 from osrl.instance import BestArms, Instance
 
 MOST_CELLS = 100  # arms up to which every one is shown

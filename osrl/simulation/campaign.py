@@ -10,25 +10,23 @@ from __future__ import annotations
 import hashlib
 import inspect
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from numbers import Integral, Real
-from types import NoneType
-from typing import Any, get_args, get_type_hints
+from numbers import Integral
+from typing import Any, get_type_hints
 
 import osrl.policies  # noqa: F401  (registers the policies of the package)
 from osrl.draws import new_key
 from osrl.errors import OsrlError
 from osrl.instance import Instance
 from osrl.policies.contract import Column, Policy, find
+from osrl.policies.options import read_option
+from osrl.risks import Risk, read_risk_pairs
 from osrl.simulation.job import Job, versions
 from osrl.stamp import StampError, stamp
 
-DEFAULT_RISK = 0.1
 FORMAT = 1  # of the manifest and of the tables beside it
 MOST = 2**63 - 1
-
-Risk = float | Sequence[float] | None
 
 
 @dataclass(frozen=True)
@@ -78,7 +76,7 @@ def read_campaign(
     policies = [find(name) for name in _distinct("policy", policy)]
     names = [] if threshold is None else _distinct("threshold", threshold)
     chosen = _options_of(policies, options or {})
-    risks = _read_risks(delta, delta_g, delta_h)
+    risks = read_risk_pairs(delta, delta_g, delta_h)
     groups: list[tuple[Policy, tuple[Column, ...]]] = []
     for each in policies:
         columns = each.columns(risks, _thresholds_of(each, names, policies))
@@ -158,32 +156,6 @@ def _distinct(name: str, given: str | Sequence[str]) -> list[str]:
     return names
 
 
-def _read_risks(delta: Risk, delta_g: Risk, delta_h: Risk) -> list[tuple[float, float]]:
-    """Pairs (delta_g, delta_h), from risks for both or risks for each; one number goes with any list."""
-    if delta is not None:
-        if delta_g is not None or delta_h is not None:
-            raise OsrlError("delta sets both risks; give either delta, or delta_g and delta_h")
-        delta_g = delta_h = delta
-    lists = []
-    for name, given in (("delta_g", delta_g), ("delta_h", delta_h)):
-        risks = [DEFAULT_RISK] if given is None else list(given) if isinstance(given, Iterable) else [given]
-        for risk in risks:
-            if isinstance(risk, bool) or not isinstance(risk, Real) or not 0 < risk < 1:
-                raise OsrlError(f"{name} is {risk!r}; a risk is a number between 0 and 1, such as 0.05")
-        lists.append([float(risk) for risk in risks])
-    count = max(map(len, lists))
-    for each in lists:
-        if len(each) not in (1, count) or not each:
-            raise OsrlError(
-                f"{len(lists[0])} risks for the representation and {len(lists[1])} for the predictors; "
-                "give as many of each, or one"
-            )
-    pairs = list(zip(*(each * (count // len(each)) for each in lists), strict=True))
-    if len(set(pairs)) < count:
-        raise OsrlError("a risk is given twice; name it once")
-    return pairs
-
-
 def _thresholds_of(policy: Policy, names: Sequence[str], policies: Sequence[Policy]) -> list[str] | None:
     """The thresholds among ``names`` that this policy takes; None, for its default, where there are none."""
     known = {name for each in policies for name in each.thresholds}
@@ -203,7 +175,7 @@ def _options_of(policies: Sequence[Policy], options: Mapping[str, Any]) -> dict[
             if parameter.kind is parameter.KEYWORD_ONLY:
                 taken[name] = parameter.default
                 if name in options:
-                    taken[name] = _read_option(name, options[name], hints.get(name))
+                    taken[name] = read_option(name, options[name], hints.get(name))
                 elif parameter.default is parameter.empty:
                     raise OsrlError(f"policy {policy.name!r} needs the option {name!r}; give a value for it")
     known = sorted({name for taken in chosen.values() for name in taken})
@@ -212,23 +184,3 @@ def _options_of(policies: Sequence[Policy], options: Mapping[str, Any]) -> dict[
             what = f"use one of {', '.join(known)}" if known else "leave it out"
             raise OsrlError(f"unknown option {name!r} of {', '.join(chosen)}; {what}")
     return chosen
-
-
-def _read_option(name: str, value: Any, hint: Any) -> Any:
-    """The value of an option, as the type that the policy declares for it."""
-    kinds = get_args(hint) or (hint,)
-    if value is None and NoneType in kinds:
-        return None
-    if bool in kinds or isinstance(value, bool):
-        if isinstance(value, bool) and bool in kinds:
-            return value
-        wanted = "true or false" if bool in kinds else "a number"
-    elif int in kinds and isinstance(value, Integral):
-        return int(value)
-    elif float in kinds and isinstance(value, Real):
-        return float(value)
-    elif str in kinds and isinstance(value, str):
-        return value
-    else:
-        wanted = "a whole number" if int in kinds else "a number" if float in kinds else "a text"
-    raise OsrlError(f"option {name} is {value!r}; give {wanted}")

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from osrl.alternatives import Floats, Integers
+from osrl.arrays import Floats, Integers
 from osrl.compiled import kernel_in_place
 from osrl.draws import CHOICES, FIRST_REWARD_LANE, Key, pick, reward, uniform
 from osrl.families import Family

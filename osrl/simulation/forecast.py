@@ -12,9 +12,9 @@ from osrl.bounds import LowerBound, lower_bound
 from osrl.errors import OsrlError
 from osrl.instance import Instance
 from osrl.policies.contract import find
+from osrl.risks import read_risks
 from osrl.simulation.simulate import simulate
 
-RISK = 0.1
 RUNS = 200
 BUDGET = 10**6
 POLICIES = ("osrl", "osrl-sc", "tas", "tas-transfer", "uniform")
@@ -68,12 +68,10 @@ def forecast(
     """
     if isinstance(runs, bool) or runs < 20:
         raise OsrlError(f"runs is {runs}; quantiles need at least 20")
-    if delta is None:
-        delta_g = RISK if delta_g is None else delta_g
-        delta_h = RISK if delta_h is None else delta_h
+    delta_g, delta_h = read_risks(delta, delta_g, delta_h)
     names = [policy] if isinstance(policy, str) else policy
     several = any(len(find(name).thresholds) > 1 for name in names)
-    bound = lower_bound(instance, delta=delta, delta_g=delta_g, delta_h=delta_h)
+    bound = lower_bound(instance, delta_g=delta_g, delta_h=delta_h)
     found = simulate(
         instance,
         names,

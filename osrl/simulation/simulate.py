@@ -9,7 +9,8 @@ from typing import Any
 
 from osrl.errors import OsrlError
 from osrl.instance import Instance
-from osrl.simulation.campaign import Risk, read_campaign
+from osrl.risks import Risk
+from osrl.simulation.campaign import read_campaign
 from osrl.simulation.engine import Engine, drive
 from osrl.simulation.job import Chunk
 from osrl.simulation.plan import Plan

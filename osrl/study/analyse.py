@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 import osrl.policies  # noqa: F401  (registers the policies of the package)
-from osrl.alternatives import Flags, Floats
+from osrl.arrays import Flags, Floats
 from osrl.errors import OsrlError
 from osrl.evidence.counts import Samples, pooled, samples_of
 from osrl.evidence.pairs import against_best, new_tilts

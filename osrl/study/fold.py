@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import osrl.policies  # noqa: F401  (registers the policies of the package)
+from osrl.arrays import Floats
 from osrl.draws import CHOICES, START, new_key, pick, uniform
 from osrl.errors import OsrlError
 from osrl.families import Family
@@ -42,8 +43,6 @@ from osrl.study.events import (
     to_lists,
 )
 from osrl.study.prefix import LEFT_OUT, Ended, Prefix
-
-Floats = NDArray[np.float64]
 
 
 class Pending(NamedTuple):
@@ -241,6 +240,11 @@ class Fold:
         return None if outcome.status[0] == RUNNING else self._answer(self.state)
 
     # What can be read off
+
+    @property
+    def status(self) -> str:
+        """The verdict in words; ``running`` before there is one."""
+        return VERDICTS[RUNNING] if self.verdict is None else self.verdict.status
 
     def best_guess(self) -> Verdict:
         """The answer as it looks now, by the trials that have reported."""

@@ -23,13 +23,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from osrl.arrays import Floats
 from osrl.policies.betting import clear_trials, forfeit_trial, take_reward
 from osrl.policies.hypotheses import Tests, look, settle_verdict
 from osrl.policies.states import arrays_of
 
 WINDOW = 256  # trials that have ended and wait for one that has not
-
-Floats = NDArray[np.float64]
 
 
 class Ended(NamedTuple):

@@ -71,7 +71,7 @@ def verify(
     return Verification(
         fold.position,
         fold.asked,
-        "running" if fold.verdict is None else fold.verdict.status,
+        fold.status,
         replay.exact,
         replay.largest,
         fold.last.hash,

@@ -6,7 +6,7 @@ import json
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -17,12 +17,12 @@ from osrl.families import Family
 from osrl.instance import Instance
 from osrl.policies.contract import Policy, find
 from osrl.policies.options import read_options
+from osrl.risks import read_risks
 from osrl.study.constants import constants_of
 from osrl.study.events import Created
 from osrl.study.fold import Fold
 from osrl.study.versions import versions
 
-DEFAULT_RISK = 0.1
 MOST = 2**63 - 1
 
 Names = Sequence[str] | int
@@ -87,18 +87,6 @@ def _count(key: str, names: object) -> int:
     if not names:
         raise OsrlError(f"{key} is empty; give at least one name")
     return len(names)
-
-
-def read_risks(delta: float | None, delta_g: float | None, delta_h: float | None) -> tuple[float, float]:
-    """The two risks, from one for both or one for each."""
-    if delta is not None and (delta_g is not None or delta_h is not None):
-        raise OsrlError("delta sets both risks; give either delta, or delta_g and delta_h")
-    default = DEFAULT_RISK if delta is None else delta
-    risks = default if delta_g is None else delta_g, default if delta_h is None else delta_h
-    for risk in risks:
-        if isinstance(risk, bool) or not isinstance(risk, Real) or not 0 < risk < 1:
-            raise OsrlError(f"the risk is {risk!r}; give a number between 0 and 1, such as 0.05")
-    return float(risks[0]), float(risks[1])
 
 
 def _whole(name: str, value: object, least: int, what: str) -> int:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from osrl.allocation import Needs, allocate
-from osrl.alternatives import Flags, Floats
+from osrl.arrays import Flags, Floats
 from osrl.families import Family
 from osrl.instance import Instance
 from osrl.policies.hypotheses import Tests, look

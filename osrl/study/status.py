@@ -9,8 +9,6 @@ from osrl.study.fold import Fold
 from osrl.study.standing import Claim, Hypothesis, Objection, read_standing
 from osrl.study.trial import Answer, read_answer
 
-RUNNING = "running"
-
 
 class PendingTrial(NamedTuple):
     """A trial that has not reported; ``asked_at`` in microseconds since 1970 (UTC)."""
@@ -42,11 +40,6 @@ class Status(NamedTuple):
     head: str
 
 
-def verdict_of(fold: Fold) -> str:
-    """The verdict in words."""
-    return RUNNING if fold.verdict is None else fold.verdict.status
-
-
 def read_status(fold: Fold) -> Status:
     """The status of a study, from its fold."""
     created, predictors = fold.created, fold.shape[2]
@@ -63,7 +56,7 @@ def read_status(fold: Fold) -> Status:
     standing = read_standing(fold)
     return Status(
         created,
-        verdict_of(fold),
+        fold.status,
         read_answer(created, fold.verdict or fold.best_guess()),
         fold.asked,
         fold.told,

@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from osrl.study.status import Status
 
 Place = str | os.PathLike[str]
-RUNNING = "running"
 DEFAULT_NAME = "study"
 MOST_AT_ONCE = 1000  # trials of one ask: others wait while they are handed out
 
@@ -279,7 +278,7 @@ class Study:
     def verdict(self) -> str:
         """``running``, ``decided``, ``no shared representation`` or ``budget exhausted``."""
         with self._session.reading() as fold:
-            return RUNNING if fold.verdict is None else fold.verdict.status
+            return fold.status
 
     @property
     def best(self) -> Answer:

@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from osrl.alternatives import Flags, Floats
+from osrl.arrays import Flags, Floats
 from osrl.errors import OsrlError
 from osrl.families import Family
 from osrl.study.export import SUFFIXES, arm_columns
