@@ -17,6 +17,7 @@ import osrl
 from osrl.cli import main
 from osrl.simulation.cluster import Cluster
 from osrl.simulation.job import run_chunk
+from osrl.simulation.store import Store
 from tests.instances import refused
 from tests.simulations import EASY, campaign_of
 
@@ -157,6 +158,49 @@ def test_a_cluster_without_workers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("osrl.simulation.cluster.WORKER_SECONDS", 0.5)
     with threads(0) as local, refused("has had no worker for 0.5 seconds"):
         osrl.simulate(EASY, "tas", runs=5, dask=local)
+
+
+@pytest.mark.parametrize(
+    ("what", "message"),
+    [
+        ("workers killed", "no worker of the Dask cluster has been heard of for 3 seconds"),
+        ("workers stopped", "no worker of the Dask cluster has been heard of for 3 seconds"),
+        ("scheduler stopped", "lost the Dask scheduler (TimeoutError)"),
+    ],
+)
+def test_nobody_waits_for_ever(
+    what: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """When all workers or the scheduler fall silent there is an error, and finished runs are kept."""
+    for name, seconds in (("WORKER_SECONDS", 3), ("ANSWER_SECONDS", 2), ("LEAST_SECONDS", 0.2)):
+        monkeypatch.setattr(f"osrl.simulation.cluster.{name}", seconds)
+    cluster = LoopbackCluster(tmp_path)
+    number = signal.SIGKILL if what.endswith("killed") else signal.SIGSTOP
+    victims = cluster.workers if what.startswith("workers") else cluster.processes[:1]
+    kept: list[int] = []
+
+    def silence(done: int, total: int) -> None:
+        kept.append(done)
+        if done >= 20:
+            for victim in victims:
+                victim.send_signal(number)
+
+    try:
+        monkeypatch.setattr("osrl.simulation.cluster.WORKER_SECONDS", 30)  # until they have started
+        with Cluster(cluster.address) as engine:
+            engine.prepare([])
+        monkeypatch.setattr("osrl.simulation.cluster.WORKER_SECONDS", 3)
+        with refused(message):
+            osrl.simulate(
+                EASY, "tas", runs=50_000, dask=cluster.address, out=tmp_path / "out", progress=silence
+            )
+    finally:
+        cluster.close()
+    left: list[int] = []
+    job = campaign_of(EASY, "tas", runs=50_000)
+    with Store(job, tmp_path / "out") as store:
+        left.append(store.left())
+    assert 50_000 - left[0] == kept[-1] >= 20
 
 
 def test_a_lost_scheduler_is_an_error_of_one_line(tmp_path: Path) -> None:

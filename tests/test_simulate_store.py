@@ -2,6 +2,8 @@
 
 import json
 import os
+import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,6 +16,7 @@ import pytest
 from polars.testing import assert_frame_equal
 
 import osrl
+from osrl.errors import OsrlError
 from osrl.instance import Instance
 from osrl.simulation.campaign import Campaign
 from osrl.simulation.job import Chunk, Stop, run_chunk
@@ -106,6 +109,47 @@ def test_a_truncated_file_is_computed_again(tmp_path: Path, keep: int) -> None:
     damaged = parts(tmp_path)[2]
     damaged.write_bytes(damaged.read_bytes()[:keep])
     assert_frame_equal(frame(tmp_path), frame())
+
+
+def damaged(content: bytes, generator: random.Random) -> bytes:
+    """A file with one bit that has changed."""
+    place, bit = generator.randrange(len(content)), generator.randrange(8)
+    return content[:place] + bytes([content[place] ^ 1 << bit]) + content[place + 1 :]
+
+
+def test_no_changed_bit_changes_a_result(tmp_path: Path) -> None:
+    """Wherever it is: the file is computed again, or, if it seems to be of another campaign, refused."""
+    expected = frame(tmp_path / "whole")
+    content = parts(tmp_path / "whole")[-1]
+    generator = random.Random(0)
+    for number in range(63):
+        shutil.copytree(tmp_path / "whole", tmp_path / str(number))
+        flipped = tmp_path / str(number) / content.name
+        flipped.write_bytes(damaged(content.read_bytes(), generator))
+        try:
+            found = frame(tmp_path / str(number))
+        except OsrlError as error:
+            assert "belongs to another campaign" in str(error)
+        else:
+            assert_frame_equal(found, expected)
+
+
+def test_no_run_counts_twice(tmp_path: Path) -> None:
+    """Copies under other names, and older files that hold runs which others hold too."""
+    expected = osrl.simulate(EASY, "tas", [0.1, 0.01], runs=RUNS).summary().drop("seconds")
+    frame(tmp_path)
+    for number, path in enumerate(parts(tmp_path)[:18]):
+        shutil.copy(path, tmp_path / f"runs-0-{9000 + number:08}-1.parquet")
+        shutil.copy(path, tmp_path / f"{path.stem}-copy.parquet")
+    job = campaign_of(EASY, "tas", [0.1, 0.01], runs=RUNS).jobs[0]
+    for first, runs in ((0, 7), (3, 9), (RUNS - 1, 5)):
+        chunk = run_chunk(job, first, runs)
+        assert chunk is not None
+        (tmp_path / chunk.label.file_name(chunk.table)).write_bytes(chunk.table)
+    found = osrl.simulate(EASY, "tas", [0.1, 0.01], runs=RUNS, out=tmp_path)
+    assert_frame_equal(found.summary().drop("seconds"), expected)
+    read = pl.read_parquet(str(tmp_path / "*.parquet"))
+    assert not read.select("delta_g", "run").is_duplicated().any(), "no file holds a run of another"
 
 
 def test_lost_and_unfinished_files_are_no_harm(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from osrl.risks import Risk, read_risk_pairs
 from osrl.simulation.job import Job, versions
 from osrl.stamp import StampError, stamp
 
-FORMAT = 1  # of the manifest and of the tables beside it
+FORMAT = 2  # of the manifest and of the tables beside it
 MOST = 2**63 - 1
 
 

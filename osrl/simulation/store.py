@@ -1,8 +1,10 @@
 """The folder of a campaign: `manifest.json`, and finished runs in Parquet files beside it.
 
 A file appears whole or not at all, and holds the runs that its label says. So a campaign that was
-interrupted, even by a power cut, goes on with the runs that no file holds; a file that is damaged is
-computed again. One process at a time may write to a folder. A folder with anything else is refused.
+interrupted, even by a power cut, goes on with the runs that no file holds. The name of a file has a digest of
+its content: one that is damaged, or a copy under another name, is removed and computed again where it is
+needed, and no run counts twice. One process at a time may write to a folder. A folder with anything else
+is refused.
 """
 
 from __future__ import annotations
@@ -62,7 +64,7 @@ class Store:
 
     def parts(self, job: int) -> list[Part]:
         """The finished runs of a job, in order."""
-        return sorted((part for part in self._parts.values() if part.label.job == job), key=_first)
+        return sorted((part for part in self._parts.values() if part.label.job == job), key=_place)
 
     def gaps(self, job: int) -> list[range]:
         """The runs of a job that no file holds."""
@@ -79,10 +81,9 @@ class Store:
 
     def keep(self, chunk: Chunk) -> None:
         """Write finished runs; they are safe when this returns."""
-        label = chunk.label
-        name = f"runs-{label.job}-{label.first:08}-{label.runs}.parquet"
+        name = chunk.label.file_name(chunk.table)
         self._write(name, chunk.table)
-        self._parts[name] = Part(self._folder / name, label)
+        self._parts[name] = Part(self._folder / name, chunk.label)
 
     def __enter__(self) -> Store:
         try:
@@ -137,17 +138,31 @@ class Store:
         return runs
 
     def _read_parts(self) -> None:
-        """Find the finished runs; files that are damaged, or were never finished, are removed."""
+        """Find the finished runs; files that are damaged, not finished, or of no use are removed."""
         lost = [path for path in self._folder.glob(".*") if path.name.startswith((".runs-", f".{MANIFEST}"))]
+        found = []
         for path in self._folder.glob("runs-*.parquet"):
             try:
-                label = Label.read(path)
+                content = path.read_bytes()
+                label = Label.read(content)
+            except OSError as error:
+                raise OsrlError(f"{path} cannot be read: {error.strerror}; make it readable") from None
             except ValueError:
                 lost.append(path)
                 continue
             if label.campaign != self._campaign.name:
                 raise OsrlError(f"{path} belongs to another campaign; move it to another folder")
-            self._parts[path.name] = Part(path, label)
+            if path.name == label.file_name(content):
+                found.append(Part(path, label))
+            else:
+                lost.append(path)
+        end = (-1, 0)  # of the runs that are there: a job, and the first run of it that is not
+        for part in sorted(found, key=_place):
+            if (part.label.job, part.label.first) < end:
+                lost.append(part.path)
+            else:
+                end = (part.label.job, part.label.first + part.label.runs)
+                self._parts[part.path.name] = part
         for path in lost:
             path.unlink()
 
@@ -161,8 +176,9 @@ class Store:
             ) from None
 
 
-def _first(part: Part) -> int:
-    return part.label.first
+def _place(part: Part) -> tuple[int, int, int]:
+    """In the order of runs; of those that begin with the same run, the longest first."""
+    return part.label.job, part.label.first, -part.label.runs
 
 
 def _lock(folder: Path) -> int | None:

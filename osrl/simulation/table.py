@@ -14,10 +14,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -40,12 +40,17 @@ class Label(NamedTuple):
     seconds: float
 
     @classmethod
-    def read(cls, path: Path) -> Label:
-        """The label of a file; ValueError when it is no complete table of ours."""
+    def read(cls, content: bytes) -> Label:
+        """The label of the content of a file; ValueError when it is no complete table of ours."""
         try:
-            return cls(**json.loads(pl.read_parquet_metadata(path)[_KEY]))
-        except (pl.exceptions.PolarsError, KeyError, TypeError, OSError) as error:
-            raise ValueError(f"{path.name} is no complete table of runs: {error}") from None
+            return cls(**json.loads(pl.read_parquet_metadata(io.BytesIO(content))[_KEY]))
+        except (pl.exceptions.PolarsError, pl.exceptions.PanicException, KeyError, TypeError) as error:
+            raise ValueError(f"no complete table of runs: {error}") from None
+
+    def file_name(self, content: bytes) -> str:
+        """The name of the file that has this label and this content: damage and copies have another."""
+        digest = hashlib.sha256(content).hexdigest()[:16]
+        return f"runs-{self.job}-{self.first:08}-{self.runs}-{digest}.parquet"
 
 
 class Rows:
