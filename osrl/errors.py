@@ -3,14 +3,20 @@
 Every error has the exit code with which the command line ends.
 """
 
+from osrl.shown import shown
+
 
 class OsrlError(ValueError):
     """Input that cannot be used: one line that says what is wrong and what to do.
 
-    The command line prints it without a traceback and ends with its exit code.
+    The command line prints it without a traceback and ends with its exit code. Names in it cannot steer
+    the terminal, and passwords are hidden.
     """
 
     exit_code = 2
+
+    def __init__(self, message: str) -> None:
+        super().__init__(shown(message))
 
 
 class UnknownTrial(OsrlError):  # noqa: N818 - the names of these errors are a contract

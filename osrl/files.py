@@ -4,18 +4,41 @@ from __future__ import annotations
 
 import os
 import secrets
+import stat
+from contextlib import suppress
 from pathlib import Path
 
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
 
-def replace_file(path: Path, content: bytes) -> None:
+
+def new_private_file(path: Path) -> None:
+    """Make an empty file that nobody else may read, unless there is one."""
+    with suppress(FileExistsError):
+        os.close(os.open(path, _NEW, 0o600))
+
+
+def _mode_of(path: Path) -> int | None:
+    """The permissions of a file; None where there is none."""
+    try:
+        return stat.S_IMODE(path.stat().st_mode)
+    except OSError:
+        return None
+
+
+def replace_file(path: Path, content: bytes, *, private: bool = False) -> None:
     """Write beside ``path``, then rename: a reader sees the old file or the new one, never a part.
 
     What is written is on the disk when this returns. The name beside it starts with a dot and the
-    name of the file; it is left behind only when the process is killed.
+    name of the file; it is left behind only when the process is killed. The new file has the permissions of
+    the old one; where there was none, ``private`` keeps it from everybody else.
     """
     partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    mode = _mode_of(path)
     try:
-        with partial.open("xb") as file:
+        descriptor = os.open(partial, _NEW, 0o666 if mode is None and not private else 0o600)
+        with open(descriptor, "wb") as file:
+            if mode is not None:
+                os.chmod(partial, mode)
             file.write(content)
             file.flush()
             os.fsync(file.fileno())

@@ -16,7 +16,6 @@ import json
 import os
 import reprlib
 import tomllib
-import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
@@ -31,6 +30,7 @@ from numpy.typing import NDArray
 from osrl.errors import OsrlError
 from osrl.families import FAMILIES, Family
 from osrl.files import replace_file
+from osrl.shown import is_control
 
 Means = Sequence[Sequence[Sequence[float]]] | NDArray[Any]
 
@@ -246,7 +246,7 @@ def _read_names(axis: _Axis, names: object) -> tuple[str, ...] | None:
         raise OsrlError(f"{axis.key} is {_show(names)}; give a list of names, one for each {axis.one}")
     seen: dict[str, int] = {}
     for position, name in enumerate(items, start=1):
-        if not isinstance(name, str) or not name.strip() or any(map(_breaks_a_line, name)):
+        if not isinstance(name, str) or not name.strip() or any(map(is_control, name)):
             raise OsrlError(f"name {position} of {axis.key} is {_show(name)}; a name is one line of text")
         if name in seen:
             raise OsrlError(
@@ -320,11 +320,6 @@ def _place(index: Iterable[int], names: Sequence[tuple[str, ...] | None]) -> str
     for axis, given, i in zip(_AXES, names, index, strict=False):
         place += f"[{given[i] if given is not None and i < len(given) else f'{axis.letter}{i + 1}'}]"
     return place
-
-
-def _breaks_a_line(character: str) -> bool:
-    """Whether a character is a control, a line break, or half of one that cannot be written to a file."""
-    return unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp")
 
 
 def _count(n: int, word: str) -> str:

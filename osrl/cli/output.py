@@ -9,6 +9,10 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
+import typer
+
+from osrl.shown import shown
+
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
@@ -18,13 +22,18 @@ def print_json(document: Mapping[str, Any]) -> None:
     print(json.dumps(document, allow_nan=False), flush=True)
 
 
+def echo(line: str, *, err: bool = False) -> None:
+    """One line for the reader; names in it cannot steer the terminal."""
+    typer.echo(shown(line), err=err)
+
+
 def print_report(report: RenderableType) -> None:
     """A report for the reader: in colour on a terminal, as plain text elsewhere."""
     from rich.console import Console
 
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # names may have letters that the terminal lacks
-    Console(highlight=False).print(report)
+    Console(highlight=False, markup=False, emoji=False).print(report)
 
 
 class Progress:

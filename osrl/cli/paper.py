@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from osrl.cli.output import Progress, print_json, print_report, progress_bar, working
+from osrl.cli.output import Progress, echo, print_json, print_report, progress_bar, working
 
 
 def paper(
@@ -47,7 +47,7 @@ def paper(
         except KeyboardInterrupt:
             stages.close()
             kept = f"finished runs of Table 1 are kept in {folder}"
-            typer.echo(f"{kept}; the same command goes on where it stopped", err=True)
+            echo(f"{kept}; the same command goes on where it stopped", err=True)
             raise
     if as_json:
         print_json(found.document())

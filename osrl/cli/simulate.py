@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from osrl.cli.arguments import key_value
-from osrl.cli.output import print_json, print_report, progress_bar, working
+from osrl.cli.output import echo, print_json, print_report, progress_bar, working
 from osrl.errors import OsrlError
 
 
@@ -82,7 +82,7 @@ def simulate(
         except KeyboardInterrupt:
             if out is not None:
                 kept = f"{bar.done} of {bar.total} runs are kept in {out}"
-                typer.echo(f"{kept}; the same command goes on where it stopped", err=True)
+                echo(f"{kept}; the same command goes on where it stopped", err=True)
             raise
     report = SimulationReport(instance, found.summary())
     if as_json:

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from osrl.cli.arguments import key_value
-from osrl.cli.output import print_json, print_report
+from osrl.cli.output import echo, print_json, print_report
 from osrl.errors import OsrlError, StorageDamaged
+from osrl.shown import printable
 
 if TYPE_CHECKING:
     from osrl.report.study import StudyReport
@@ -105,8 +106,8 @@ def create(
             print_json(_report(study, place).document())
         else:
             which = "" if name == "study" else f" --name {shlex.quote(name)}"
-            first = f"osrl study ask {shlex.quote(place)}{which}"
-            typer.echo(f"study {name!r} is ready; ask for its first trial with: {first}")
+            first = f"osrl study ask {shlex.quote(_shown(place))}{which}"
+            echo(f"study {name!r} is ready; ask for its first trial with: {first}")
 
 
 @app.command("list")
@@ -119,7 +120,7 @@ def list_studies(place: Place, as_json: Json = False) -> None:
         print_json({"studies": list(names), "deleted": [each._asdict() for each in deleted]})
     else:
         for name in names:
-            typer.echo(name)
+            echo(name)
 
 
 @app.command()
@@ -137,7 +138,7 @@ def ask(
         print_json({"trials": [_trial(trial) for trial in found]} if n is not None else _trial(found[0]))
     else:
         for trial in found:
-            typer.echo(f"trial {trial.id}: {trial.representation}, {trial.predictor} in {trial.task}")
+            echo(f"trial {trial.id}: {trial.representation}, {trial.predictor} in {trial.task}")
 
 
 @app.command(context_settings={"ignore_unknown_options": True})  # a reward may be negative
@@ -156,8 +157,8 @@ def tell(
     if as_json:
         print_json({"trial": number, "reward": reward, "verdict": verdict, "head": head})
     else:
-        typer.echo(f"trial {number}: reward {reward:g} is stored; verdict: {verdict}")
-        typer.echo(f"head of the log: {head}")
+        echo(f"trial {number}: reward {reward:g} is stored; verdict: {verdict}")
+        echo(f"head of the log: {head}")
 
 
 @app.command()
@@ -179,7 +180,7 @@ def abandon(
     if as_json:
         print_json({"trial": number, "ignorable": ignorable, "verdict": verdict})
     else:
-        typer.echo(f"trial {number} is abandoned; verdict: {verdict}")
+        echo(f"trial {number} is abandoned; verdict: {verdict}")
 
 
 @app.command()
@@ -217,7 +218,9 @@ def watch(
                 time.sleep(max(every, 0.05))
                 report = _report(study, place)
         else:
-            with Live(report, console=Console(highlight=False), auto_refresh=False) as live:
+            with Live(
+                report, console=Console(highlight=False, markup=False, emoji=False), auto_refresh=False
+            ) as live:
                 while report.status.verdict == "running":
                     time.sleep(max(every, 0.05))
                     report = _report(study, place)
@@ -246,8 +249,8 @@ def export(
     if as_json:
         print_json({"file": file, "trials": handed_out, "head": head})
     else:
-        typer.echo(f"{handed_out:,} trials are in {file}")
-        typer.echo(f"head of the log: {head}")
+        echo(f"{handed_out:,} trials are in {file}")
+        echo(f"head of the log: {head}")
 
 
 @app.command("import")
@@ -265,7 +268,7 @@ def import_log(
     if as_json:
         print_json({"study": name, "trials": handed_out, "verdict": verdict})
     else:
-        typer.echo(f"study {name!r} with {handed_out:,} trials is in {place}: {verdict}")
+        echo(f"study {name!r} with {handed_out:,} trials is in {_shown(place)}: {verdict}")
 
 
 @app.command()
@@ -285,13 +288,13 @@ def verify(
         print_json({"ok": found.ok, **found._asdict()})
     else:
         how = "bit for bit" if found.exact else "to 1e-9 (other versions have written to it)"
-        typer.echo(f"{found.events:,} events, {found.trials:,} trials; verdict: {found.verdict}")
-        typer.echo(f"replay agrees {how}" if found.ok else f"replay differs in {len(found.problems)} places:")
+        echo(f"{found.events:,} events, {found.trials:,} trials; verdict: {found.verdict}")
+        echo(f"replay agrees {how}" if found.ok else f"replay differs in {len(found.problems)} places:")
         for problem in found.problems:
-            typer.echo(f"  {problem}")
+            echo(f"  {problem}")
         for note in found.notes:
-            typer.echo(f"note: {note}")
-        typer.echo(f"head of the log: {found.head}")
+            echo(f"note: {note}")
+        echo(f"head of the log: {found.head}")
     if not found.ok:
         raise typer.Exit(StorageDamaged.exit_code)
 
@@ -309,7 +312,7 @@ def anchor(
     if as_json:
         print_json(noted)
     else:
-        typer.echo(f"{noted['events']:,} events with head {noted['head']} are noted in {file}")
+        echo(f"{noted['events']:,} events with head {noted['head']} are noted in {file}")
 
 
 @app.command()
@@ -327,8 +330,8 @@ def recover(
     if as_json:
         print_json({"trials": trials, "head": head})
     else:
-        typer.echo(f"the study goes on after trial {trials}")
-        typer.echo(f"head of the log: {head}")
+        echo(f"the study goes on after trial {trials}")
+        echo(f"head of the log: {head}")
 
 
 @app.command()
@@ -344,14 +347,14 @@ def delete(
     from osrl.study.study import Study
 
     if not yes and not as_json and name in Study.list(place):
-        typer.confirm(f"remove study {name!r} from {place}, with all its events?", abort=True)
+        typer.confirm(f"remove study {name!r} from {_shown(place)}, with all its events?", abort=True)
     if not yes and as_json:
         raise OsrlError("removing a study cannot be undone; add --yes to do it")
     Study.delete(place, name, by=by, reason=reason)
     if as_json:
         print_json({"deleted": name})
     else:
-        typer.echo(f"study {name!r} is removed")
+        echo(f"study {name!r} is removed")
 
 
 @contextmanager
@@ -387,6 +390,13 @@ def _meant(trial: str) -> str | int:
         return int(trial)
     except ValueError:
         return trial
+
+
+def _shown(place: str) -> str:
+    """Where the study is, as it was given, but without a password."""
+    from osrl.study.place import read_place, show_place
+
+    return show_place(read_place(place)) if "://" in place else printable(place)
 
 
 def _names(values: list[str]) -> list[str]:

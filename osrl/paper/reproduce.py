@@ -23,6 +23,7 @@ from osrl.paper.parts import Part, figures, first_table, second_table
 from osrl.paper.published import RUNS
 from osrl.paper.verdicts import AGREES, DIFFERS
 from osrl.report.charts import save
+from osrl.shown import printable
 
 PARTS = ("table1", "table2", "figures")
 FOLDER = "paper-results"
@@ -56,7 +57,7 @@ class Reproduction(NamedTuple):
         for part in self.parts:
             yield from part.grids
         yield Text(summary(self.parts))
-        yield Text(f"Everything is in {self.folder}; open {self.folder / REPORT}", overflow="fold")
+        yield Text(printable(f"Everything is in {self.folder}; open {self.folder / REPORT}"), overflow="fold")
 
 
 def summary(parts: Sequence[Part]) -> str:

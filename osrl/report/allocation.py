@@ -15,6 +15,7 @@ from rich.text import Text
 
 from osrl.arrays import Floats
 from osrl.instance import BestArms, Instance
+from osrl.shown import printable
 
 MOST_CELLS = 100  # arms up to which every one is shown
 LISTED = 12  # arms that are listed where there are more
@@ -113,6 +114,6 @@ def largest_shares(weights: Floats) -> list[tuple[int, int, int]]:
 
 def _name(name: str, style: str = "") -> Text:
     """A name in a table, shortened where it would take too much room."""
-    text = Text(name, style)
+    text = Text(printable(name), style)
     text.truncate(WIDEST_NAME, overflow="ellipsis")
     return text

@@ -14,6 +14,7 @@ from osrl.report.hypotheses import (
     describe_objections,
     hypotheses_document,
 )
+from osrl.shown import printable
 from osrl.study.analyse import Analysis
 
 _MEANING = {
@@ -57,7 +58,7 @@ class AnalysisReport(NamedTuple):
         found = self.analysis
         after = "" if found.decided_after is None else f", after row {found.decided_after:,}"
         lines = [
-            f"{self.source}: {found.verdict}{after} ({_MEANING[found.verdict]})",
+            f"{printable(self.source)}: {found.verdict}{after} ({_MEANING[found.verdict]})",
             describe_answer("Answer" if found.verdict == "decided" else "Best guess", found.best),
             f"Evidence: {_EVIDENCE[found.evidence]}",
             f"Accepted risks: {found.delta_g:g} (representation), {found.delta_h:g} (each predictor)",

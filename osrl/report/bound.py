@@ -17,6 +17,7 @@ from osrl.report.allocation import AllocationView, largest_shares
 from osrl.report.instance import describe
 from osrl.report.numbers import count, interval, measure, percent, relative_width
 from osrl.report.separate_tasks import SeparateTasks
+from osrl.shown import printable
 
 MOST_NAMED = 6  # names in a sentence before the rest are only counted
 NOTABLE_SHARE = 0.05  # of the samples, for an arm to be named in the summary
@@ -78,13 +79,13 @@ class BoundReport(NamedTuple):
     def _heading(self) -> Text:
         best = self.bound.best
         arms = [
-            f"{self.instance.predictors[h]} in {task}"
+            printable(f"{self.instance.predictors[h]} in {task}")
             for task, h in zip(self.instance.tasks, best.predictors, strict=True)
         ]
         return Text.assemble(
             f"{describe(self.instance)}\n",
             "Best representation: ",
-            (self.instance.representations[best.representation], "bold"),
+            (printable(self.instance.representations[best.representation]), "bold"),
             f"; best predictors: {_listed(arms)}\n",
             f"Accepted risks: delta_g = {self.bound.delta_g:g} (representation), "
             f"delta_h = {self.bound.delta_h:g} (each predictor)",
@@ -93,7 +94,7 @@ class BoundReport(NamedTuple):
     def _table(self) -> Table:
         bound = self.bound
         refuted = [
-            f"{self.instance.representations[g]} in {self.instance.tasks[x]}"
+            printable(f"{self.instance.representations[g]} in {self.instance.tasks[x]}")
             for g, x in bound.L_G.assignment.items()
         ]
         where = f" ({_listed(refuted)})" if refuted else ""
@@ -166,7 +167,7 @@ class BoundReport(NamedTuple):
                 f"An experiment that treats every task on its own needs at least "
                 f"{count(self.separate.lower)} samples, {more}."
             )
-        return Text(" ".join(sentences))
+        return Text(printable(" ".join(sentences)))
 
     def _shares(self) -> str:
         """The arms that take most of the samples, and how much is left for the others."""

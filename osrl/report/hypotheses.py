@@ -11,6 +11,7 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
 from rich.text import Text
 
+from osrl.shown import printable
 from osrl.study.standing import Claim, Hypothesis, Objection
 from osrl.study.trial import Answer
 
@@ -28,7 +29,7 @@ class HypothesesView(NamedTuple):
         """A table for the representations, and one for the predictors of each that is left."""
         full, empty = ("#", ".") if options.ascii_only else ("█", "░")
         for title, tests in self._groups():
-            yield Text(f"\n{title}")
+            yield Text(f"\n{printable(title)}")
             yield _table(tests, full, empty)
 
     def _groups(self) -> list[tuple[str, list[Hypothesis]]]:
@@ -58,8 +59,8 @@ def _table(tests: list[Hypothesis], full: str, empty: str) -> Table:
         share = 1.0 if test.rejected else min(max(test.log_evidence / test.limit, 0.0), 1.0)
         bar = round(BAR * share)
         table.add_row(
-            *([] if test.task is None else [test.task]),
-            test.predictor or test.representation,
+            *([] if test.task is None else [Text(printable(test.task))]),
+            Text(printable(test.predictor or test.representation)),
             f"{test.log_evidence:.2f}",
             f"{test.limit:.2f}",
             Text(full * bar + empty * (BAR - bar), style="dim" if test.rejected else "blue"),
@@ -86,9 +87,9 @@ def describe_answer(word: str, answer: Answer) -> str:
     """An answer in a sentence."""
     if answer.representation is not None:
         arms = ", ".join(f"{h} in {x}" for x, h in answer.predictors.items())
-        return f"{word}: representation {answer.representation}; predictors {arms}"
+        return printable(f"{word}: representation {answer.representation}; predictors {arms}")
     arms = ", ".join(f"({g}, {answer.predictors[x]}) in {x}" for x, g in answer.representations.items())
-    return f"{word}: {arms}"
+    return printable(f"{word}: {arms}")
 
 
 def claim_document(claim: Claim) -> dict[str, Any]:
@@ -100,7 +101,7 @@ def describe_claim(claim: Claim) -> str:
     """At which risks the best guess could be claimed."""
     if claim.representation >= 1:
         return "Nothing could be claimed yet, at any risk"
-    risks = ", ".join(f"{_risk(risk)} in {task}" for task, risk in claim.predictors.items())
+    risks = ", ".join(f"{_risk(risk)} in {printable(task)}" for task, risk in claim.predictors.items())
     return (
         f"It could be claimed now at risk {_risk(claim.representation)} (representation); predictors: {risks}"
     )
@@ -121,7 +122,7 @@ def describe_objections(objections: Sequence[Objection]) -> str:
         f"{each.task} speaks against {each.representation} (evidence {each.log_evidence:.2f})"
         for each in objections
     )
-    return f"The tasks pull apart: {'; '.join(parts)}"
+    return printable(f"The tasks pull apart: {'; '.join(parts)}")
 
 
 def finite(value: float | None) -> float | None:

@@ -19,6 +19,7 @@ from osrl.report.hypotheses import (
     hypotheses_document,
 )
 from osrl.report.numbers import count
+from osrl.shown import printable
 from osrl.study.status import PendingTrial, Status
 
 LISTED = 12  # pending trials that are named
@@ -91,7 +92,7 @@ class StudyReport(NamedTuple):
     def _heading(self) -> Text:
         status, settings = self.status, self.status.settings
         verdict = Text.assemble(
-            f"Study {self.name} in {self.place}: ",
+            printable(f"Study {self.name} in {self.place}: "),
             (status.verdict, "bold green" if status.verdict == "decided" else "bold"),
             f" ({_MEANING[status.verdict]})\n",
         )
@@ -121,8 +122,8 @@ class StudyReport(NamedTuple):
         if not pending:
             return Text("")
         lines = [
-            f"  trial {trial.id}: {trial.representation}, {trial.predictor} in {trial.task}, "
-            f"for {_age(trial, self.at)}"
+            printable(f"  trial {trial.id}: {trial.representation}, {trial.predictor} in {trial.task}, ")
+            + f"for {_age(trial, self.at)}"
             for trial in pending[:LISTED]
         ]
         if len(pending) > LISTED:

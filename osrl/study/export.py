@@ -169,7 +169,7 @@ def _write_frame(frame: pl.DataFrame, target: Path, suffix: str) -> None:
 
 def _write(target: Path, content: bytes) -> None:
     try:
-        replace_file(target, content)
+        replace_file(target, content, private=True)
     except OSError as error:
         raise OsrlError(
             f"{target}: cannot be written: {error.strerror}; give a folder that you may write to"

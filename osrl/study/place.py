@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError
 
 from osrl.errors import OsrlError
+from osrl.files import new_private_file
+from osrl.shown import without_passwords
 
 WAIT = 60  # seconds for other writers, before giving up
 CONNECT_WAIT = 10  # seconds for a server to answer
@@ -31,7 +34,12 @@ def read_place(place: str | os.PathLike[str]) -> URL:
     try:
         url = make_url(text)
     except (ArgumentError, ValueError):
-        raise OsrlError(f"{text!r} is not a database URL; write postgresql://user@host/database") from None
+        kind = text.partition("://")[0]  # what follows may hold a password, in a place that nobody foresees
+        raise OsrlError(
+            f"{kind}://... is not a database URL; write postgresql://user@host/database"
+        ) from None
+    if "@" in (url.host or ""):
+        raise OsrlError("a user or password with '@' cannot be told from the host; write '@' in it as %40")
     backend = url.get_backend_name()
     if backend == "sqlite":
         return _file(Path(url.database or ""))
@@ -49,8 +57,10 @@ def _file(path: Path) -> URL:
 
 
 def show_place(url: URL) -> str:
-    """The database in an error message: without a password."""
-    return url.database or "" if url.get_backend_name() == "sqlite" else url.render_as_string()
+    """The database in an error message: without a password, wherever in the URL it is."""
+    if url.get_backend_name() == "sqlite":
+        return url.database or ""
+    return without_passwords(url.render_as_string(hide_password=True))
 
 
 def check_file(url: URL, *, make: bool) -> None:
@@ -64,6 +74,9 @@ def check_file(url: URL, *, make: bool) -> None:
         raise OsrlError(f"{path}: there is no folder {path.parent}; make it first")
     if not make and not path.exists():
         raise OsrlError(f"{path}: no such file; give the path of a study, or create one there")
+    if make:
+        with suppress(OSError):  # SQLite says why it cannot be made
+            new_private_file(path)
 
 
 def file_identity(url: URL) -> tuple[int, int] | None:

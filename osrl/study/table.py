@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -66,9 +67,12 @@ def _load(path: Path) -> pl.DataFrame:
     if suffix not in SUFFIXES:
         raise OsrlError(f"unknown suffix {suffix!r}; use one of {', '.join(SUFFIXES)}")
     try:
+        content = io.BytesIO(path.read_bytes())  # a path may look like a pattern
         if suffix == ".csv":
-            return pl.read_csv(path, infer_schema=False)
-        return pl.read_ndjson(path, infer_schema_length=None) if suffix == ".jsonl" else pl.read_parquet(path)
+            return pl.read_csv(content, infer_schema=False)
+        if suffix == ".jsonl":
+            return pl.read_ndjson(content, infer_schema_length=None)
+        return pl.read_parquet(content)
     except FileNotFoundError:
         raise OsrlError("no such file; give a table of trials") from None
     except (OSError, pl.exceptions.PolarsError) as error:

@@ -1,0 +1,47 @@
+"""Text as people may see it: every control character spelled out, every password hidden.
+
+Names come from files, databases and other people. On a terminal an escape sequence in a name could move the
+cursor, or hide what stands beside it.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+HIDDEN = "***"
+_DIRECTIONS = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+_SECRET = re.compile(r"(?i)(\b[\w-]*pass(?:word|wd|phrase)?[\w-]*\s*=\s*)[^&\s'\"]+")
+_USER = re.compile(r"(://[^:/?#@\s]*):[^\s'\"]*@")
+
+
+def is_control(character: str) -> bool:
+    """Whether a character is a control, a line break, or half of one that cannot be written to a file."""
+    return unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp")
+
+
+def printable(text: str) -> str:
+    r"""The text on one line, with what would steer the terminal, or turn the text round, spelled out.
+
+    >>> printable("drug [a]"), printable("red \x1b[31m\n")
+    ('drug [a]', 'red \\x1b[31m\\n')
+    """
+    if text.isprintable():
+        return text
+    return "".join(ascii(each)[1:-1] if is_control(each) or each in _DIRECTIONS else each for each in text)
+
+
+def without_passwords(text: str) -> str:
+    """The text with stars for the passwords of database URLs.
+
+    >>> without_passwords("postgresql://me:secret@host/db?sslmode=require&password=secret")
+    'postgresql://me:***@host/db?sslmode=require&password=***'
+    """
+    if "=" in text:
+        text = _SECRET.sub(rf"\1{HIDDEN}", text)
+    return _USER.sub(rf"\1:{HIDDEN}@", text) if "://" in text else text
+
+
+def shown(text: str) -> str:
+    """A line for people: printable, and without passwords."""
+    return printable(without_passwords(text))
