@@ -36,6 +36,8 @@ from osrl.compiled import kernel_in_place
 from osrl.errors import OsrlError
 
 FAR = 40.0  # logarithms this far below another are not seen beside it
+MOST_POINTS = 1000  # of the grid of bets
+MOST_POWER = 20  # of a bet, in its weight
 TICKET = 4  # numbers for each null: xi of the drawn arm, level, growth-optimal bet, largest bet
 
 
@@ -62,23 +64,31 @@ def new_bets(
 ) -> Bets:
     """A grid of ``points`` bets with weights as beta^-power, the growth-optimal one, and none at all.
 
-    ``plugged``: weight of the growth-optimal bet; ``idle``: weight of not betting, in a task that may
-    have nothing to say about a representation.
+    ``plugged``: weight of the growth-optimal bet, twice that within a task; ``idle``: weight of not
+    betting, in a task that may have nothing to say about a representation.
     """
-    if not (0 < smallest < largest and points > 1 and math.isfinite(largest) and math.isfinite(power)):
-        raise OsrlError(f"a grid of {points} bets from {smallest} to {largest}; give 0 < smallest < largest")
-    if not (0 < plugged < 1 and 0 < idle < 1 and 0 < safe < 1 and 0 < shrinkage < math.inf):
-        raise OsrlError("plugged, idle and safe lie between 0 and 1, and shrinkage is a positive number")
+    if not (0 < smallest < largest < math.inf and 1 < points <= MOST_POINTS and abs(power) <= MOST_POWER):
+        raise OsrlError(
+            f"a grid of {points} bets from {smallest} to {largest}, weights as their power -{power}; give "
+            f"0 < smallest < largest, 2 to {MOST_POINTS} points, and a power of at most {MOST_POWER}"
+        )
+    if not 0 < plugged <= 0.5:
+        raise OsrlError(
+            f"plugged is {plugged}; give a number above 0 and at most 1/2: it counts twice in a task"
+        )
+    if not 0 < idle < 1:
+        raise OsrlError(f"idle is {idle}; give a number between 0 and 1")
     grid = np.geomspace(smallest, largest, points)
-    even = grid**-power / (grid**-power).sum()
+    with np.errstate(all="ignore"):  # what overflows is refused below
+        even = grid**-power / (grid**-power).sum()
 
     def mixed(idle: float, plugged: float) -> Floats:
         with np.errstate(divide="ignore"):
             bets = np.concatenate([[idle], (1 - idle) * (1 - plugged) * even, [(1 - idle) * plugged]])
-            weights: Floats = np.log(bets)
-        return weights
+            logs: Floats = np.log(bets)
+        return logs
 
-    return Bets(
+    bets = Bets(
         np.concatenate([[0.0], grid, [-1.0]]),
         mixed(idle, 2 * plugged),
         mixed(0.0, 0.6),
@@ -86,6 +96,30 @@ def new_bets(
         shrinkage,
         safe,
     )
+    check_bets(bets)
+    return bets
+
+
+def check_bets(bets: Bets) -> None:
+    """Refuse bets that could break the risk: weights that sum to more than one, stakes or factors < 0."""
+    beta = bets.beta
+    if not (beta[0] == 0.0 and beta[-1] == -1.0 and np.all(np.isfinite(beta)) and np.all(beta[1:-1] > 0.0)):
+        raise OsrlError(
+            f"the bets are {beta.tolist()}; give 0, positive numbers, and -1 for the growth-optimal"
+        )
+    for name in ("task", "shared", "local"):
+        check_mixture(f"the weights of the bets ({name})", getattr(bets, name))
+    if not 0 < bets.safe < 1:
+        raise OsrlError(f"safe is {bets.safe}; give a number between 0 and 1")
+    if not 0 < bets.shrinkage < math.inf:
+        raise OsrlError(f"shrinkage is {bets.shrinkage}; give a positive number")
+
+
+def check_mixture(what: str, log_weights: Floats) -> None:
+    """Refuse weights that do not sum to one: a mixture of evidence with larger ones is no evidence."""
+    total = float(np.exp(log_weights).sum())
+    if not abs(total - 1.0) <= 1e-9:
+        raise OsrlError(f"{what} sum to {total:.12g}; they have to sum to 1")
 
 
 def no_bets() -> Bets:

@@ -24,6 +24,8 @@ import numpy as np
 
 from osrl.arrays import Floats
 from osrl.compiled import kernel
+from osrl.errors import OsrlError
+from osrl.evidence.betting import check_mixture
 from osrl.evidence.counts import MOST, PRECISE, STEPS, Samples
 from osrl.families import divergence, variance
 
@@ -52,7 +54,16 @@ def new_tilts(
     grid = np.geomspace(smallest, largest, points)
     weight = grid**-power
     scale = 1.0 if noise == 0.0 else 0.5 / math.sqrt(noise)
-    return Tilts(0.5 * scale * grid, np.log(p * weight / weight.sum()), math.log1p(-p))
+    tilts = Tilts(0.5 * scale * grid, np.log(p * weight / weight.sum()), math.log1p(-p))
+    check_tilts(tilts)
+    return tilts
+
+
+def check_tilts(tilts: Tilts) -> None:
+    """Refuse tilts that could break the risk: a mixture of more than one, or a tilt that is no number."""
+    if not (np.all(np.isfinite(tilts.half)) and np.all(tilts.half > 0.0)):
+        raise OsrlError(f"the tilts are {tilts.half.tolist()}; give positive numbers")
+    check_mixture("the weights of the tilts", np.append(tilts.weight, tilts.mixture))
 
 
 @kernel

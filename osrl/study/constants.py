@@ -5,11 +5,14 @@ A later version of the package may bet otherwise. A study goes on with the bets 
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 from osrl.errors import OsrlError
+from osrl.evidence.betting import check_bets
+from osrl.evidence.pairs import check_tilts
 from osrl.policies.hypotheses import Tests
 from osrl.study.events import Created, to_lists
 
@@ -34,6 +37,20 @@ def set_constants(state: Any, created: Created) -> None:
             value[...] = kept
         elif kept != value:
             raise _refusal(created, f"{name} = {kept}; this one has {value}")
+    _check(state.tests, created)
+
+
+def _check(tests: Tests, created: Created) -> None:
+    """Refuse constants in a log with which no study could have begun: they would break the risk."""
+    limits = [math.log(1 / risk) for risk in (created.delta_g, created.delta_h)]
+    if not np.allclose(tests.limits, limits, rtol=1e-12, atol=0.0):
+        raise OsrlError(
+            f"the log has limits {tests.limits.tolist()}, and risks whose limits are {limits}; "
+            "restore it from a backup"
+        )
+    if tests.bets.beta.size:
+        check_bets(tests.bets)
+    check_tilts(tests.tilts)
 
 
 def _parts(state: Any) -> dict[str, Any]:

@@ -1,0 +1,46 @@
+"""A study in memory: asks, tells and losses as in `osrl.Study`, without a database."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from osrl.study.events import Abandoned, Asked, Event, Told
+from osrl.study.fold import Fold
+from osrl.study.settings import new_settings
+
+
+class Live:
+    """A study whose events are only folded; trials are known by their number."""
+
+    def __init__(self, **settings: Any) -> None:
+        unset = ("noise_sd", "delta", "delta_g", "delta_h", "seed", "budget", "threshold", "options")
+        given = {**dict.fromkeys(unset), "family": "bernoulli", "policy": "osrl", **settings}
+        self.fold = Fold(new_settings(**given))
+
+    @property
+    def running(self) -> bool:
+        """Whether there is no verdict yet."""
+        return self.fold.verdict is None
+
+    def ask(self, task: str | None = None) -> Asked:
+        """The next trial."""
+        if (designed := self.fold.solve()) is not None:
+            self.fold.advance(Event(self.fold.position, 0, designed))
+        asked = self.fold.choose(task)
+        self.fold.apply(Event(self.fold.position, 0, asked))
+        return asked
+
+    def tell(self, trial: int, reward: float) -> None:
+        """The reward of a trial."""
+        verdict = self.fold.take(trial, float(reward))
+        self.fold.advance(Event(self.fold.position, 0, Told(trial, float(reward), verdict)))
+
+    def abandon(self, trial: int, ignorable: bool = False) -> None:
+        """A trial will never report."""
+        verdict = self.fold.give_up(trial, ignorable)
+        self.fold.advance(Event(self.fold.position, 0, Abandoned(trial, ignorable, verdict)))
+
+    def arm(self, asked: Asked) -> tuple[int, int, int]:
+        """The indices of task, representation and predictor of a trial."""
+        g, h = self.fold.place(1, asked.representation), self.fold.place(2, asked.predictor)
+        return self.fold.place(0, asked.task), g, h

@@ -1,0 +1,174 @@
+"""No option breaks the risk: whatever a policy accepts, a true null earns nothing on average."""
+
+from __future__ import annotations
+
+import copy
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from osrl.errors import OsrlError
+from osrl.evidence.betting import Bets, check_bets, log_mixture, new_bets, rank, settle, write_ticket
+from osrl.evidence.pairs import check_tilts, new_tilts
+from osrl.evidence.shared import evidence_against
+from osrl.families import Family
+from osrl.policies import betting, osrl_sc
+from osrl.policies import osrl as own
+from osrl.policies.contract import Column, Problem, room_for
+from osrl.policies.hypotheses import Tests as State
+from osrl.study.constants import set_constants
+from tests.instances import Array, refused
+from tests.live import Live
+
+WIDE = st.floats(1e-6, 1e6) | st.floats(0.01, 3.0)
+SHARE = st.floats(-0.5, 1.5) | st.sampled_from([0.5, 0.500001, 0.9, 1.0, math.nan])
+OPTIONS = st.fixed_dictionaries(
+    {},
+    optional={
+        "smallest": WIDE,
+        "largest": WIDE,
+        "points": st.integers(0, 12),
+        "power": st.floats(-30.0, 30.0),
+        "plugged": SHARE,
+        "idle": SHARE,
+        "shrinkage": st.floats(-1.0, 1e6),
+        "safe": SHARE,
+    },
+)
+
+
+def bets_or_none(options: dict[str, Any]) -> Bets | None:
+    """The bets, or None where the options are refused."""
+    try:
+        return new_bets(**options)
+    except OsrlError:
+        return None
+
+
+@settings(max_examples=300)
+@given(OPTIONS, st.integers(0, 2**32 - 1), st.integers(2, 4))
+def test_a_true_null_earns_nothing_whatever_the_options(options: dict[str, Any], seed: int, n: int) -> None:
+    """One step, exactly: every bet and mixture, from any past, with any weights and rewards in [0, 1]."""
+    bets = bets_or_none(options)
+    if bets is None:
+        return
+    rng = np.random.default_rng(seed)
+    pulls = np.floor(rng.exponential(20, n))
+    sums = rng.uniform(0, 1, n) * pulls
+    weights = rng.dirichlet(np.full(n, 0.5))
+    b = int(rng.integers(n))
+    truth = rng.uniform(0, 1, n)
+    truth[b] = truth.max()
+    low, high = rng.uniform(0, truth.min()), rng.uniform(truth.max(), 1)
+    means, order = np.empty(n), np.arange(n)
+    rank(pulls, sums, bets.shrinkage, means, order)
+    wealth = rng.normal(0, 3, bets.beta.size)
+    wealth[0] = 0.0
+    mixtures = (bets.task, bets.shared, bets.local)
+    before = np.exp([log_mixture(wealth, mixture) for mixture in mixtures])
+    expected, single = np.zeros(3), np.zeros(bets.beta.size)
+    for a in range(n):
+        ticket = np.empty((n, 4))
+        write_ticket(means, order, weights, a, bets.safe, np.empty((5, n + 1)), ticket)
+        for reward, chance in (
+            (high, (truth[a] - low) / (high - low)),
+            (low, (high - truth[a]) / (high - low)),
+        ):
+            after = wealth.copy()
+            settle(after, ticket[b], bets.beta, reward)
+            single += weights[a] * chance * np.exp(after - wealth)
+            expected += weights[a] * chance * np.exp([log_mixture(after, mixture) for mixture in mixtures])
+    assert (single <= 1 + 1e-9).all()
+    assert (expected <= before * (1 + 1e-9)).all()
+    for mixture in mixtures:
+        assert log_mixture(np.zeros(bets.beta.size), mixture) == pytest.approx(0.0, abs=1e-9)
+
+
+def wealth_of_truth(tests: State, best: tuple[int, int]) -> float:
+    """The supermartingale behind the evidence against a representation whose best arms are ``best``."""
+    wealth = [tests.shared.wealth[x, b] for x, b in enumerate(best)]
+    apart = sum(log_mixture(each, tests.bets.task) for each in wealth)
+    return 0.5 * math.exp(apart) + 0.5 * math.exp(log_mixture(sum(wealth), tests.bets.shared))
+
+
+@settings(max_examples=60)
+@given(OPTIONS, st.integers(0, 2**32 - 1))
+def test_a_true_representation_earns_nothing_whatever_the_options(options: dict[str, Any], seed: int) -> None:
+    """The same over two tasks, through the tests of the policy: the evidence lies below a supermartingale."""
+    rng = np.random.default_rng(seed)
+    problem = Problem((2, 2, 2), Family("bernoulli"), (Column("own", 1e-9, 1e-9),))
+    try:
+        tests = own.new(problem, 0.0, **options).tests
+    except OsrlError:
+        return
+    truth, best = rng.uniform(0, 1, (2, 4)), (0, 1)  # representation 0 is the best in both
+    for x, b in enumerate(best):
+        truth[x, b] = truth[x].max()
+    room = room_for(4)
+
+    def step(tests: State, x: int, a: int, weights: Array, reward: float) -> None:
+        size = betting.take_ticket(tests, x, a, weights, room)
+        betting.take_reward(tests, x, a, reward, room[:size])
+
+    for _ in range(20):
+        x, weights = int(rng.integers(2)), rng.dirichlet(np.ones(4))
+        a = int(rng.choice(4, p=weights))
+        step(tests, x, a, weights, float(rng.random() < truth[x, a]))
+        assert evidence_against(tests.shared, tests.bets, 0) <= math.log(wealth_of_truth(tests, best)) + 1e-9
+    x, weights, expected = int(rng.integers(2)), rng.dirichlet(np.ones(4)), 0.0
+    for a in range(4):
+        for reward in (0.0, 1.0):
+            after = copy.deepcopy(tests)
+            step(after, x, a, weights, reward)
+            chance = truth[x, a] if reward else 1 - truth[x, a]
+            expected += weights[a] * chance * wealth_of_truth(after, best)
+    assert expected <= wealth_of_truth(tests, best) * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"plugged": 0.9}, "plugged is 0.9; give a number above 0 and at most 1/2"),
+        ({"plugged": math.nan}, "plugged is nan"),
+        ({"idle": 1.0}, "idle is 1.0"),
+        ({"safe": 1.0}, "safe is 1.0"),
+        ({"shrinkage": 0.0}, "shrinkage is 0.0"),
+        ({"points": 10**9}, "a grid of 1000000000 bets"),
+        ({"power": 1e4}, "a grid of 5 bets"),
+        ({"smallest": 1e-200, "power": 20.0}, "the weights of the bets"),
+    ],
+)
+def test_what_could_break_the_risk_is_refused(options: dict[str, Any], said: str) -> None:
+    with refused(said):
+        new_bets(**options)
+
+
+@pytest.mark.parametrize("options", [{"sigma": 0.0}, {"sigma": -1.0}, {"sigma": math.nan}, {"period": 0}])
+def test_options_of_the_papers_algorithm_are_checked(options: dict[str, Any]) -> None:
+    problem = Problem((2, 2, 2), Family("bernoulli"), (Column("theorem", 0.1, 0.1),))
+    with refused(next(iter(options))):
+        osrl_sc.new(problem, 0.0, **options)
+
+
+def test_constants_of_a_log_are_checked_too() -> None:
+    """A log whose bets sum to more than one, or whose limits are not those of its risks, is refused."""
+    created = Live(tasks=1, representations=2, predictors=2, delta=0.1).fold.created
+    problem = Problem((1, 2, 2), Family("bernoulli"), (Column("own", 0.1, 0.1),))
+    state = own.new(problem, 0.0)
+    set_constants(state, created)
+    for name, add in (("limits", -1.0), ("bets.local", 0.1), ("tilts.weight", 0.1)):
+        evidence = dict(created.evidence)
+        evidence[name] = (np.array(evidence[name], float) + add).tolist()
+        with refused("limits" if name == "limits" else "the weights of the"):
+            set_constants(own.new(problem, 0.0), replace(created, evidence=evidence))
+
+
+def test_what_is_made_is_checked() -> None:
+    check_bets(new_bets())
+    check_tilts(new_tilts(0.0))
+    check_tilts(new_tilts(2.0))
