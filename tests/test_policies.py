@@ -94,12 +94,14 @@ def test_osrl_sc_does_what_algorithm_1_says(
     state = osrl_sc.new(problem, 0.0)
     terms = state.threshold.copy()
     state.threshold[:, 0] = math.inf  # no stop before the last sample
+    ticket = np.zeros(1)
     weights = rng.dirichlet(np.full(math.prod(shape), 0.5)).reshape(shape)
     state.weights[:] = weights.reshape(shape[0], -1)
     for i, (x, a, y) in enumerate(drawn):
         if i == len(drawn) - 1:
             state.threshold[:] = terms
-        osrl_sc.observe(state, x, a, y, NOTHING)
+        osrl_sc.ticket(state, x, a, NOTHING, ticket)
+        osrl_sc.observe(state, x, a, y, ticket)
     pulls, means = state.pulls.reshape(shape), state.means.reshape(shape)
     everything = len(drawn) >= pulls.size
     for r, delta in enumerate(deltas):

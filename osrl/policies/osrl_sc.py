@@ -29,7 +29,7 @@ from osrl.compiled import kernel, kernel_in_place
 from osrl.errors import OsrlError
 from osrl.glr import Glr, cheapest, new_glr, update_task
 from osrl.policies.contest import leader_of
-from osrl.policies.contract import Column, Outcome, Policy, Problem, new_outcome, no_ticket, register
+from osrl.policies.contract import Column, Outcome, Policy, Problem, new_outcome, register
 from osrl.policies.counting import (
     SHARP,
     Counting,
@@ -50,6 +50,7 @@ from osrl.policies.phase2 import (
     phase_2_due,
     phase_2_observe,
     phase_2_select,
+    phase_ticket,
 )
 from osrl.policies.tracking import least_pulled, track
 from osrl.thresholds import exploration, threshold
@@ -89,6 +90,10 @@ def new(
     n = G * H
     columns = problem.columns
     deltas = tuple(column.delta_g for column in columns)
+    if not 0 < sigma < math.inf:
+        raise OsrlError(f"sigma is {sigma}; give a positive number, such as {SIGMA:g}")
+    if period is not None and period < 1:
+        raise OsrlError(f"period is {period}; give the rounds between two designs, at least 1")
     if reuse and len(columns) > 1:
         raise OsrlError("reuse makes phase 2 depend on the risk; give one column at a time")
     state = OsrlScState(
@@ -191,10 +196,16 @@ def select(state: OsrlScState, task: int, propensities: Floats) -> int:
 
 
 @kernel_in_place
+def ticket(state: OsrlScState, x: int, a: int, propensities: Floats, room: Floats) -> int:
+    """Which phase the trial belongs to: its reward may come late."""
+    return phase_ticket(state.phase2, room)
+
+
+@kernel_in_place
 def observe(state: OsrlScState, x: int, a: int, reward: float, ticket: Floats) -> None:
     """Take in a reward, and stop what can be stopped."""
     if in_phase_2(state.phase2):
-        phase_2_observe(state.phase2, state.outcome, x, a, reward)
+        phase_2_observe(state.phase2, state.outcome, x, a, reward, ticket, state.reuse)
         return
     note_first(state.counting, x, a, state.pulls[x, a], reward)
     state.explored[0] -= exploration(state.pulls[x, a])
@@ -205,8 +216,8 @@ def observe(state: OsrlScState, x: int, a: int, reward: float, ticket: Floats) -
     state.leaders[x] = leader_of(state.means[x])
     state.clock[ROUNDS] += 1
     update_task(state.glr, x, state.means[x], state.pulls[x], state.noise)
-    if look_due(state.counting, x, state.pulls[x]):
-        count_representations(state.counting, x, state.pulls[x], state.sums[x])
+    if look_due(state.counting, 0, float(state.clock[ROUNDS])):
+        count_representations(state.counting, state.pulls, state.sums)
     g = _estimate_of(state)
     evidence = state.glr.total[cheapest(state.glr, g)] if g >= 0 else -math.inf
     undecided = False
@@ -267,7 +278,7 @@ policy = register(
         select=select,
         observe=observe,
         conclude=conclude,
-        ticket=no_ticket,
+        ticket=ticket,
         stream=stream,
         thresholds=("theorem", "released", SHARP),
         unproved=("released",),

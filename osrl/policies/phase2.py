@@ -105,10 +105,27 @@ def phase_2_select(phase: Phase2) -> int:
 
 
 @kernel_in_place
-def phase_2_observe(phase: Phase2, outcome: Outcome, x: int, a: int, reward: float) -> None:
-    """Take in a reward; on to the next contest when no column needs this one any more."""
+def phase_ticket(phase: Phase2, room: Floats) -> int:
+    """Write down the phase of a trial: 0 before phase 2, then 1 + the representation in progress."""
+    room[0] = 1.0 + phase.place[REPRESENTATION]
+    return 1
+
+
+@kernel_in_place
+def phase_2_observe(
+    phase: Phase2, outcome: Outcome, x: int, a: int, reward: float, ticket: Floats, reuse: bool
+) -> None:
+    """Take in a reward; on to the next contest when no column needs this one any more.
+
+    The late reward of a trial of phase 1, or of another representation, says nothing here; with ``reuse``
+    those of phase 1 count, where their arm is in the contest.
+    """
     contests = phase.contests
-    h = a % contests.pulls.shape[1]
+    predictors = contests.pulls.shape[1]
+    h = a % predictors
+    g = phase.place[REPRESENTATION]
+    if a // predictors != g or (ticket[0] != 1.0 + g and not reuse):
+        return
     note_first(phase.counting, x, h, contests.pulls[x, h], reward)
     contest_observe(contests, x, h, reward)
     if not _goes_on(phase, outcome, x):
@@ -120,7 +137,7 @@ def _goes_on(phase: Phase2, outcome: Outcome, x: int) -> bool:
     """Note the columns that have found the predictor of task ``x``; whether others are still looking."""
     contests, stopped, representation = phase.contests, phase.stopped, outcome.representation
     counting, g = phase.counting, phase.place[REPRESENTATION]
-    if look_due(counting, x, contests.pulls[x]):
+    if look_due(counting, x, contests.rounds[x]):
         count_predictors(counting, x, contests.pulls[x], contests.sums[x])
     evidence = contest_evidence(contests, x)
     undecided = False

@@ -37,7 +37,7 @@ from osrl.arrays import Floats, Integers
 from osrl.compiled import kernel, kernel_in_place
 from osrl.glr import Glr, cheapest, new_glr, update_task
 from osrl.policies.contest import leader_of
-from osrl.policies.contract import Outcome, Policy, Problem, new_outcome, no_ticket, register
+from osrl.policies.contract import Outcome, Policy, Problem, new_outcome, register
 from osrl.policies.phase2 import (
     Phase2,
     choose_representation,
@@ -49,6 +49,7 @@ from osrl.policies.phase2 import (
     phase_2_due,
     phase_2_observe,
     phase_2_select,
+    phase_ticket,
 )
 from osrl.policies.tracking import least_pulled, track
 from osrl.thresholds import beta_2
@@ -158,10 +159,16 @@ def select(state: OsrlScReleasedState, task: int, propensities: Floats) -> int:
 
 
 @kernel_in_place
+def ticket(state: OsrlScReleasedState, x: int, a: int, propensities: Floats, room: Floats) -> int:
+    """Which phase the trial belongs to: its reward may come late."""
+    return phase_ticket(state.phase2, room)
+
+
+@kernel_in_place
 def observe(state: OsrlScReleasedState, x: int, a: int, reward: float, ticket: Floats) -> None:
     """Take in a reward, and stop what can be stopped."""
     if in_phase_2(state.phase2):
-        phase_2_observe(state.phase2, state.outcome, x, a, reward)
+        phase_2_observe(state.phase2, state.outcome, x, a, reward, ticket, False)
         return
     if _tracks(state):
         state.clock[TRACKED] += 1
@@ -217,7 +224,7 @@ policy = register(
         select=select,
         observe=observe,
         conclude=conclude,
-        ticket=no_ticket,
+        ticket=ticket,
         unproved=("own",),
         stream=stream,
     )

@@ -24,7 +24,7 @@ from osrl.policies.contest import (
     contest_stops,
     new_contests,
 )
-from osrl.policies.contract import Outcome, Policy, Problem, new_outcome, no_ticket, one_stream, register
+from osrl.policies.contract import Outcome, Policy, Problem, new_outcome, one_stream, register
 from osrl.policies.phase2 import (
     Phase2,
     conclude_phase_2,
@@ -35,6 +35,7 @@ from osrl.policies.phase2 import (
     phase_2_due,
     phase_2_observe,
     phase_2_select,
+    phase_ticket,
     stop_task,
 )
 
@@ -89,12 +90,18 @@ def select(state: TasTransferState, task: int, propensities: Floats) -> int:
 
 
 @kernel_in_place
+def ticket(state: TasTransferState, x: int, a: int, propensities: Floats, room: Floats) -> int:
+    """Which phase the trial belongs to: its reward may come late."""
+    return phase_ticket(state.phase2, room)
+
+
+@kernel_in_place
 def observe(state: TasTransferState, x: int, a: int, reward: float, ticket: Floats) -> None:
     """Take in a reward; on to the other tasks when every column has stopped in the first one."""
     first, phase2, outcome = state.first, state.phase2, state.outcome
     representation = outcome.representation
     if in_phase_2(phase2):
-        phase_2_observe(phase2, outcome, x, a, reward)
+        phase_2_observe(phase2, outcome, x, a, reward, ticket, False)
         return
     contest_observe(first, 0, a, reward)
     evidence = contest_evidence(first, 0)
@@ -144,7 +151,7 @@ policy = register(
         select=select,
         observe=observe,
         conclude=conclude,
-        ticket=no_ticket,
+        ticket=ticket,
         stream=one_stream,
     )
 )
