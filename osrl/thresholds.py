@@ -109,7 +109,8 @@ class Released(Threshold):
 class TrackAndStop(Threshold):
     """The threshold of track-and-stop in one task: ln(2 t (n - 1) / delta), t samples of n ``arms``.
 
-    Phase 2 of the paper has n = H arms, the baseline on all arms of a task n = GH.
+    Phase 2 of the paper has n = H arms, the baseline on all arms of a task n = GH. Garivier and Kaufmann
+    prove it for rewards 0 and 1; it holds for any in [0, 1] (`docs/guarantee.md`).
     """
 
     arms: int
@@ -124,6 +125,36 @@ class TrackAndStop(Threshold):
         if self.arms == 1:
             return Terms(-math.inf, 0.0, 1.0)
         return Terms(math.log(2.0 * (self.arms - 1) / self.delta), 0.0, 1.0)
+
+
+@dataclass(frozen=True)
+class GaussianTrackAndStop(Threshold):
+    """The same for Gaussian rewards: (1 + c) (ln((n - 1) / delta) + ln((1 + 1/c) / 2) + ln t), c = 1/12.
+
+    The proof of `TrackAndStop` rests on rewards in [0, 1]. Here a normal mixture around the true mean makes
+    prod_a (1 + N_a / c)^-1/2 exp(N_a / (N_a + c) N_a kl(muhat_a, mu_a)) over two arms a martingale. So with
+    probability 1 - delta / (n - 1), at all times, sum_a N_a kl(muhat_a, mu_a) is at most (1 + c) times
+    ln((n - 1) / delta) + ln(1 + t / (2 c)); the last term is at most ln((1 + 1/c) / 2) + ln t from t = 2 on.
+    """
+
+    arms: int
+    delta: float
+
+    def __post_init__(self) -> None:
+        _check(self.delta, self.arms)
+
+    @property
+    def terms(self) -> Terms:
+        """The constant and the factor of ln t."""
+        if self.arms == 1:
+            return Terms(-math.inf, 0.0, 1.0)
+        constant = math.log((self.arms - 1) / self.delta) + math.log((1.0 + 1.0 / _C) / 2.0)
+        return Terms((1.0 + _C) * constant, 0.0, 1.0 + _C)
+
+
+def track_and_stop(arms: int, delta: float, noise: float) -> TrackAndStop | GaussianTrackAndStop:
+    """The threshold of one task, as proved for rewards in [0, 1] (``noise`` = 0) or for Gaussian ones."""
+    return TrackAndStop(arms, delta) if noise == 0.0 else GaussianTrackAndStop(arms, delta)
 
 
 THRESHOLDS: dict[str, type[Theorem] | type[Released]] = {"theorem": Theorem, "released": Released}
@@ -182,6 +213,7 @@ def p_inverse(y: float) -> float:
         d = lower
 
 
+_C = 1.0 / 12.0
 _Z = 1.5
 _SWITCH = p_inverse(1.0 / math.log(_Z))
 

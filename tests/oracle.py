@@ -256,6 +256,8 @@ def beta_2(shape: tuple[int, int, int], delta_g: float) -> float:
     return K * phi(math.log((G - 1) / delta_g) / K)
 
 
-def track_and_stop_threshold(t: float, arms: int, delta: float) -> float:
-    """log(2 t (n - 1) / delta), the threshold of track-and-stop with n arms."""
+def track_and_stop_threshold(t: float, arms: int, delta: float, noise: float = 0.0) -> float:
+    """log(2 t (n - 1) / delta), the threshold of track-and-stop with n arms; its own for Gaussian rewards."""
+    if noise > 0.0:
+        return 13 / 12 * (math.log((arms - 1) / delta) + math.log(13 / 2) + math.log(t))
     return math.log(2.0 * t * (arms - 1) / delta)

@@ -59,7 +59,7 @@ def tas_choice(pulls: Array, means: Array, weights: Array) -> int:
 
 
 def tas_margin(pulls: Array, means: Array, delta: float, noise: float) -> float:
-    """The least evidence for the leader against another arm, beyond log(2 t (n - 1) / delta)."""
+    """The least evidence for the leader against another arm, beyond the threshold."""
     if pulls.min() < 1 or len(leaders(means)) > 1:
         return -math.inf
     best = leaders(means)[0]
@@ -68,4 +68,4 @@ def tas_margin(pulls: Array, means: Array, delta: float, noise: float) -> float:
         for a in range(means.size)
         if a != best
     )
-    return evidence - oracle.track_and_stop_threshold(float(pulls.sum()), means.size, delta)
+    return evidence - oracle.track_and_stop_threshold(float(pulls.sum()), means.size, delta, noise)

@@ -10,7 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from osrl.errors import OsrlError
+from osrl.evidence.counts import samples_of
 from osrl.thresholds import (
+    GaussianTrackAndStop,
     Released,
     Terms,
     Theorem,
@@ -65,6 +67,23 @@ def test_values_equal_the_oracle(shape: tuple[int, int, int], delta: float, pull
 def test_track_and_stop_equals_the_oracle(arms: int, delta: float, t: int) -> None:
     expected = oracle.track_and_stop_threshold(t, arms, delta)
     assert TrackAndStop(arms, delta).value([t, 0]) == pytest.approx(expected, rel=1e-12, abs=1e-12)
+    gaussian = oracle.track_and_stop_threshold(t, arms, delta, 1.0)
+    assert GaussianTrackAndStop(arms, delta).value([t, 0]) == pytest.approx(gaussian, rel=1e-12, abs=1e-12)
+
+
+@given(st.floats(1, 1e5), st.floats(0, 1))
+def test_the_mixture_of_coins_costs_what_the_threshold_pays(pulls: float, share: float) -> None:
+    """-log(mixture / likelihood) <= ln(2 sqrt(N)), for sums that are no whole numbers too."""
+    samples = samples_of(np.array([pulls]), np.array([pulls * share]), np.zeros(1), 0.0)
+    assert -samples.excess[0] <= math.log(2.0) + 0.5 * math.log(pulls) + 1e-9
+
+
+@given(st.integers(1, 10**6), st.integers(1, 10**6), risks)
+def test_the_gaussian_threshold_pays_for_its_mixture(one: int, other: int, delta: float) -> None:
+    """What two arms may deviate at most, by the normal mixture with c = 1/12, is below it."""
+    mixture = 0.5 * (math.log1p(12 * one) + math.log1p(12 * other))
+    most = 13 / 12 * (math.log(1 / delta) + mixture)
+    assert GaussianTrackAndStop(2, delta).value([one, other]) >= most - 1e-9
 
 
 @pytest.mark.parametrize(("delta", "constant"), [(0.1, 87.808400), (0.05, 89.953122), (0.01, 94.512725)])

@@ -19,7 +19,7 @@ from osrl.compiled import kernel, kernel_in_place
 from osrl.errors import OsrlError
 from osrl.families import divergence
 from osrl.policies.tracking import explores, least_pulled, track
-from osrl.thresholds import TrackAndStop
+from osrl.thresholds import track_and_stop
 
 GROWTH = 0.02
 
@@ -51,7 +51,7 @@ def new_contests(
         np.full((tasks, arms), 1.0 / arms),
         np.zeros(tasks),
         np.full(tasks, float(arms)),
-        np.array([TrackAndStop(arms, delta).terms for delta in deltas]),
+        np.array([track_and_stop(arms, delta, noise).terms for delta in deltas]),
         growth,
         noise,
     )
