@@ -2,7 +2,7 @@
 
 The ticket holds the terms of the bets, fixed when the trial is handed out (`osrl.evidence.betting`). A
 reward settles them; a trial that has not reported, or never will, counts by its worst factors. Gaussian
-rewards have no ticket: their counts are looked at again when a task has grown by 2 %.
+rewards have no ticket: their counts are looked at again when there are 2 % more samples.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from osrl.arrays import Floats
 from osrl.compiled import kernel, kernel_in_place
 from osrl.evidence.betting import TICKET, rank, settle, settle_worst, write_ticket
 from osrl.evidence.shared import clear_pending, forfeit_task, pend_task, settle_task
-from osrl.policies.hypotheses import Tests, count, reject, settle_verdict
+from osrl.policies.hypotheses import Tests, recount, reject, settle_verdict
 
-PATIENCE = 0.02  # growth of a task between two looks at its counts
+PATIENCE = 0.02  # growth of the number of samples between two looks at the counts
 
 
 @kernel_in_place
@@ -63,7 +63,7 @@ def take_reward(tests: Tests, x: int, a: int, reward: float, ticket: Floats) -> 
 
     The evidence itself is computed only where a bound of it comes close to the limit.
     """
-    pulls, sums, first_rewards, due = tests.pulls, tests.sums, tests.first, tests.due
+    pulls, sums, first_rewards, looks = tests.pulls, tests.sums, tests.first, tests.looks
     shared, wealth, pending, bets = tests.shared, tests.wealth[x], tests.pending[x], tests.bets
     waiting = tests.waiting
     beta, local, limits, noise = bets.beta, bets.local, tests.limits, tests.noise
@@ -74,16 +74,11 @@ def take_reward(tests: Tests, x: int, a: int, reward: float, ticket: Floats) -> 
     sums[x, a] += reward
     estimate(tests, x, a)
     if noise > 0.0:
-        total = 0.0
-        for b in range(n):
-            total += pulls[x, b]
-        if total < due[x]:
+        looks[0] += 1.0
+        if looks[0] < looks[1]:
             return False
-        due[x] = max(total + 1.0, total * (1.0 + PATIENCE))
-        count(tests, x)
-        if waiting[0]:
-            settle_verdict(tests)
-        return reject(tests, x, 0, n)
+        looks[1] = max(looks[0] + 1.0, looks[0] * (1.0 + PATIENCE))
+        return recount(tests)
     predictors = ticket.size // TICKET - n
     terms = ticket.reshape(n + predictors, TICKET)
     first = a // predictors * predictors

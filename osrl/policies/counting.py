@@ -1,10 +1,10 @@
 """When the paper's algorithm stops by counts (threshold ``sharp``): which arms the counts have ruled out.
 
 Its sampling leaves nothing to chance, so there is nothing to bet on; but evidence from counts holds for any
-sampling rule (`osrl.evidence.counts`, `pairs`). As in `osrl.policies.hypotheses`, every null is tested at the
-whole risk, a rejection is permanent, and the test is over when one possibility is left. What is kept is
-the largest evidence so far, so that columns with other risks read it too. Counts are looked at again
-when a task has grown by 2 %.
+sampling rule (`osrl.evidence.counts`, `pairs`). As in `osrl.policies.hypotheses`, every null is tested at
+the whole risk, a rejection is permanent, and the test is over when one possibility is left. What is kept is
+the largest evidence so far, so that columns with other risks read it too. Counts are looked at again when
+there are 2 % more samples: those of all tasks at the same time, where the evidence of tasks is multiplied.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Counting(NamedTuple):
     first: Floats  # (X, n) first reward of every arm
     least: Floats  # (X, m) evidence of each task: against representations, or against predictors
     against: Floats  # (X, m) the largest so far; of all tasks together in row 0, against representations
-    due: Floats  # (X,) pulls at which to look again
+    due: Floats  # (X,) samples of each contest at which to look again; phase 1 is one contest
     tilts: Tilts
     noise: float
 
@@ -62,36 +62,30 @@ def note_first(counting: Counting, x: int, a: int, pulls: float, reward: float) 
 
 
 @kernel_in_place
-def look_due(counting: Counting, x: int, pulls: Floats) -> bool:
-    """Whether to look at the counts of task ``x``, whose arms have ``pulls`` (n,); then not again soon."""
+def look_due(counting: Counting, i: int, samples: float) -> bool:
+    """Whether to look at the counts of contest ``i`` after so many samples; then not again soon."""
     sharp, due = counting.sharp, counting.due
     wanted = False
     for r in range(sharp.size):
         wanted = wanted or sharp[r]
-    if not wanted:
+    if not wanted or samples < due[i]:
         return False
-    rounds = 0.0
-    for a in range(pulls.size):
-        rounds += pulls[a]
-    if rounds < due[x]:
-        return False
-    due[x] = max(rounds + 1.0, rounds * (1.0 + PATIENCE))
+    due[i] = max(samples + 1.0, samples * (1.0 + PATIENCE))
     return True
 
 
 @kernel
-def count_representations(counting: Counting, x: int, pulls: Floats, sums: Floats) -> None:
-    """Evidence against representations from the counts (n,) of task ``x``: E_g = prod_x min_h E_{x,(g,h)}."""
-    first, least, against, noise = counting.first[x], counting.least, counting.against, counting.noise
+def count_representations(counting: Counting, pulls: Floats, sums: Floats) -> None:
+    """Evidence against representations from the counts (X, n): E_g = prod_x min_h E_{x,(g,h)}."""
+    first, least, against, noise = counting.first, counting.least, counting.against, counting.noise
     tasks, representations = least.shape
-    evidence = pooled(samples_of(pulls, sums, first, noise), noise)
-    predictors = evidence.size // representations
+    for x in range(tasks):
+        evidence = pooled(samples_of(pulls[x], sums[x], first[x], noise), noise)
+        predictors = evidence.size // representations
+        for g in range(representations):
+            least[x, g] = evidence[g * predictors : (g + 1) * predictors].min()
     for g in range(representations):
-        least[x, g] = evidence[g * predictors : (g + 1) * predictors].min()
-        total = 0.0
-        for y in range(tasks):
-            total += least[y, g]
-        against[0, g] = max(against[0, g], total)
+        against[0, g] = max(against[0, g], least[:, g].sum())
 
 
 @kernel

@@ -7,7 +7,9 @@ is known: it is wrong only if the *one* true null was rejected, so there are no 
 every representation is rejected, the tasks do not share one. (See `docs/guarantee.md`.)
 
 Rewards in [0, 1] are judged by bets (`osrl.evidence.betting`), Gaussian ones by their counts
-(`osrl.evidence.counts`, `pairs`): these are looked at again when a task has grown by 2 %.
+(`osrl.evidence.counts`, `pairs`): all tasks are counted again, at the same time, when there are 2 % more
+samples. Evidence of several tasks at *different* times must not be multiplied: whoever chooses the tasks
+could leave each of them at its luckiest moment.
 """
 
 from __future__ import annotations
@@ -46,7 +48,7 @@ class Tests(NamedTuple):
     evidence_g: Floats  # (G,) log evidence when it was last looked at
     evidence_h: Floats  # (X, n)
     limits: Floats  # (2,) log(1 / delta_g), log(1 / delta_h)
-    due: Floats  # (X,) pulls at which to look at the counts of a task again
+    looks: Floats  # (2,) samples so far, and at how many to look at the counts again
     waiting: Flags  # (1,) whether there is an answer, but one that does not look right
     bets: Bets
     tilts: Tilts
@@ -77,7 +79,7 @@ def new_tests(problem: Problem, bets: Bets) -> Tests:
         np.zeros(G),
         np.zeros((X, n)),
         np.array([math.log(1 / column.delta_g), math.log(1 / column.delta_h)]),
-        np.full(X, float(n)),
+        np.array([0.0, float(X * n)]),
         np.zeros(1, np.bool_),
         bets if noise == 0 else no_bets(),
         new_tilts(noise),
@@ -112,6 +114,20 @@ def count(tests: Tests, x: int) -> None:
     for g in range(representations):
         own = slice(g * predictors, (g + 1) * predictors)
         evidence_h[own] = against_best(Samples(number[own], mean[own], excess[own]), tilts, noise)
+
+
+@kernel
+def recount(tests: Tests) -> bool:
+    """Count every task again, and reject what can be rejected; whether anything was."""
+    tasks, n = tests.pulls.shape
+    for x in range(tasks):
+        count(tests, x)
+    if tests.waiting[0]:
+        settle_verdict(tests)
+    changed = False
+    for x in range(tasks):
+        changed = reject(tests, x, 0, n) or changed
+    return changed
 
 
 @kernel

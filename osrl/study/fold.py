@@ -7,7 +7,8 @@ of an ask is the one that was handed out; a verdict is the one that was reached.
 a trial will be judged with, its ticket, follows from the state when it was handed out.
 
 Trials that have not reported count by their worst factor, or the evidence is that of the trials before
-them, whichever is larger (`osrl.study.prefix`). So one late result does not block the others.
+them, whichever is larger (`osrl.study.prefix`). So one late result does not block the others. Gaussian
+rewards have no worst factor, and count in the order of their reports.
 """
 
 from __future__ import annotations
@@ -73,7 +74,8 @@ class Fold:
         set_constants(self.state, created)
         tests = getattr(self.state, "tests", None)
         self.tests: Tests | None = tests if isinstance(tests, Tests) else None
-        self.prefix = None if self.tests is None else Prefix(self.tests)
+        # Counts in the order of hand-out and in that of reports are two e-processes: one has to be chosen.
+        self.prefix = Prefix(self.tests) if self.tests is not None and self.family.noise == 0 else None
         self.writers = [created.versions]  # the versions of all programs that have written
         self.position = 1
         self.last = Event(0, 0, created)  # the last event
@@ -203,10 +205,10 @@ class Fold:
         with self._in_order(trial, ended):
             if not ignorable:
                 self.policy.forfeit(self.state, lost.x, lost.a, lost.ticket)
-            elif self.tests is not None:  # without its worst factor, there is more evidence
+            elif self.prefix is not None:  # without its worst factor, there is more evidence
                 self.count_pending()
                 first = lost.a - lost.a % self.shape[2]
-                reject(self.tests, lost.x, first, first + self.shape[2])
+                reject(self.state.tests, lost.x, first, first + self.shape[2])
         return self._judge()
 
     @contextmanager

@@ -170,7 +170,7 @@ def _look(fold: Fold) -> Tests | None:
 
     What was rejected has reached its limit at some time, and is shown with no less.
     """
-    if fold.prefix is None:
+    if fold.tests is None:
         return None
     now = copy.copy(fold)
     now.state = copy.deepcopy(fold.state)
@@ -178,9 +178,10 @@ def _look(fold: Fold) -> Tests | None:
         now.count_pending()
     tests: Tests = now.state.tests
     look(tests)
-    first_g, first_h = fold.prefix.evidence()
-    np.maximum(tests.evidence_g, first_g, out=tests.evidence_g)
-    np.maximum(tests.evidence_h, first_h, out=tests.evidence_h)
+    if fold.prefix is not None:
+        first_g, first_h = fold.prefix.evidence()
+        np.maximum(tests.evidence_g, first_g, out=tests.evidence_g)
+        np.maximum(tests.evidence_h, first_h, out=tests.evidence_h)
     for evidence, possible, limit in (
         (tests.evidence_g, tests.possible_g, tests.limits[0]),
         (tests.evidence_h, tests.possible_h, tests.limits[1]),
