@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from osrl.errors import OsrlError
+from osrl.errors import OsrlError, StorageDamaged
 from osrl.evidence.betting import check_bets
 from osrl.evidence.pairs import check_tilts
 from osrl.policies.hypotheses import Tests
@@ -44,13 +44,16 @@ def _check(tests: Tests, created: Created) -> None:
     """Refuse constants in a log with which no study could have begun: they would break the risk."""
     limits = [math.log(1 / risk) for risk in (created.delta_g, created.delta_h)]
     if not np.allclose(tests.limits, limits, rtol=1e-12, atol=0.0):
-        raise OsrlError(
+        raise StorageDamaged(
             f"the log has limits {tests.limits.tolist()}, and risks whose limits are {limits}; "
             "restore it from a backup"
         )
-    if tests.bets.beta.size:
-        check_bets(tests.bets)
-    check_tilts(tests.tilts)
+    try:
+        if tests.bets.beta.size:
+            check_bets(tests.bets)
+        check_tilts(tests.tilts)
+    except OsrlError as error:
+        raise StorageDamaged(f"the log begins with constants that break the risk: {error}") from None
 
 
 def _parts(state: Any) -> dict[str, Any]:
