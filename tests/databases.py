@@ -59,6 +59,21 @@ class OwnServer:
         """With the data that were left."""
         self._server.ensure_postgres_running()
 
+    def freeze(self) -> None:
+        """Every process of the server stands still: it is there, and does not answer."""
+        self._signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """They go on."""
+        self._signal(signal.SIGCONT)
+
+    def _signal(self, number: int) -> None:
+        pid = self._server.get_pid()
+        assert pid is not None
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        for each in (pid, *map(int, children)):
+            os.kill(each, number)
+
     def remove(self) -> None:
         """Stop it and remove its data."""
         self._server.cleanup()

@@ -316,7 +316,7 @@ def test_a_file_that_holds_no_study_is_refused(tmp_path: Path) -> None:
     with sqlite3.connect(path) as connection:
         connection.execute("CREATE TABLE mine (a)")
     connection.close()
-    with refused("holds no study; create one there"):
+    with refused("holds no study; give the file of a study"):
         Study.open(path)
     with new_study(str(path)) as study:
         study.ask()

@@ -15,6 +15,7 @@ from typing import Annotated
 
 import typer
 
+import osrl.cli.study_log  # noqa: F401  (adds the commands about the log)
 from osrl.cli.analyse import analyse
 from osrl.cli.bound import bound
 from osrl.cli.paper import paper

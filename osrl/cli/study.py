@@ -12,7 +12,7 @@ import typer
 
 from osrl.cli.arguments import key_value
 from osrl.cli.output import echo, print_json, print_report
-from osrl.errors import OsrlError, StorageDamaged
+from osrl.errors import OsrlError
 from osrl.shown import printable
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def create(
             print_json(_report(study, place).document())
         else:
             which = "" if name == "study" else f" --name {shlex.quote(name)}"
-            first = f"osrl study ask {shlex.quote(_shown(place))}{which}"
+            first = f"osrl study ask {shlex.quote(shown(place))}{which}"
             echo(f"study {name!r} is ready; ask for its first trial with: {first}")
 
 
@@ -132,7 +132,7 @@ def ask(
     as_json: Json = False,
 ) -> None:
     """The next trial to run."""
-    with _opened(place, name) as study:
+    with opened(place, name) as study:
         found = study.ask(task, n=1 if n is None else n)
     if as_json:
         print_json({"trials": [_trial(trial) for trial in found]} if n is not None else _trial(found[0]))
@@ -151,7 +151,7 @@ def tell(
     as_json: Json = False,
 ) -> None:
     """The reward of a trial. It is on the disk when the command returns."""
-    with _opened(place, name) as study:
+    with opened(place, name) as study:
         study.tell(number := _meant(trial), reward, by=by)
         verdict, head = study.verdict, study.head
     if as_json:
@@ -174,7 +174,7 @@ def abandon(
     as_json: Json = False,
 ) -> None:
     """A trial will never report."""
-    with _opened(place, name) as study:
+    with opened(place, name) as study:
         study.abandon(number := _meant(trial), ignorable=ignorable, by=by, reason=reason)
         verdict = study.verdict
     if as_json:
@@ -186,7 +186,7 @@ def abandon(
 @app.command()
 def status(place: Place, name: Name = None, as_json: Json = False) -> None:
     """What is decided, what is open, how far it is, and who has not reported."""
-    with _opened(place, name) as study:
+    with opened(place, name) as study:
         report = _report(study, place)
     if as_json:
         print_json(report.document())
@@ -210,7 +210,7 @@ def watch(
 
     if not 0 < every < 1e6:
         raise OsrlError(f"--every is {every:g}; give a number of seconds, such as 1")
-    with _opened(place, name) as study:
+    with opened(place, name) as study:
         report = _report(study, place)
         gc.enable()
         if as_json or not sys.stdout.isatty():
@@ -232,133 +232,8 @@ def watch(
         print_report(report)
 
 
-@app.command()
-def export(
-    place: Place,
-    file: Annotated[str, typer.Argument(metavar="FILE", help="A .csv, .jsonl or .parquet file to write.")],
-    trials: Annotated[
-        bool, typer.Option("--trials", help="One row for each trial, instead of the whole log.")
-    ] = False,
-    name: Name = None,
-    as_json: Json = False,
-) -> None:
-    """Write the log to a file, lossless; or the trials, for work elsewhere."""
-    with _opened(place, name) as study:
-        study.write_trials(file) if trials else study.write_log(file)
-        handed_out, head = study.trials, study.head
-    if as_json:
-        print_json({"file": file, "trials": handed_out, "head": head})
-    else:
-        echo(f"{handed_out:,} trials are in {file}")
-        echo(f"head of the log: {head}")
-
-
-@app.command("import")
-def import_log(
-    place: Place,
-    file: Annotated[str, typer.Argument(metavar="FILE", help="A log that `osrl study export` has written.")],
-    name: Annotated[str, typer.Option(help="A name for the study.")] = "study",
-    as_json: Json = False,
-) -> None:
-    """Make a study from a log, after replaying it."""
-    from osrl.study.study import Study
-
-    with Study.read_log(place, file, name) as study:
-        handed_out, verdict = study.trials, study.verdict
-    if as_json:
-        print_json({"study": name, "trials": handed_out, "verdict": verdict})
-    else:
-        echo(f"study {name!r} with {handed_out:,} trials is in {_shown(place)}: {verdict}")
-
-
-@app.command()
-def verify(
-    place: Place,
-    head: Annotated[
-        str | None,
-        typer.Option(metavar="HASH", help="A head that was noted before: the log must contain it."),
-    ] = None,
-    name: Name = None,
-    as_json: Json = False,
-) -> None:
-    """Replay the log from its first event, and compare. The exit code is 5 where something differs."""
-    with _opened(place, name) as study:
-        found = study.verify(head)
-    if as_json:
-        print_json({"ok": found.ok, **found._asdict()})
-    else:
-        how = "bit for bit" if found.exact else "to 1e-9 (other versions have written to it)"
-        echo(f"{found.events:,} events, {found.trials:,} trials; verdict: {found.verdict}")
-        echo(f"replay agrees {how}" if found.ok else f"replay differs in {len(found.problems)} places:")
-        for problem in found.problems:
-            echo(f"  {problem}")
-        for note in found.notes:
-            echo(f"note: {note}")
-        echo(f"head of the log: {found.head}")
-    if not found.ok:
-        raise typer.Exit(StorageDamaged.exit_code)
-
-
-@app.command()
-def anchor(
-    place: Place,
-    file: Annotated[str, typer.Argument(metavar="FILE", help="The file to add to; best on another machine.")],
-    name: Name = None,
-    as_json: Json = False,
-) -> None:
-    """Note the head of the log, with the time, in a file: whoever rewrites the log cannot rewrite that."""
-    with _opened(place, name) as study:
-        noted = study.anchor(file)
-    if as_json:
-        print_json(noted)
-    else:
-        echo(f"{noted['events']:,} events with head {noted['head']} are noted in {file}")
-
-
-@app.command()
-def recover(
-    place: Place,
-    reason: Annotated[str, typer.Option(metavar="TEXT", help="Why the study goes on from here.")],
-    by: By = None,
-    name: Name = None,
-    as_json: Json = False,
-) -> None:
-    """Confirm that the study goes on from the log as it is, though others may have seen a longer one."""
-    with _opened(place, name) as study:
-        study.recover(reason, by=by)
-        trials, head = study.trials, study.head
-    if as_json:
-        print_json({"trials": trials, "head": head})
-    else:
-        echo(f"the study goes on after trial {trials}")
-        echo(f"head of the log: {head}")
-
-
-@app.command()
-def delete(
-    place: Place,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The study to remove.")],
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
-    by: By = None,
-    reason: Reason = None,
-    as_json: Json = False,
-) -> None:
-    """Remove a study and all its events, for good. That it was there is kept."""
-    from osrl.study.study import Study
-
-    if not yes and not as_json and name in Study.list(place):
-        typer.confirm(f"remove study {name!r} from {_shown(place)}, with all its events?", abort=True)
-    if not yes and as_json:
-        raise OsrlError("removing a study cannot be undone; add --yes to do it")
-    Study.delete(place, name, by=by, reason=reason)
-    if as_json:
-        print_json({"deleted": name})
-    else:
-        echo(f"study {name!r} is removed")
-
-
 @contextmanager
-def _opened(place: str, name: str | None) -> Iterator[Study]:
+def opened(place: str, name: str | None) -> Iterator[Study]:
     """The study, as long as the command needs it."""
     # Loading makes many objects that stay. To look for garbage among them is a sixth of a cold start.
     gc.disable()
@@ -392,7 +267,7 @@ def _meant(trial: str) -> str | int:
         return trial
 
 
-def _shown(place: str) -> str:
+def shown(place: str) -> str:
     """Where the study is, as it was given, but without a password."""
     from osrl.study.place import read_place, show_place
 

@@ -208,11 +208,8 @@ def read_events(rows: Iterable[Row | Sequence[Any]], before: str | None) -> Iter
     """
     for row in rows:
         seq, at, kind, trial, payload, given = row
-        try:
-            found = given if before is None else link(before, seq, at, kind, payload)
-        except (TypeError, UnicodeError):
-            found = ""
-        if found != given:
+        sound = type(seq) is int and type(at) is int and type(payload) is str and type(given) is str
+        if not sound or (before is not None and link(before, seq, at, kind, payload) != given):
             raise StorageDamaged(
                 f"event {seq} is not the one that was written after the one before: its content, its number "
                 "or its hash was changed; events before it can still be read, restore a backup"

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import os
-import sqlite3
-import time
-from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
-from sqlalchemy.exc import ArgumentError
+from sqlalchemy import URL, Engine, create_engine, event, make_url
+from sqlalchemy.exc import ArgumentError, InvalidatePoolError
 
 from osrl.errors import OsrlError
-from osrl.files import new_private_file
 from osrl.shown import without_passwords
+from osrl.study.watchdog import answer_within
 
-WAIT = 60  # seconds for other writers, before giving up
+WAIT = 30  # seconds for other writers, before giving up
 CONNECT_WAIT = 10  # seconds for a server to answer
-WRITING = "osrl_writing"  # execution option of a connection whose transaction will write
+_PATIENCE = {  # with a network that has gone away
+    "connect_timeout": CONNECT_WAIT,
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 20_000,
+}
 
 # Asks for durability where the server was set up without it, and changes nothing elsewhere.
 _DURABLE = (
@@ -63,71 +67,37 @@ def show_place(url: URL) -> str:
     return without_passwords(url.render_as_string(hide_password=True))
 
 
-def check_file(url: URL, *, make: bool) -> None:
-    """Refuse a SQLite file that is not there, or that cannot be made."""
-    if url.get_backend_name() != "sqlite":
-        return
-    path = Path(url.database or "")
-    if path.is_dir():
-        raise OsrlError(f"{path} is a folder; give the path of a file in it")
-    if make and not path.parent.is_dir():
-        raise OsrlError(f"{path}: there is no folder {path.parent}; make it first")
-    if not make and not path.exists():
-        raise OsrlError(f"{path}: no such file; give the path of a study, or create one there")
-    if make:
-        with suppress(OSError):  # SQLite says why it cannot be made
-            new_private_file(path)
+def path_of(url: URL) -> Path | None:
+    """The file of a SQLite database; None for a server."""
+    return Path(url.database or "") if url.get_backend_name() == "sqlite" else None
 
 
-def file_identity(url: URL) -> tuple[int, int] | None:
-    """Which file a SQLite database is, whatever its name; None if it is not there, or no file."""
-    if url.get_backend_name() != "sqlite":
-        return None
-    try:
-        found = os.stat(url.database or "")
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino
-
-
-def new_engine(url: URL) -> Engine:
-    """Connections to the database that keep the promises of a storage."""
-    if url.get_backend_name() == "sqlite":
-        engine = create_engine(url, connect_args={"timeout": WAIT, "isolation_level": None})
-        event.listen(engine, "connect", _set_up_sqlite)
-        event.listen(engine, "begin", _begin_sqlite)
-        return engine
+def new_server_engine(url: URL) -> Engine:
+    """Connections to a server that keep the promises of a storage."""
+    given = {key: value for key, value in _PATIENCE.items() if key not in url.query}
     try:
         engine = create_engine(
             url,
             isolation_level="READ COMMITTED",  # who waited for a lock must see what was written meanwhile
-            pool_pre_ping=True,
-            connect_args={"connect_timeout": CONNECT_WAIT} if "connect_timeout" not in url.query else {},
+            connect_args=given,
         )
     except ModuleNotFoundError:
         raise OsrlError("PostgreSQL needs the extra 'postgres'; install osrl[postgres]") from None
     event.listen(engine, "connect", _set_up_postgresql)
+    event.listen(engine, "checkout", partial(_ping, engine))
     return engine
 
 
-def _set_up_sqlite(connection: Any, record: object) -> None:
-    """Write-ahead log, so that readers never wait; every commit reaches the disk."""
-    for attempt in range(100):
-        try:
-            connection.execute("PRAGMA journal_mode = WAL")
-            break
-        except sqlite3.OperationalError as error:
-            # While another process makes the same file, SQLite does not wait by itself.
-            if attempt == 99 or error.sqlite_errorcode != sqlite3.SQLITE_BUSY:
-                raise
-            time.sleep(0.05)
-    connection.execute("PRAGMA synchronous = FULL")
-
-
-def _begin_sqlite(connection: Connection) -> None:
-    """Writers queue up at the start of a transaction, not in the middle of it."""
-    writing = connection.get_execution_options().get(WRITING, False)
-    connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")
+def _ping(engine: Engine, connection: Any, record: Any, proxy: object) -> None:
+    """Look whether a connection that was used before is still good; if not, all are made anew."""
+    if not record.info.setdefault("used", False):
+        record.info["used"] = True
+        return
+    try:
+        with answer_within(CONNECT_WAIT, connection.pgconn.socket):
+            engine.dialect.do_ping(connection)
+    except Exception as error:  # whatever it is, the connection is of no use
+        raise InvalidatePoolError from error
 
 
 def _set_up_postgresql(connection: Any, record: object) -> None:
@@ -136,5 +106,7 @@ def _set_up_postgresql(connection: Any, record: object) -> None:
     try:
         connection.execute(_DURABLE)
         connection.execute(f"SET lock_timeout = {int(1000 * WAIT)}")
+        connection.execute(f"SET statement_timeout = {int(1000 * WAIT) + 1000}")
+        connection.execute(f"SET idle_in_transaction_session_timeout = {int(1000 * WAIT) + 1000}")
     finally:
         connection.autocommit = before

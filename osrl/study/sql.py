@@ -9,9 +9,11 @@ a lock were to fail.
 from __future__ import annotations
 
 import os
+import sqlite3
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import islice
 from threading import RLock
 from typing import Any, NamedTuple
 
@@ -19,11 +21,21 @@ from sqlalchemy import Connection, Integer, bindparam, delete, insert, select, t
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
 from osrl.errors import OsrlError, StorageDamaged, StorageError
+from osrl.study import place as place_settings
 from osrl.study import schema
-from osrl.study.driver import Cursor, Prepared, explain, prepare, transaction
+from osrl.study.driver import Cursor, Prepared, explain, failure, prepare, transaction
 from osrl.study.events import Event, Row, now, read_events
-from osrl.study.place import WRITING, check_file, file_identity, new_engine, read_place, show_place
+from osrl.study.place import new_server_engine, path_of, read_place, show_place
 from osrl.study.schema import events, snapshots, studies, tombstones
+from osrl.study.sqlite_file import (
+    WRITING,
+    Identity,
+    copied,
+    find_file,
+    identity,
+    new_sqlite_engine,
+    use_write_ahead_log,
+)
 from osrl.study.storage import Log, Snapshot, Storage, Tombstone
 
 PAGE = 10_000  # events that are read at once
@@ -60,28 +72,65 @@ class SqlStorage(Storage):
         self._url = read_place(place)
         self.place = show_place(self._url)
         self.lock = RLock()
-        check_file(self._url, make=make)
-        self._engine = new_engine(self._url)
-        self._finalizer = weakref.finalize(self, self._engine.dispose)
+        path = path_of(self._url)
+        self._file = None if path is None else find_file(path, make=make)
+        self._known: Identity = None  # which file has this name
+        self._connect()
         _OPEN.add(self)
-        self._turn = _Turn(*(prepare(each, self._engine) for each in _STATEMENTS))
-        self._file: tuple[int, int] | None = None
         self._prepare(make)
-        self._file = file_identity(self._url)
+        self._known = None if path is None else identity(path)
+
+    def _connect(self) -> None:
+        wait = place_settings.WAIT
+        self._wait = wait
+        if self._file is None:
+            self._engine = new_server_engine(self._url)
+        else:
+            self._engine = new_sqlite_engine(self._file, wait)
+        self._finalizer = weakref.finalize(self, self._engine.dispose)
+        self._turn = _Turn(*(prepare(each, self._engine) for each in _STATEMENTS))
 
     def _prepare(self, make: bool) -> None:
-        with self._transaction() as connection:
-            version = schema.version_of(connection)
+        """Make the tables, or bring them up to date; of what cannot be written, those of a copy."""
+        if self._readonly:
+            try:
+                version = self._version()
+            except OsrlError:
+                version = None
+            if version == schema.VERSION:
+                return
+            self._engine.dispose()
+            assert self._file is not None
+            self._file = copied(self._file)
+            self._connect()
+        version = self._version()
         if version is None and not make:
-            raise OsrlError(f"{self.place} holds no study; create one there")
+            raise self._empty()
         if version != schema.VERSION:
-            with self._transaction(write=True) as connection:
+            with self._transaction(write=True, own=True) as connection:
                 if connection.dialect.name == "postgresql":
                     lock = text("SELECT pg_advisory_xact_lock(:number)")
                     connection.execute(lock, {"number": _SCHEMA_LOCK})
                 schema.bring_up_to_date(connection)
+        if self._file is not None:
+            with failures(self.place):
+                use_write_ahead_log(self._engine)
 
-    def create(self, name: str, events: Sequence[Event]) -> int:
+    def _version(self) -> int | None:
+        with self._transaction() as connection:
+            return schema.version_of(connection)
+
+    def _empty(self) -> OsrlError:
+        """There are no tables: a server where nothing was created, or a file that has lost them."""
+        if self._file is None:
+            return OsrlError(f"{self.place} holds no study; create one there")
+        return StorageDamaged(f"{self.place}: the tables of a study are not there; restore a backup")
+
+    @property
+    def _readonly(self) -> bool:
+        return self._file is not None and self._file.readonly
+
+    def create(self, name: str, events: Iterable[Event]) -> int:
         """A new study with its first events; its number."""
         with self._transaction(write=True) as connection:
             try:
@@ -90,7 +139,11 @@ class SqlStorage(Storage):
                 raise OsrlError(
                     f"{self.place} has a study {name!r} already; open it, or give another name"
                 ) from None
-            connection.execute(_APPEND, _rows(number, events))
+            rest = iter(events)
+            while page := list(islice(rest, PAGE)):
+                connection.execute(_APPEND, _rows(number, page))
+        if self._file is not None:  # a study is in its file from the beginning, not in the log beside it
+            self._pragma("wal_checkpoint")
         return int(number)
 
     def find(self, name: str) -> int:
@@ -130,11 +183,9 @@ class SqlStorage(Storage):
     @contextmanager
     def hold(self, study: int) -> Iterator[Log]:
         """Hold the log of a study as its only writer."""
-        with self.lock:
-            self._check_file()
-            with transaction(self._engine, self.place, write=True) as cursor:
-                self._check_study(cursor.fetch(self._turn.lock, study=study))
-                yield _HeldLog(cursor, self._turn, study)
+        with self.lock, self._raw_transaction(write=True) as cursor:
+            self._check_study(cursor.fetch(self._turn.lock, study=study))
+            yield _HeldLog(cursor, self._turn, study)
 
     def first(self, study: int) -> Event:
         """The event with which a study begins."""
@@ -146,18 +197,23 @@ class SqlStorage(Storage):
     def read(self, study: int, position: int = 0) -> Iterator[Event]:
         """The events of a study from number ``position`` on."""
         head = None if position else ""
+        limit = PAGE
         while True:
-            page = self._read_page(study, position, PAGE)
+            try:
+                page = self._read_page(study, position, limit)
+            except StorageDamaged:
+                if limit == 1:
+                    raise
+                limit = 1  # what comes before the damage can still be read
+                continue
             yield from self._events(page, head)
-            if len(page) < PAGE:
+            if len(page) < limit:
                 return
             position, head = page[-1][0] + 1, page[-1][-1]
 
     def _read_page(self, study: int, position: int, limit: int) -> list[Any]:
-        with self.lock:
-            self._check_file()
-            with transaction(self._engine, self.place, write=False) as cursor:
-                return cursor.fetch(self._turn.page, study=study, position=position, limit=limit)
+        with self.lock, self._raw_transaction(write=False) as cursor:
+            return cursor.fetch(self._turn.page, study=study, position=position, limit=limit)
 
     def _events(self, rows: list[Any], head: str | None) -> Iterator[Event]:
         """The events of these rows, which follow the event with hash ``head``."""
@@ -172,6 +228,20 @@ class SqlStorage(Storage):
         with self._transaction() as connection:
             row = connection.execute(wanted).one_or_none()
         return None if row is None else Snapshot(row.position, row.content)
+
+    def settle(self) -> None:
+        """Bring everything into the one file of a SQLite database, which nobody else has open."""
+        self._pragma("journal_mode = DELETE")
+        self.close()
+
+    def _pragma(self, what: str) -> None:
+        """Tell SQLite to do something, outside of any transaction."""
+        with self.lock, failures(self.place):
+            connection: Any = self._engine.raw_connection()
+            try:
+                connection.execute(f"PRAGMA {what}")
+            finally:
+                connection.close()
 
     def check(self) -> list[str]:
         """What is wrong with the database itself: its pages and indexes, and whether it is append-only."""
@@ -192,29 +262,51 @@ class SqlStorage(Storage):
     def _deleted(self) -> OsrlError:
         return OsrlError(f"the study was deleted from {self.place}; create a new one")
 
-    def _check_file(self) -> None:
+    def _check_place(self, write: bool) -> None:
         """Refuse to go on in a SQLite file that was removed: what is written there would be lost."""
         if self._file is None:
             return
-        found = file_identity(self._url)
-        if found != self._file:
-            self._engine.dispose()
-            if found is None:
-                raise StorageError(f"{self.place}: the file is gone; call again when it is back")
-            self._file = found
+        if write and self._readonly:
+            raise StorageError(f"{self.place}: the file cannot be written; ask for permission to write")
+        if self._known is not None:
+            found = identity(self._file.path)
+            if found != self._known:
+                self._engine.dispose()
+                if found is None:
+                    raise StorageError(f"{self.place}: the file is gone; call again when it is back")
+                self._known = found
 
     @contextmanager
-    def _transaction(self, write: bool = False) -> Iterator[Connection]:
-        """One transaction: committed at the end of the block, undone after an error."""
+    def _raw_transaction(self, *, write: bool) -> Iterator[Cursor]:
+        """A transaction that goes past SQLAlchemy's execution, see `osrl.study.driver`."""
+        self._check_place(write)
+        log = None if self._file is None else str(self._file.read)
+        with transaction(self._engine, self.place, write=write, log=log, wait=self._wait) as cursor:
+            yield cursor
+
+    @contextmanager
+    def _transaction(self, write: bool = False, own: bool = False) -> Iterator[Connection]:
+        """One transaction: committed at the end of the block, undone after an error.
+
+        ``own``: of what is ours even where the file cannot be written, a copy.
+        """
         with self.lock:
-            self._check_file()
-            try:
-                with self._engine.connect() as connection:
-                    connection = connection.execution_options(**{WRITING: write})
-                    with connection.begin():
-                        yield connection
-            except SQLAlchemyError as error:
-                raise StorageError(f"{self.place}: {explain(error)}") from error
+            self._check_place(write and not own)
+            with failures(self.place), self._engine.connect() as connection:
+                connection = connection.execution_options(**{WRITING: write})
+                with connection.begin():
+                    yield connection
+
+
+@contextmanager
+def failures(place: str) -> Iterator[None]:
+    """Say what is wrong with the database in our words."""
+    try:
+        yield
+    except SQLAlchemyError as error:
+        raise explain(place, error) from error
+    except sqlite3.Error as error:
+        raise failure(place, error, lost=False) from error
 
 
 class _Turn(NamedTuple):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from threading import RLock
 from typing import NamedTuple
@@ -77,7 +77,7 @@ class Storage(ABC):
     place: str  # for messages, without passwords
 
     @abstractmethod
-    def create(self, name: str, events: Sequence[Event]) -> int:
+    def create(self, name: str, events: Iterable[Event]) -> int:
         """A new study with its first events; its number. Refused when the name exists."""
 
     @abstractmethod

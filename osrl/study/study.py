@@ -18,7 +18,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, SupportsFloat, overload
 
@@ -99,7 +99,7 @@ class Study:
         return cls._begin(place, name, [next_event(None, created)])
 
     @classmethod
-    def _begin(cls, place: Place, name: str, events: Sequence[Event]) -> Study:
+    def _begin(cls, place: Place, name: str, events: Iterable[Event]) -> Study:
         """A study with its first events."""
         if not name.strip() or not name.isprintable():
             raise OsrlError(f"the name of a study is {name!r}; give one line of text")

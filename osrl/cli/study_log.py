@@ -1,0 +1,172 @@
+"""`osrl study`, the part about the log: files, verification, backups, and the end of a study."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from osrl.cli.output import echo, print_json
+from osrl.cli.study import By, Json, Name, Place, Reason, app, opened, shown
+from osrl.errors import OsrlError, StorageDamaged
+
+if TYPE_CHECKING:
+    from osrl.study.backup import Copied
+
+
+@app.command()
+def export(
+    place: Place,
+    file: Annotated[str, typer.Argument(metavar="FILE", help="A .csv, .jsonl or .parquet file to write.")],
+    trials: Annotated[
+        bool, typer.Option("--trials", help="One row for each trial, instead of the whole log.")
+    ] = False,
+    name: Name = None,
+    as_json: Json = False,
+) -> None:
+    """Write the log to a file, lossless; or the trials, for work elsewhere."""
+    with opened(place, name) as study:
+        study.write_trials(file) if trials else study.write_log(file)
+        handed_out, head = study.trials, study.head
+    if as_json:
+        print_json({"file": file, "trials": handed_out, "head": head})
+    else:
+        echo(f"{handed_out:,} trials are in {file}")
+        echo(f"head of the log: {head}")
+
+
+@app.command("import")
+def import_log(
+    place: Place,
+    file: Annotated[str, typer.Argument(metavar="FILE", help="A log that `osrl study export` has written.")],
+    name: Annotated[str, typer.Option(help="A name for the study.")] = "study",
+    as_json: Json = False,
+) -> None:
+    """Make a study from a log, after replaying it."""
+    from osrl.study.study import Study
+
+    with Study.read_log(place, file, name) as study:
+        handed_out, verdict = study.trials, study.verdict
+    if as_json:
+        print_json({"study": name, "trials": handed_out, "verdict": verdict})
+    else:
+        echo(f"study {name!r} with {handed_out:,} trials is in {shown(place)}: {verdict}")
+
+
+@app.command()
+def verify(
+    place: Place,
+    head: Annotated[
+        str | None,
+        typer.Option(metavar="HASH", help="A head that was noted before: the log must contain it."),
+    ] = None,
+    name: Name = None,
+    as_json: Json = False,
+) -> None:
+    """Replay the log from its first event, and compare. The exit code is 5 where something differs."""
+    with opened(place, name) as study:
+        found = study.verify(head)
+    if as_json:
+        print_json({"ok": found.ok, **found._asdict()})
+    else:
+        how = "bit for bit" if found.exact else "to 1e-9 (other versions have written to it)"
+        echo(f"{found.events:,} events, {found.trials:,} trials; verdict: {found.verdict}")
+        echo(f"replay agrees {how}" if found.ok else f"replay differs in {len(found.problems)} places:")
+        for problem in found.problems:
+            echo(f"  {problem}")
+        for note in found.notes:
+            echo(f"note: {note}")
+        echo(f"head of the log: {found.head}")
+    if not found.ok:
+        raise typer.Exit(StorageDamaged.exit_code)
+
+
+@app.command()
+def anchor(
+    place: Place,
+    file: Annotated[str, typer.Argument(metavar="FILE", help="The file to add to; best on another machine.")],
+    name: Name = None,
+    as_json: Json = False,
+) -> None:
+    """Note the head of the log, with the time, in a file: whoever rewrites the log cannot rewrite that."""
+    with opened(place, name) as study:
+        noted = study.anchor(file)
+    if as_json:
+        print_json(noted)
+    else:
+        echo(f"{noted['events']:,} events with head {noted['head']} are noted in {file}")
+
+
+@app.command()
+def backup(
+    place: Place,
+    file: Annotated[str, typer.Argument(metavar="FILE", help="The file to write.")],
+    as_json: Json = False,
+) -> None:
+    """Write every study of a database to one file, verified, while others go on writing."""
+    from osrl.study.backup import backup
+
+    _print_copied(backup(place, file), file, as_json)
+
+
+@app.command()
+def restore(
+    place: Place,
+    file: Annotated[str, typer.Argument(metavar="FILE", help="A file that `osrl study backup` has written.")],
+    as_json: Json = False,
+) -> None:
+    """Make the studies of a backup again. Trials that were handed out after it are refused from then on."""
+    from osrl.study.backup import restore
+
+    _print_copied(restore(place, file), shown(place), as_json)
+
+
+@app.command()
+def recover(
+    place: Place,
+    reason: Annotated[str, typer.Option(metavar="TEXT", help="Why the study goes on from here.")],
+    by: By = None,
+    name: Name = None,
+    as_json: Json = False,
+) -> None:
+    """Confirm that the study goes on from the log as it is, though others may have seen a longer one."""
+    with opened(place, name) as study:
+        study.recover(reason, by=by)
+        trials, head = study.trials, study.head
+    if as_json:
+        print_json({"trials": trials, "head": head})
+    else:
+        echo(f"the study goes on after trial {trials}")
+        echo(f"head of the log: {head}")
+
+
+@app.command()
+def delete(
+    place: Place,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The study to remove.")],
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    by: By = None,
+    reason: Reason = None,
+    as_json: Json = False,
+) -> None:
+    """Remove a study and all its events, for good. That it was there is kept."""
+    from osrl.study.study import Study
+
+    if not yes and not as_json and name in Study.list(place):
+        typer.confirm(f"remove study {name!r} from {shown(place)}, with all its events?", abort=True)
+    if not yes and as_json:
+        raise OsrlError("removing a study cannot be undone; add --yes to do it")
+    Study.delete(place, name, by=by, reason=reason)
+    if as_json:
+        print_json({"deleted": name})
+    else:
+        echo(f"study {name!r} is removed")
+
+
+def _print_copied(copied: list[Copied], where: str, as_json: bool) -> None:
+    if as_json:
+        print_json({"place": where, "studies": [each._asdict() for each in copied]})
+    else:
+        for each in copied:
+            echo(f"study {each.study!r} with {each.events:,} events is in {where}, verified")
+            echo(f"head of the log: {each.head}")

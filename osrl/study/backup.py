@@ -1,0 +1,91 @@
+"""Backups: every study of a database in one file, taken while others write; and back again.
+
+A backup is a SQLite file, also of a PostgreSQL database. Logs are append-only, so what is read from the
+first event to the last is the log as it was at some moment. The file is verified before it gets its name.
+
+What is restored begins a new branch, noted in the log: trials that were handed out after the backup are not
+in it, and are refused.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import NamedTuple
+
+from osrl.errors import OsrlError, StorageDamaged
+from osrl.study.events import Event, Recovered, next_event
+from osrl.study.replay import verify
+from osrl.study.sql import SqlStorage
+
+Place = str | os.PathLike[str]
+
+
+class Copied(NamedTuple):
+    """One study of a backup: how many events it has, and the hash of the last."""
+
+    study: str
+    events: int
+    head: str
+
+
+def backup(place: Place, file: Place) -> list[Copied]:
+    """Write every study of a database to a file, which is replaced whole or not at all."""
+    target = Path(file).absolute()
+    if target.is_dir() or not target.parent.is_dir():
+        raise OsrlError(f"{target}: cannot be written; give the path of a file in a folder that exists")
+    partial = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
+    try:
+        with closing(SqlStorage(place)) as source, closing(SqlStorage(partial, make=True)) as copy:
+            for name in source.names():
+                copy.create(name, source.read(source.find(name)))
+            found = [_verified(copy, name) for name in copy.names()]
+            copy.settle()
+        with partial.open("rb") as written:
+            os.fsync(written.fileno())
+        partial.replace(target)
+    finally:
+        for suffix in ("", "-wal", "-shm"):
+            Path(f"{partial}{suffix}").unlink(missing_ok=True)
+    return found
+
+
+def restore(place: Place, file: Place) -> list[Copied]:
+    """Make the studies of a backup again, each with an event that says so."""
+    with closing(SqlStorage(file)) as source:
+        names = source.names()
+        for name in names:
+            _verified(source, name)
+        with closing(SqlStorage(place, make=True)) as target:
+            taken = [name for name in names if name in target.names()]
+            if taken:
+                raise OsrlError(
+                    f"{target.place} has a study {taken[0]!r} already; restore to a new place, or move that "
+                    "database away first"
+                )
+            return [_restored(source, target, name) for name in names]
+
+
+def _restored(source: SqlStorage, target: SqlStorage, name: str) -> Copied:
+    last: list[Event] = []
+
+    def events() -> Iterator[Event]:
+        for event in source.read(source.find(name)):
+            last[:] = [event]
+            yield event
+        count = last[0].seq + 1
+        last[:] = [next_event(last[0], Recovered(f"restored from a backup with {count} events"))]
+        yield last[0]
+
+    target.create(name, events())
+    return Copied(name, last[0].seq + 1, last[0].hash)
+
+
+def _verified(storage: SqlStorage, name: str) -> Copied:
+    found = verify(storage.read(storage.find(name)))
+    if not found.ok:
+        raise StorageDamaged(f"{storage.place}: study {name!r} does not verify: {found.problems[0]}")
+    return Copied(name, found.events, found.head)

@@ -1,0 +1,218 @@
+"""The file of a SQLite database: looked at before it is touched, only read where it cannot be written.
+
+A file that is not ours is left as it is. One that cannot be written, or lies in a folder that cannot, is
+read; where SQLite would have to write even for that, a copy of it is.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import sqlite3
+import time
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
+from urllib.parse import quote
+
+from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy.pool import QueuePool
+
+from osrl.errors import OsrlError, StorageDamaged
+from osrl.files import new_private_file
+from osrl.study import schema
+
+WRITING = "osrl_writing"  # execution option of a connection whose transaction will write
+LOG = "osrl_log"  # in the info of a connection: which write-ahead log it uses
+MAGIC = b"SQLite format 3\0"
+_BESIDE = ("-wal", "-shm")
+
+Identity = tuple[int, int] | None
+
+
+class File(NamedTuple):
+    """A SQLite file; ``readable`` only, where it cannot be written; ``copy``, what is read in its place."""
+
+    path: Path
+    readonly: bool = False
+    copy: TemporaryDirectory[str] | None = None
+
+    @property
+    def read(self) -> Path:
+        """The file that is opened."""
+        return self.path if self.copy is None else Path(self.copy.name) / self.path.name
+
+
+def find_file(path: Path, *, make: bool) -> File:
+    """The file of a database that is there, or is made; refused where there is nothing to be opened."""
+    if path.is_dir():
+        raise OsrlError(f"{path} is a folder; give the path of a file in it")
+    if make and not path.parent.is_dir():
+        raise OsrlError(f"{path}: there is no folder {path.parent}; make it first")
+    if not path.exists():
+        if not make:
+            raise OsrlError(f"{path}: no such file; give the path of a study, or create one there")
+        _make(path)
+        return File(path)
+    if path.stat().st_size > 0:
+        _check_magic(path)
+    elif not make:
+        raise StorageDamaged(
+            f"{path} is empty: nothing was ever written to it, or its content is lost; restore a backup there"
+        )
+    writable = os.access(path, os.W_OK) and os.access(path.parent, os.W_OK | os.X_OK)
+    if not make and not _is_ours(path):
+        raise OsrlError(f"{path} holds no study; give the file of a study (this one is left as it is)")
+    return File(path, not writable)
+
+
+def copied(file: File) -> File:
+    """The same file, read through a copy of it and of its write-ahead log."""
+    folder = TemporaryDirectory(prefix="osrl-read-")
+    for name in (file.path, _beside(file.path, "-wal")):
+        if name.exists():
+            shutil.copyfile(name, Path(folder.name) / name.name)
+    return File(file.path, True, folder)
+
+
+def _make(path: Path) -> None:
+    """An empty file that only its owner may read; what SQLite puts beside it will be the same."""
+    try:
+        new_private_file(path)
+    except OSError as error:
+        raise OsrlError(
+            f"{path}: cannot be made: {error.strerror}; give a folder that you may write"
+        ) from None
+
+
+def _check_magic(path: Path) -> None:
+    try:
+        with path.open("rb") as file:
+            found = file.read(len(MAGIC))
+    except OSError as error:
+        raise OsrlError(f"{path}: cannot be read: {error.strerror}; ask for permission") from None
+    if found != MAGIC:
+        raise StorageDamaged(
+            f"{path} is not a sound SQLite database (it begins otherwise); give another, or restore a backup"
+        )
+
+
+def _is_ours(path: Path) -> bool:
+    """Whether a database has our tables, without touching it; True also where it is too damaged to say."""
+    log = _beside(path, "-wal")
+    with path.open("rb") as file:
+        if file.read(72)[68:] == schema.APPLICATION.to_bytes(4, "big"):
+            return True
+    try:
+        if _has_tables(path, "mode=ro&immutable=1"):
+            return True
+        return log.exists() and log.stat().st_size > 0 and _has_tables(path, "mode=ro")
+    except sqlite3.Error:
+        return True  # whoever opens it will say what is wrong
+
+
+def _has_tables(path: Path, mode: str) -> bool:
+    connection = sqlite3.connect(_uri(path, mode), uri=True)
+    try:
+        wanted = "SELECT 1 FROM sqlite_master WHERE name = 'osrl_schema'"
+        return connection.execute(wanted).fetchone() is not None
+    finally:
+        connection.close()
+
+
+def identity(path: Path) -> Identity:
+    """Which file has this name now; None if there is none."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def log_identity(path: str) -> tuple[Identity, Identity]:
+    """Which files are the write-ahead log of a database and its index now."""
+    return identity(Path(path + "-wal")), identity(Path(path + "-shm"))
+
+
+def new_sqlite_engine(file: File, wait: float) -> Engine:
+    """Connections to a SQLite file, whose commits reach the disk."""
+    uri = _uri(file.read, _mode(file))
+
+    def connect() -> sqlite3.Connection:
+        return sqlite3.connect(uri, uri=True, timeout=wait, isolation_level=None, check_same_thread=False)
+
+    engine = create_engine("sqlite://", creator=connect, poolclass=QueuePool)
+    event.listen(
+        engine, "connect", lambda connection, record: connection.execute("PRAGMA synchronous = FULL")
+    )
+    event.listen(engine, "checkin", lambda made, record: _note_log(record, str(file.read)))
+    event.listen(engine, "begin", lambda connection: _begin(connection, wait))
+    return engine
+
+
+def _note_log(record: Any, path: str) -> None:
+    """After its first transaction a connection has its write-ahead log open, for good."""
+    if record.info.get(LOG) is None and (found := log_identity(path)) != (None, None):
+        record.info[LOG] = found
+
+
+def _mode(file: File) -> str:
+    """How a file is opened: never made by opening it, and not written where it cannot be."""
+    if not file.readonly or file.copy is not None:
+        return "mode=rw"
+    return "mode=ro" if _beside(file.path, "-wal").exists() else "mode=ro&immutable=1"
+
+
+def use_write_ahead_log(engine: Engine) -> None:
+    """So that readers never wait. It is a property of the file, and stays."""
+    connection: Any = engine.raw_connection()
+    try:
+        for attempt in range(100):
+            try:
+                if connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
+                    connection.execute("PRAGMA journal_mode = WAL")
+                return
+            except sqlite3.OperationalError as error:
+                # While another process makes the same file, SQLite does not wait by itself.
+                if attempt == 99 or error.sqlite_errorcode != sqlite3.SQLITE_BUSY:
+                    raise
+                time.sleep(0.05)
+    finally:
+        connection.close()
+
+
+def begin(connection: Any, *, write: bool, wait: float) -> None:
+    """Begin a transaction. Writers queue up here, not in the middle of it, and by turns.
+
+    SQLite itself lets those look more and more rarely who have waited longest. Here they look more often,
+    at random moments: then nobody is always too late.
+    """
+    if not write:
+        connection.execute("BEGIN")
+        return
+    connection.execute("PRAGMA busy_timeout = 0")
+    began = time.monotonic()
+    while True:
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+            break
+        except sqlite3.OperationalError as error:
+            waited = time.monotonic() - began
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or waited > wait:
+                raise
+        time.sleep(random.uniform(0.5, 1.5) * (0.003 if waited < 0.3 else 0.0005))
+    connection.execute(f"PRAGMA busy_timeout = {int(1000 * wait)}")
+
+
+def _begin(connection: Connection, wait: float) -> None:
+    writing = connection.get_execution_options().get(WRITING, False)
+    begin(connection.connection.driver_connection, write=writing, wait=wait)
+
+
+def _uri(path: Path, mode: str) -> str:
+    return f"file:{quote(str(path))}?{mode}"
+
+
+def _beside(path: Path, suffix: str) -> Path:
+    return path.with_name(path.name + suffix)

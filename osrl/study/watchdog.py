@@ -1,0 +1,70 @@
+"""A server that is there but does not answer: after a while its connection is cut, and the call ends.
+
+The waiting itself is done by the driver of the database, which has no limit of its own. One thread looks
+every second at the sockets that somebody waits for.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+LOOK = 0.5  # seconds between two looks
+
+_lock = threading.Lock()
+_due: dict[int, tuple[float, int]] = {}  # when, and which socket
+_numbers = itertools.count()
+_thread: threading.Thread | None = None
+
+
+@contextmanager
+def answer_within(seconds: float, number: int) -> Iterator[None]:
+    """Cut the socket with this number if the block lasts longer."""
+    key = next(_numbers)
+    with _lock:
+        _due[key] = (time.monotonic() + seconds, number)
+        _start()
+    try:
+        yield
+    finally:
+        with _lock:  # a number may be another socket as soon as this one is closed
+            _due.pop(key, None)
+
+
+def _start() -> None:
+    global _thread
+    if _thread is None or not _thread.is_alive():
+        _thread = threading.Thread(target=_watch, name="osrl-watchdog", daemon=True)
+        _thread.start()
+
+
+def _watch() -> None:
+    while True:
+        time.sleep(LOOK)
+        with _lock:
+            now = time.monotonic()
+            for key, (when, number) in list(_due.items()):
+                if when < now:
+                    del _due[key]
+                    _cut(number)
+
+
+def _cut(number: int) -> None:
+    """End a connection as if the other side had."""
+    with suppress(OSError), socket.socket(fileno=os.dup(number)) as found:
+        found.shutdown(socket.SHUT_RDWR)
+
+
+def _after_fork() -> None:
+    """Threads do not survive a fork, and a lock may be held by one of them."""
+    global _lock, _thread
+    _lock, _thread = threading.Lock(), None
+    _due.clear()
+
+
+os.register_at_fork(after_in_child=_after_fork)
