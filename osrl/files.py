@@ -1,7 +1,8 @@
-"""Files that are replaced whole or not at all."""
+"""Files that are read with a limit, and replaced whole or not at all."""
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 import stat
@@ -23,6 +24,17 @@ def _mode_of(path: Path) -> int | None:
         return stat.S_IMODE(path.stat().st_mode)
     except OSError:
         return None
+
+
+def read_file(path: Path, most: int) -> bytes:
+    """The content of a file; an OSError for a device, or for more than ``most`` bytes."""
+    if path.exists() and not path.is_file():
+        raise OSError(errno.EINVAL, "it is a folder or a device, not a file")
+    with path.open("rb") as file:
+        content = file.read(most + 1)
+    if len(content) > most:
+        raise OSError(errno.EFBIG, f"it has more than {most:,} bytes")
+    return content
 
 
 def replace_file(path: Path, content: bytes, *, private: bool = False) -> None:

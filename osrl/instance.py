@@ -29,9 +29,11 @@ from numpy.typing import NDArray
 
 from osrl.errors import OsrlError
 from osrl.families import FAMILIES, Family
-from osrl.files import replace_file
+from osrl.files import read_file, replace_file
 from osrl.shown import is_control
 
+MOST_LETTERS = 1000  # of a name
+MOST_BYTES = 2**28  # of an instance file
 Means = Sequence[Sequence[Sequence[float]]] | NDArray[Any]
 
 
@@ -246,8 +248,12 @@ def _read_names(axis: _Axis, names: object) -> tuple[str, ...] | None:
         raise OsrlError(f"{axis.key} is {_show(names)}; give a list of names, one for each {axis.one}")
     seen: dict[str, int] = {}
     for position, name in enumerate(items, start=1):
-        if not isinstance(name, str) or not name.strip() or any(map(is_control, name)):
+        if not isinstance(name, str) or not name.strip() or any(map(is_control, name[: MOST_LETTERS + 1])):
             raise OsrlError(f"name {position} of {axis.key} is {_show(name)}; a name is one line of text")
+        if len(name) > MOST_LETTERS:
+            raise OsrlError(
+                f"name {position} of {axis.key} has {len(name):,} letters; use at most {MOST_LETTERS:,}"
+            )
         if name in seen:
             raise OsrlError(
                 f"{axis.key} repeats {_show(name)} (names {seen[name]} and {position}); "
@@ -344,7 +350,7 @@ def _read_file(path: Path) -> Any:
     """The content of an instance file, not yet checked."""
     suffix = _file_format(path)
     try:
-        text = path.read_bytes().decode("utf-8-sig")
+        text = read_file(path, MOST_BYTES).decode("utf-8-sig")
         return tomllib.loads(text) if suffix == ".toml" else json.loads(text, object_pairs_hook=_distinct)
     except FileNotFoundError:
         raise OsrlError("no such file; give 'paper' or the path of an instance file") from None

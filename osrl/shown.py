@@ -10,6 +10,7 @@ import re
 import unicodedata
 
 HIDDEN = "***"
+MOST, REST = 1500, 500  # characters of a message, and how many of them stand at its end
 _DIRECTIONS = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 _SECRET = re.compile(r"(?i)(\b[\w-]*pass(?:word|wd|phrase)?[\w-]*\s*=\s*)[^&\s'\"]+")
 _USER = re.compile(r"(://[^:/?#@\s]*):[^\s'\"]*@")
@@ -43,5 +44,8 @@ def without_passwords(text: str) -> str:
 
 
 def shown(text: str) -> str:
-    """A line for people: printable, and without passwords."""
-    return printable(without_passwords(text))
+    """A line for people: printable, without passwords, and not longer than a page."""
+    text = without_passwords(text)
+    if len(text) > MOST:
+        text = f"{text[: MOST - REST]} ... {text[-REST:]}"
+    return printable(text)

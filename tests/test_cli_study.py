@@ -275,7 +275,7 @@ def test_files_that_are_no_logs_are_refused(db: str, tmp_path: Path) -> None:
         Study.read_log(back, tmp_path / "none.csv")
     for name in ("log.csv", "other.jsonl", "log.parquet"):
         (tmp_path / name).write_text("task,reward\n1,2\n", encoding="utf-8")
-        with refused("not the log of a study"):
+        with refused("the log of a study"):
             Study.read_log(back, tmp_path / name)
     lines = (tmp_path / "log.jsonl").read_text(encoding="utf-8").splitlines()
     (tmp_path / "torn.jsonl").write_text("\n".join(lines[:3] + lines[4:]), encoding="utf-8")

@@ -170,7 +170,7 @@ def test_missing_files_and_folders_are_refused(tmp_path: Path) -> None:
     with refused(f"{tmp_path / 'none.toml'}: no such file; give 'paper' or the path of an instance file"):
         Instance.load(tmp_path / "none.toml")
     (tmp_path / "folder.toml").mkdir()
-    with refused("folder.toml: cannot be read: Is a directory"):
+    with refused("folder.toml: cannot be read: it is a folder or a device, not a file"):
         Instance.load(tmp_path / "folder.toml")
     with refused("a.toml: cannot be written: No such file or directory"):
         Instance.load("paper").save(tmp_path / "none" / "a.toml")

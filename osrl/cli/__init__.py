@@ -10,6 +10,7 @@ import gc
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib.metadata import version
 from typing import Annotated
 
@@ -75,4 +76,5 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _discard_output() -> None:
     """Drop what could not be written, or Python would try again, and complain, when it ends."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    with suppress(OSError, ValueError):  # a stream that somebody has put in its place has no descriptor
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osrl.errors import StorageDamaged
+from osrl.instance import MOST_LETTERS
 
 
 @dataclass(frozen=True)
@@ -242,6 +243,22 @@ def read_event(seq: int, at: int, kind: str, payload: str, hash: str = "") -> Ev
 def _sound(body: Body) -> bool:
     """Whether the fields that kernels and tables take as they are have the right types."""
     match body:
+        case Created():
+            texts = (body.family, body.policy, body.threshold, body.id)
+            tables = (body.options, body.evidence, body.versions)
+            return (
+                all(map(_are_names, (body.tasks, body.representations, body.predictors)))
+                and all(type(text) is str for text in texts)
+                and all(type(table) is dict for table in tables)
+                and type(body.seed) is int
+                and 0 <= body.seed < 2**63
+                and all(type(risk) in (float, int) and 0 < risk < 1 for risk in (body.delta_g, body.delta_h))
+                and (body.budget is None or type(body.budget) is int)
+            )
+        case Resumed():
+            return type(body.versions) is dict
+        case Designed():
+            return type(body.arrays) is dict
         case Told():
             return type(body.trial) is int and type(body.reward) in (float, int)
         case Abandoned():
@@ -250,6 +267,13 @@ def _sound(body: Body) -> bool:
             names = (body.task, body.representation, body.predictor)
             return type(body.trial) is int and all(type(name) is str for name in names)
     return True
+
+
+def _are_names(names: object) -> bool:
+    """Whether these can be the names of tasks, representations or predictors."""
+    if not isinstance(names, list) or not all(type(name) is str for name in names):
+        return False
+    return 0 < len(names) == len(set(names)) and max(map(len, names)) <= MOST_LETTERS
 
 
 def now() -> int:

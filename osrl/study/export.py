@@ -24,9 +24,10 @@ import polars as pl
 from osrl.errors import OsrlError, StorageDamaged
 from osrl.files import replace_file
 from osrl.study.events import Created, Event, Row, link, read_events
+from osrl.study.frames import read_frame, read_text, short, suffix_of
 from osrl.study.history import history
 
-SUFFIXES = (".csv", ".jsonl", ".parquet")
+_PolarsError = pl.exceptions.PolarsError
 _SCHEMA = {
     "seq": pl.Int64,
     "of": pl.Int64,
@@ -61,12 +62,11 @@ def read_log(path: str | os.PathLike[str]) -> list[Event]:
     target, suffix = _target(path)
     try:
         of, rows = _rows(target, suffix)
-    except FileNotFoundError:
-        raise OsrlError(f"{target}: no such file; give one that `osrl study export` has written") from None
-    except (OSError, ValueError, KeyError, TypeError, pl.exceptions.PolarsError) as error:
-        said = " ".join(str(error).split())[:120]
+    except OsrlError as error:
+        raise OsrlError(f"{target}: {error}") from None
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError, _PolarsError) as error:
         raise OsrlError(
-            f"{target}: not the log of a study ({said}); give one that was exported without --trials"
+            f"{target}: not the log of a study ({short(error)}); give one that was exported without --trials"
         ) from None
     if not rows or of != len(rows):
         all_of_them = f" of {of}" if rows else ""
@@ -80,21 +80,32 @@ def read_log(path: str | os.PathLike[str]) -> list[Event]:
 def _rows(target: Path, suffix: str) -> tuple[int, list[Row]]:
     """How many events there were, and every event."""
     wanted = ["of", *Row._fields]
+    what = "the log of a study, as `osrl study export` writes it"
     if suffix == ".jsonl":
-        lines = [json.loads(line) for line in target.read_text(encoding="utf-8").split("\n") if line]
+        lines = [json.loads(line) for line in read_text(target, what).split("\n") if line]
         found = [
             (*(line.get(key) for key in wanted[:-2]), _text(line["payload"]), line.get("hash"))
             for line in lines
         ]
     else:
-        frame = pl.read_csv(target, infer_schema=False) if suffix == ".csv" else pl.read_parquet(target)
+        frame = read_frame(target, what)
         if "hash" not in frame.columns:
             frame = frame.with_columns(hash=pl.lit(None, pl.String))
         found = frame.select(wanted).cast({key: _SCHEMA[key] for key in wanted}).rows()
     rows = [Row(*each[1:]) for each in found]
+    for row in rows:
+        if not all(map(_fits, row)):
+            raise ValueError(f"event {row.seq!r} has no number, time, kind or payload")
     if rows and all(row.hash is None for row in rows):
         rows = _chained(rows)
     return (found[0][0] if found else 0), rows
+
+
+def _fits(value: Any) -> bool:
+    """Whether a database can hold a value: text, nothing, or a whole number of eight bytes."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return -(2**63) <= value < 2**63
+    return value is None or isinstance(value, str)
 
 
 def _text(payload: Any) -> str:
@@ -150,10 +161,10 @@ def spread(frame: pl.DataFrame, columns: Sequence[str]) -> pl.DataFrame:
 
 def _target(path: str | os.PathLike[str]) -> tuple[Path, str]:
     target = Path(path)
-    suffix = target.suffix.lower()
-    if suffix not in SUFFIXES:
-        raise OsrlError(f"{target}: unknown suffix {suffix!r}; use one of {', '.join(SUFFIXES)}")
-    return target, suffix
+    try:
+        return target, suffix_of(target)
+    except OsrlError as error:
+        raise OsrlError(f"{target}: {error}") from None
 
 
 def _write_frame(frame: pl.DataFrame, target: Path, suffix: str) -> None:

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 import osrl.policies  # noqa: F401  (registers the policies of the package)
 from osrl.arrays import Floats
 from osrl.draws import CHOICES, START, new_key, pick, uniform
-from osrl.errors import OsrlError
+from osrl.errors import OsrlError, StorageDamaged
 from osrl.families import Family
 from osrl.policies.contract import RUNNING, VERDICTS, Column, Problem, find, new_ticket, no_evidence
 from osrl.policies.hypotheses import Tests, reject
@@ -284,6 +284,20 @@ class Fold:
             [_name(created.representations, g) for g in outcome.representation[0]],
             [_name(created.predictors, h) for h in outcome.predictor[0]],
         )
+
+
+def begin(first: Event) -> Fold:
+    """The fold of a log that begins with this event; refused where no study could have begun so."""
+    assert isinstance(first.body, Created)
+    try:
+        fold = Fold(first.body)
+    except OsrlError:
+        raise
+    except (TypeError, ValueError, ArithmeticError, LookupError, AttributeError) as error:
+        said = repr(error)[:200]
+        raise StorageDamaged(f"the log does not begin as a study does ({said}); restore a backup") from None
+    fold.last = first
+    return fold
 
 
 def _name(names: Any, index: int) -> str | None:

@@ -20,7 +20,7 @@ import numpy as np
 from osrl.errors import OsrlError, StorageDamaged
 from osrl.policies.states import contents, digest
 from osrl.study.events import Abandoned, Asked, Created, Designed, Event, Kept, Told
-from osrl.study.fold import Fold
+from osrl.study.fold import begin
 from osrl.study.snapshot import all_arrays, facts, unpack
 from osrl.study.standing import evidence_at_design
 from osrl.study.storage import Snapshot
@@ -86,8 +86,7 @@ class _Replay:
     def __init__(self, first: Event, snapshot: Snapshot | None, head: str | None) -> None:
         assert isinstance(first.body, Created)
         self.created = first.body
-        self.fold = Fold(self.created)
-        self.fold.last = first
+        self.fold = begin(first)
         self.largest = 0.0
         self.problems: list[str] = []
         self.notes: list[str] = []

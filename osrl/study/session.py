@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from osrl.errors import OsrlError, StorageDamaged
 from osrl.study.events import Body, Created, Event, Kept, Resumed, next_event
-from osrl.study.fold import Fold
+from osrl.study.fold import Fold, begin
 from osrl.study.snapshot import EVERY, pack, unpack
 from osrl.study.storage import Log, Snapshot, Storage
 from osrl.study.trial import short_id
@@ -168,9 +168,7 @@ class Session:
             fold = unpack(kept, first.body)
             if fold is not None:
                 return fold
-        fold = Fold(first.body)
-        fold.last = first
-        return fold
+        return begin(first)
 
 
 class _Replaced(Exception):  # noqa: N818

@@ -46,6 +46,12 @@ class File(NamedTuple):
 
 def find_file(path: Path, *, make: bool) -> File:
     """The file of a database that is there, or is made; refused where there is nothing to be opened."""
+    try:
+        os.stat(path)
+    except FileNotFoundError:
+        pass
+    except (OSError, ValueError) as error:
+        raise OsrlError(f"{path} cannot be a file ({error!s:.100}); give another path") from None
     if path.is_dir():
         raise OsrlError(f"{path} is a folder; give the path of a file in it")
     if make and not path.parent.is_dir():

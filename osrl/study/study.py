@@ -23,6 +23,7 @@ from numbers import Integral
 from typing import TYPE_CHECKING, Any, SupportsFloat, overload
 
 from osrl.errors import OsrlError, RewardRefused, StorageDamaged
+from osrl.instance import MOST_LETTERS
 from osrl.study.checks import check_ask, check_loss, ending
 from osrl.study.events import Abandoned, Created, Event, Recovered, Told, next_event
 from osrl.study.session import Session
@@ -103,6 +104,8 @@ class Study:
         """A study with its first events."""
         if not name.strip() or not name.isprintable():
             raise OsrlError(f"the name of a study is {name!r}; give one line of text")
+        if len(name) > MOST_LETTERS:
+            raise OsrlError(f"the name of the study has {len(name):,} letters; use at most {MOST_LETTERS:,}")
         storage = _storage(place, make=True)
         return cls(storage, storage.create(name, events), name)
 

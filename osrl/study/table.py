@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,8 +14,11 @@ from numpy.typing import NDArray
 from osrl.arrays import Flags, Floats
 from osrl.errors import OsrlError
 from osrl.families import Family
-from osrl.study.export import SUFFIXES, arm_columns
+from osrl.instance import MOST_LETTERS
+from osrl.study.export import arm_columns
+from osrl.study.frames import read_frame
 
+MOST_ARMS = 10**6
 NEEDED = ("task", "representation", "predictor", "reward")
 _PROPENSITY = "propensity["
 _REMEDY = "correct the row, or leave out all columns of propensities to use the counts alone"
@@ -57,29 +59,10 @@ def read_table(
     """
     path = Path(path)
     try:
-        return _read_frame(_load(path), family, noise_sd, representations, predictors)
+        frame = read_frame(path, f"a table with the columns {', '.join(NEEDED)}")
+        return _read_frame(frame, family, noise_sd, representations, predictors)
     except OsrlError as error:
         raise OsrlError(f"{path}: {error}") from None
-
-
-def _load(path: Path) -> pl.DataFrame:
-    suffix = path.suffix.lower()
-    if suffix not in SUFFIXES:
-        raise OsrlError(f"unknown suffix {suffix!r}; use one of {', '.join(SUFFIXES)}")
-    try:
-        content = io.BytesIO(path.read_bytes())  # a path may look like a pattern
-        if suffix == ".csv":
-            return pl.read_csv(content, infer_schema=False)
-        if suffix == ".jsonl":
-            return pl.read_ndjson(content, infer_schema_length=None)
-        return pl.read_parquet(content)
-    except FileNotFoundError:
-        raise OsrlError("no such file; give a table of trials") from None
-    except (OSError, pl.exceptions.PolarsError) as error:
-        said = " ".join(str(error).split())[:120]
-        raise OsrlError(
-            f"cannot be read ({said}); give a table with the columns {', '.join(NEEDED)}"
-        ) from None
 
 
 def _read_frame(
@@ -100,13 +83,18 @@ def _read_frame(
     clear = [pair for pair in pairs if len(pair) == 2]  # a comma in a name: only the rows can tell
     g, representations = _index(frame, "representation", representations, [pair[0] for pair in clear])
     h, predictors = _index(frame, "predictor", predictors, [pair[1] for pair in clear])
+    if len(task_names) * len(representations) * len(predictors) > MOST_ARMS:
+        raise OsrlError(
+            f"{len(task_names):,} tasks, {len(representations):,} representations and {len(predictors):,} "
+            f"predictors are more than {MOST_ARMS:,} arms; are these the right columns? Use fewer names"
+        )
     rewards = _numbers(frame, "reward")
     found = _family(rewards, family, noise_sd)
     for i in np.flatnonzero(~np.isnan(rewards)).tolist():
         if not found.accepts_reward(float(rewards[i])):
             raise OsrlError(f"row {i + 1}: the reward is {rewards[i]:g}; give {found.reward_range}")
     arms = g * len(predictors) + h
-    status = frame["status"].cast(pl.String).to_list() if "status" in frame.columns else []
+    status = _cast(frame["status"], pl.String, "text").to_list() if "status" in frame.columns else []
     ignorable = np.array([each == _IGNORABLE for each in status] or [False] * len(frame))
     propensities = _propensities(frame, arms, arm_columns(representations, predictors))
     return Table(
@@ -118,25 +106,40 @@ def _index(
     frame: pl.DataFrame, column: str, names: Sequence[str] | None, named: Sequence[str]
 ) -> tuple[NDArray[np.int64], tuple[str, ...]]:
     """The names of a column as indices, and what they stand for: all that are ``named`` or occur."""
-    values = frame[column].cast(pl.String).to_list()
+    given = _cast(frame[column], pl.String, "names")
+    longest = given.str.len_chars().max()
+    if isinstance(longest, int) and longest > MOST_LETTERS:
+        raise OsrlError(f"column {column!r} has a name of {longest:,} letters; use at most {MOST_LETTERS:,}")
+    values = given.to_list()
     known = tuple(dict.fromkeys([*named, *values])) if names is None else tuple(names)
     place = {name: i for i, name in enumerate(known)}
     for i, value in enumerate(values):
         if value is None or value not in place:
-            what = "is missing" if value is None else f"is {value!r}, which is not among the names given"
+            what = "is missing" if value is None else f"is {value!r:.200}, which is not among the names given"
             raise OsrlError(f"row {i + 1}: the {column} {what}; correct the row")
     return np.array([place[value] for value in values]), known
+
+
+def _cast(given: pl.Series, kind: type[pl.DataType], what: str) -> pl.Series:
+    """A column as text or numbers, whatever it is; null where that makes no sense."""
+    try:
+        found = given.cast(kind, strict=False)
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException):
+        found = None
+    if found is None or found.dtype != kind:
+        raise OsrlError(f"column {given.name!r} has values of type {given.dtype}; give {what}")
+    return found
 
 
 def _numbers(frame: pl.DataFrame, column: str) -> Floats:
     """A column of numbers; NaN where nothing stands."""
     given = frame[column]
-    numbers = given.cast(pl.Float64, strict=False)
+    numbers = _cast(given, pl.Float64, "numbers")
     empty = given.is_null() | (given == "") if given.dtype == pl.String else given.is_null()
     wrong = (~empty & ~numbers.is_finite().fill_null(False)).arg_true()
     if len(wrong):
         i = int(wrong[0])
-        raise OsrlError(f"row {i + 1}: the {column} is {given[i]!r}; give a number, or nothing")
+        raise OsrlError(f"row {i + 1}: the {column} is {given[i]!r:.200}; give a number, or nothing")
     found: Floats = numbers.fill_null(float("nan")).to_numpy()
     return found
 

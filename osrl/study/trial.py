@@ -12,6 +12,7 @@ from osrl.errors import OsrlError, RewardRefused, UnknownTrial
 from osrl.families import Family
 from osrl.study.events import Asked, Created, Verdict
 
+MOST = 2**63  # numbers beyond it fit no database
 _TOKEN = re.compile(r"([0-9a-f]{12})-([0-9]{1,18})-([0-9a-f]{12})")
 
 
@@ -93,6 +94,8 @@ def read_token(trial: object) -> Token:
         return Token(found[1], int(found[2]), found[3])
     if isinstance(text, bool) or not isinstance(text, Integral):
         raise OsrlError(f"the trial is {trial!r}; give a trial that was handed out, or its number")
+    if abs(int(text)) >= MOST:
+        raise UnknownTrial("the study has no such trial; they are numbered from 1")
     return Token("", int(text), "")
 
 

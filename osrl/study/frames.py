@@ -1,0 +1,110 @@
+"""Tables from files that anybody may have made: .csv, .jsonl and .parquet, with limits.
+
+What is read decides nothing yet: a file that is damaged, of another kind, or far larger than an experiment
+is refused with a sentence.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import polars as pl
+
+from osrl.errors import OsrlError
+from osrl.files import read_file
+
+SUFFIXES = (".csv", ".jsonl", ".parquet")
+MOST_BYTES = 2**31
+MOST_ROWS = 10**7
+MOST_COLUMNS = 10**5
+MOST_CELLS = 10**9
+
+
+def suffix_of(path: Path) -> str:
+    """How a file is written; an error for one that we do not know."""
+    suffix = path.suffix.lower()
+    if suffix not in SUFFIXES:
+        raise OsrlError(f"unknown suffix {suffix!r}; use one of {', '.join(SUFFIXES)}")
+    return suffix
+
+
+def read_frame(path: Path, what: str) -> pl.DataFrame:
+    """The table in a file; ``what`` says what it should be. The columns of a .csv file are text."""
+    suffix = suffix_of(path)
+    content = _read(path, what)
+    try:
+        if suffix == ".csv":
+            return pl.read_csv(io.BytesIO(content), infer_schema=False)
+        if suffix == ".jsonl":
+            return pl.read_ndjson(io.BytesIO(content), infer_schema_length=None)
+        with _panics_unseen():
+            return _read_parquet(content)
+    except OsrlError:
+        raise
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, ValueError, RecursionError) as error:
+        raise OsrlError(f"cannot be read ({short(error)}); give {what}") from None
+
+
+def read_text(path: Path, what: str) -> str:
+    """The text in a file."""
+    try:
+        return _read(path, what).decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise OsrlError(f"cannot be read ({short(error)}); give {what}") from None
+
+
+def _read(path: Path, what: str) -> bytes:
+    try:
+        return read_file(path, MOST_BYTES)
+    except FileNotFoundError:
+        raise OsrlError(f"no such file; give {what}") from None
+    except (OSError, ValueError) as error:
+        raise OsrlError(f"cannot be read ({short(error)}); give {what}") from None
+
+
+def short(error: BaseException) -> str:
+    """What a library says, on one line, and not all of it."""
+    return " ".join(str(error).split())[:120]
+
+
+def _read_parquet(content: bytes) -> pl.DataFrame:
+    """A few bytes may stand for very many rows, so these are counted before they are read."""
+    lazy = pl.scan_parquet(io.BytesIO(content))
+    columns = len(lazy.collect_schema())
+    rows = int(lazy.select(pl.len()).collect().item())
+    if rows > MOST_ROWS or columns > MOST_COLUMNS or rows * columns > MOST_CELLS:
+        raise OsrlError(
+            f"it has {rows:,} rows and {columns:,} columns; at most {MOST_ROWS:,} rows and {MOST_CELLS:,} "
+            "cells are read, split it"
+        )
+    return lazy.collect()
+
+
+@contextmanager
+def _panics_unseen() -> Iterator[None]:
+    """Keep from the terminal what the library writes about its own mistakes: they become an error of ours."""
+    try:
+        sys.stderr.flush()
+        kept = os.dup(2)
+    except (OSError, AttributeError):  # there is no standard error
+        yield
+        return
+    with tempfile.TemporaryFile() as said:
+        os.dup2(said.fileno(), 2)
+        try:
+            yield
+        except BaseException:
+            said.truncate(0)
+            raise
+        finally:
+            os.dup2(kept, 2)
+            os.close(kept)
+            said.seek(0)
+            with open(2, "wb", closefd=False) as stderr:
+                stderr.write(said.read())
