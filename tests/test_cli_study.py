@@ -169,6 +169,21 @@ def test_a_log_that_was_changed_by_hand_has_exit_code_5(run: Run, db: str) -> No
     assert "replay differs in" in run("verify", db, code=5)
 
 
+def test_a_pipe_that_watches_gets_a_line_for_each_change(db: str) -> None:
+    study = new_study(db, policy="tas", budget=3)
+    code = "import sys; from osrl.cli import main; sys.exit(main(sys.argv[1:]))"
+    command = [sys.executable, "-c", code, "study", "watch", db, "--every", "0.05"]
+    with study, subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as watching:
+        assert watching.stdout is not None
+        assert watching.stdout.readline() == "0 handed out, 0 told, 0 abandoned: running\n"
+        trials = study.ask(n=3)
+        assert watching.stdout.readline() == "3 handed out, 0 told, 0 abandoned: running\n"
+        for trial in trials:
+            study.tell(trial, 0)
+        rest = watching.stdout.read()
+        assert "budget exhausted" in " ".join(rest.split()) and watching.wait(20) == 0
+
+
 def test_a_person_who_watches_sees_what_happens_and_may_leave(db: str) -> None:
     """On a terminal: the status changes when others tell, and Ctrl-C ends it with one word."""
     with new_study(db, policy="uniform", delta=0.01) as study:

@@ -201,7 +201,10 @@ def watch(
     every: Annotated[float, typer.Option(help="Seconds between two looks.")] = 1.0,
     as_json: Json = False,
 ) -> None:
-    """The status, live, until there is a verdict; with --json, wait for the verdict."""
+    """The status, live, until there is a verdict; with --json, wait for the verdict.
+
+    Where its output is no terminal it is one line for each change, and the whole status at the end.
+    """
     import sys
     import time
 
@@ -214,7 +217,13 @@ def watch(
         report = _report(study, place)
         gc.enable()
         if as_json or not sys.stdout.isatty():
+            seen = None
             while report.status.verdict == "running":
+                trials = (report.status.handed_out, report.status.told, report.status.abandoned)
+                if trials != seen and not as_json:  # a line for each change: others read it as it comes
+                    echo("{:,} handed out, {:,} told, {:,} abandoned: running".format(*trials))
+                    sys.stdout.flush()
+                    seen = trials
                 time.sleep(max(every, 0.05))
                 report = _report(study, place)
         else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -16,6 +17,7 @@ from osrl.study.standing import Claim, Hypothesis, Objection
 from osrl.study.trial import Answer
 
 BAR = 16  # characters of a full bar
+NOISE = 1e-6  # of a risk, as a share of it
 MOST_PREDICTORS = 12  # tests of predictors up to which all are shown; then only those of the best guess
 
 
@@ -46,25 +48,29 @@ class HypothesesView(NamedTuple):
 
 
 def _table(tests: list[Hypothesis], full: str, empty: str) -> Table:
-    """One row for each hypothesis."""
+    """One row for each hypothesis: how far it is on the way to the limit, then the numbers behind that."""
     table = Table(box=SIMPLE, padding=(0, 2, 0, 0), pad_edge=False)
     if tests[0].task is not None:
         table.add_column("task")
     table.add_column("hypothesis", style="bold")
-    table.add_column("evidence against", justify="right")
+    table.add_column("way to the limit", justify="right")
+    table.add_column("")
+    table.add_column("")
+    table.add_column("ln evidence against", justify="right")
     table.add_column("limit", justify="right")
-    table.add_column("")
-    table.add_column("")
+    left = Counter(test.task for test in tests if not test.rejected)
     for test in tests:
-        share = 1.0 if test.rejected else min(max(test.log_evidence / test.limit, 0.0), 1.0)
+        share = 1.0 if test.rejected else min(max(test.log_evidence / test.limit, 0.0), 0.99)
         bar = round(BAR * share)
+        open_still = "possible" if left[test.task] > 1 else "the only one left"
         table.add_row(
             *([] if test.task is None else [Text(printable(test.task))]),
             Text(printable(test.predictor or test.representation)),
-            f"{test.log_evidence:.2f}",
-            f"{test.limit:.2f}",
+            f"{math.floor(100 * share)} %",
             Text(full * bar + empty * (BAR - bar), style="dim" if test.rejected else "blue"),
-            "ruled out" if test.rejected else "possible",
+            "ruled out" if test.rejected else open_still,
+            f"{test.log_evidence:.2f}" if math.isfinite(test.log_evidence) else "-",
+            f"{test.limit:.2f}",
         )
     return table
 
@@ -108,12 +114,16 @@ def describe_claim(claim: Claim) -> str:
 
 
 def _risk(risk: float) -> str:
-    """A risk, rounded up so that it is never claimed too small."""
+    """A risk with two digits, rounded up so that it is never claimed too small; the last bits are noise.
+
+    >>> _risk(0.0500000001), _risk(0.0501), _risk(0.0316), _risk(1.0), _risk(2e-12)
+    ('0.05', '0.051', '0.032', '1', '2e-12')
+    """
     if risk >= 1:
         return "1"
     digits = 1 - math.floor(math.log10(risk)) if risk > 0 else 1
-    scale = 10.0**digits
-    return f"{math.ceil(risk * scale) / scale:.2g}"
+    scaled = risk * 10.0**digits
+    return f"{math.ceil(scaled * (1 - NOISE)) / 10.0**digits:.2g}"
 
 
 def describe_objections(objections: Sequence[Objection]) -> str:

@@ -58,8 +58,10 @@ class PlanReport(NamedTuple):
             f"half of the experiments need fewer, and {nine if best.high < budget else more}."
         ]
         if least > 0:
+            coins = "With rewards 0 or 1 of these means no" if self._is_bounded else "No"
             sentences.append(
-                f"No policy with these risks can expect to need fewer than about {count(least)} on average."
+                f"On average it needs {'more than ' if best.cut else ''}{count(best.mean)}. {coins} policy "
+                f"with these risks can need fewer than about {count(least)} on average."
             )
         sentences.append(
             "If the guess is wrong, the number of samples will differ"
@@ -91,6 +93,11 @@ class PlanReport(NamedTuple):
         )
         yield table
         yield Text(self.sentence())
+
+    @property
+    def _is_bounded(self) -> bool:
+        """Rewards that vary less than coins do may be learnt faster than the bound for coins says."""
+        return self.forecast.instance.family.name == "bounded"
 
     def _at(self, samples: int) -> str:
         """A quantile; one at the budget is only known to be larger."""

@@ -17,6 +17,8 @@ def check_ask(fold: Fold, task: str | None, count: int) -> None:
             f"the study has ended ({fold.verdict.status}); read its verdict, or create a new study to go on"
         )
     if task is not None:
+        if not isinstance(task, str):
+            raise OsrlError(f"the task is {task!r}; give its name, or its number as text")
         fold.place(0, task)
         if not fold.policy.given_tasks:
             raise OsrlError(

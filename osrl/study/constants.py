@@ -49,9 +49,10 @@ def _check(tests: Tests, created: Created) -> None:
             "restore it from a backup"
         )
     try:
-        if tests.bets.beta.size:
-            check_bets(tests.bets)
-        check_tilts(tests.tilts)
+        with np.errstate(over="ignore"):  # what is infinite is refused
+            if tests.bets.beta.size:
+                check_bets(tests.bets)
+            check_tilts(tests.tilts)
     except OsrlError as error:
         raise StorageDamaged(f"the log begins with constants that break the risk: {error}") from None
 

@@ -46,8 +46,10 @@ class Study:
     """A live experiment whose events are kept in a database, see `create` and `open`.
 
     Any number of processes may ask and tell on one study at once; threads may share one object.
-    Every call sees what others have done before it.
+    Every call sees what others have done before it. What it was created with cannot be set afterwards.
     """
+
+    __slots__ = ("__weakref__", "_session", "_storage", "name")
 
     def __init__(self, storage: Storage, number: int, name: str) -> None:
         self.name = name
