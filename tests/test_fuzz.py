@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import pytest
 import osrl
 from osrl.instance import MOST_LETTERS, Instance
 from osrl.study import frames
+from osrl.study.events import read_event
 from osrl.study.table import MOST_ARMS, read_table
 from tests.commands import Capture, refusal
 from tests.fuzz import fuzz_analyse, fuzz_command_line, fuzz_import
@@ -106,6 +108,29 @@ def test_numbers_that_no_database_holds(number: str, tmp_path: Path, capsys: Cap
     for option in ("--seed", "--budget"):
         refusal(capsys, "study", "create", tmp_path / "t.db", "--tasks", "a", "--representations", "g,f",
                 "--predictors", "h", option, number)  # fmt: skip
+
+
+@pytest.mark.parametrize("value", [None, "1", [1], {}, True, 10**400, -(2**63)])
+def test_options_in_a_log_are_read_like_any_others(value: object, tmp_path: Path) -> None:
+    """They reach the compiler otherwise, which has its own words for what it does not know."""
+    with osrl.Study.create(tmp_path / "s.db", tasks=1, representations=2, predictors=2) as study:
+        study.ask()
+        study.write_log(tmp_path / "log.jsonl")
+    lines = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text(encoding="utf-8").splitlines()]
+    name = next(name for name, option in lines[0]["payload"]["options"].items() if type(option) is float)
+    lines[0]["payload"]["options"][name] = value
+    text = "\n".join(json.dumps({key: line[key] for key in line if key != "hash"}) for line in lines)
+    (tmp_path / "log.jsonl").write_text(text, encoding="utf-8")
+    with refused(f"option {name} is "):
+        osrl.Study.read_log(tmp_path / "t.db", tmp_path / "log.jsonl")
+    with refused(f"option {name} is "):
+        osrl.simulate(Instance.load("paper"), options={name: value}, runs=1)
+
+
+@pytest.mark.parametrize("reward", [2**63, -(2**63) - 1, 10**400, True, "1", None, [1]])
+def test_rewards_in_a_log_are_numbers(reward: object) -> None:
+    with refused("event 3 of kind 'tell' cannot be read"):
+        read_event(3, 0, "tell", json.dumps({"trial": 1, "reward": reward, "verdict": None}))
 
 
 def test_what_is_no_file_is_not_read(tmp_path: Path, capsys: Capture) -> None:

@@ -11,6 +11,8 @@ from typing import Any, get_args, get_type_hints
 from osrl.errors import OsrlError
 from osrl.policies.contract import Policy
 
+MOST = 2**63  # numbers beyond it fit no kernel
+
 
 def read_options(policy: Policy, given: Mapping[str, Any]) -> dict[str, Any]:
     """Every option of the policy: as given, otherwise its default; an error for one that it does not have."""
@@ -36,6 +38,8 @@ def read_option(name: str, value: Any, hint: Any) -> Any:
         if isinstance(value, bool) and bool in kinds:
             return value
         wanted = "true or false" if bool in kinds else "a number"
+    elif isinstance(value, Integral) and abs(int(value)) >= MOST:
+        wanted = "a smaller number"
     elif int in kinds and isinstance(value, Integral):
         return int(value)
     elif float in kinds and isinstance(value, Real):

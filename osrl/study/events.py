@@ -260,7 +260,8 @@ def _sound(body: Body) -> bool:
         case Designed():
             return type(body.arrays) is dict
         case Told():
-            return type(body.trial) is int and type(body.reward) in (float, int)
+            whole = type(body.reward) is int and abs(body.reward) < 2**63
+            return type(body.trial) is int and (whole or type(body.reward) is float)
         case Abandoned():
             return type(body.trial) is int and type(body.ignorable) is bool
         case Asked():

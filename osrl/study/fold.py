@@ -28,6 +28,7 @@ from osrl.errors import OsrlError, StorageDamaged
 from osrl.families import Family
 from osrl.policies.contract import RUNNING, VERDICTS, Column, Problem, find, new_ticket, no_evidence
 from osrl.policies.hypotheses import Tests, reject
+from osrl.policies.options import read_options
 from osrl.policies.states import arrays_of, contents, differences, digest
 from osrl.study.constants import set_constants
 from osrl.study.events import (
@@ -290,6 +291,7 @@ def begin(first: Event) -> Fold:
     """The fold of a log that begins with this event; refused where no study could have begun so."""
     assert isinstance(first.body, Created)
     try:
+        read_options(find(first.body.policy), first.body.options)
         fold = Fold(first.body)
     except OsrlError:
         raise
