@@ -17,6 +17,8 @@ from osrl.families import Family
 from osrl.policies.betting import take_reward
 from osrl.policies.contract import Column, Problem
 from osrl.policies.hypotheses import look, new_tests
+from osrl.study.analyse import analyse
+from osrl.study.table import Table
 from tests.live import Live
 
 NO_TICKET = np.zeros(0)
@@ -69,3 +71,57 @@ def stale_counts(seed: int) -> bool:
         if (reward < -0.5 * a) == (a == 1):
             x = int(rng.integers(tasks))
     return False
+
+
+def declined_arm(policy: str, share: float, seed: int) -> tuple[bool, bool]:
+    """The best arm is declined in a share of its trials, and these are declared ignorable.
+
+    Whether the answer is wrong, and whether the study has raised an alarm.
+    """
+    study = Live(tasks=1, representations=1, predictors=8, policy=policy, delta=0.1, seed=seed)
+    means = [0.95, 0.948] + [0.02] * 6
+    rng = random.Random(seed)
+    for _ in range(1500):
+        if not study.running:
+            break
+        asked = study.ask()
+        h = study.arm(asked)[2]
+        if h == 0 and rng.random() < share:
+            study.abandon(asked.trial, ignorable=True)
+        else:
+            study.tell(asked.trial, rng.random() < means[h])
+    verdict = study.fold.verdict
+    return verdict is not None and verdict.predictors[0] != "h1", study.fold.alarm
+
+
+def drifting_log(noise_sd: float | None, seed: int) -> tuple[bool, bool]:
+    """A log without propensities: all means rise by 0.2 while the shares change; the best leads by 0.005.
+
+    Whether a wrong predictor is claimed, and whether the analysis has raised an alarm.
+    """
+    rng = np.random.default_rng(seed)
+    rows, sd = 4000, noise_sd or 0.0
+    late = np.arange(rows) >= rows // 2
+    arms = (rng.random(rows) < np.where(late, 0.9, 0.1)).astype(np.int64)  # the worse arm mostly late
+    means = 0.3 + (0.8 if noise_sd else 0.2) * late - 0.005 * arms
+    rewards = rng.normal(means, sd) if noise_sd else (rng.random(rows) < means).astype(float)
+    nothing, none = np.zeros(rows, np.int64), np.zeros(rows, np.bool_)
+    family = Family("bernoulli") if noise_sd is None else Family("gaussian", noise_sd)
+    table = Table(("x",), ("g",), ("best", "worse"), family, nothing, arms, rewards, none, None)
+    found = analyse(table, delta_g=0.1, delta_h=0.1)
+    return found.verdict == "decided" and found.best.predictors["x"] == "worse", found.doubt.alarm
+
+
+def incomplete_log(seed: int) -> tuple[bool, bool]:
+    """Nine of ten rows of the best arm are missing: is a wrong predictor claimed, and is there an alarm?"""
+    rng = np.random.default_rng(seed)
+    means = np.array([0.95, 0.948] + [0.02] * 6)
+    arms = rng.integers(8, size=4000)
+    arms = arms[(arms > 0) | (rng.random(arms.size) < 0.1)]
+    rewards = (rng.random(arms.size) < means[arms]).astype(float)
+    nothing, none = np.zeros(arms.size, np.int64), np.zeros(arms.size, np.bool_)
+    names = tuple(f"h{i}" for i in range(1, 9))
+    even = np.full((arms.size, 8), 1 / 8)
+    table = Table(("x",), ("g",), names, Family("bernoulli"), nothing, arms, rewards, none, even)
+    found = analyse(table, delta_g=0.1, delta_h=0.1)
+    return found.verdict == "decided" and found.best.predictors["x"] != "h1", found.doubt.alarm

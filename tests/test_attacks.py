@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
 from scipy.stats import binom
 
-from tests.attacks import late_first_phase, stale_counts
+from tests.attacks import declined_arm, drifting_log, incomplete_log, late_first_phase, stale_counts
 
 RISK = 0.1
 FALSE_ALARM = 1e-6
@@ -22,3 +23,25 @@ def test_late_results_of_phase_1_are_not_credited_to_arms_of_phase_2() -> None:
 
 def test_no_rejection_rests_on_counts_of_different_times() -> None:
     assert not any(map(stale_counts, range(40)))
+
+
+@pytest.mark.parametrize("policy", ["osrl", "uniform"])
+@pytest.mark.parametrize("share", [0.9, 0.5, 0.2])
+def test_losses_that_depend_on_the_arm_are_found_out(policy: str, share: float) -> None:
+    """It was 20 of 20 at 0.9."""
+    runs = 20
+    wrong, alarm = map(sum, zip(*(declined_arm(policy, share, seed) for seed in range(runs)), strict=True))
+    assert wrong <= allowed(runs)
+    assert alarm >= runs - 2
+
+
+@pytest.mark.parametrize("noise_sd", [None, 1.0])
+def test_a_log_whose_means_drift_claims_nothing_wrong(noise_sd: float | None) -> None:
+    wrong, alarm = map(sum, zip(*(drifting_log(noise_sd, seed) for seed in range(20)), strict=True))
+    assert wrong <= allowed(20)
+    assert alarm >= 14
+
+
+def test_a_log_with_missing_rows_claims_nothing_wrong() -> None:
+    wrong, alarm = map(sum, zip(*(incomplete_log(seed) for seed in range(20)), strict=True))
+    assert (wrong, alarm) == (0, 20)

@@ -74,6 +74,27 @@ def test_counts_under_any_sampling_rule(kind: str, arms: int, horizon: int) -> N
     assert best_expectation(evidence, (0.3,) + (0.9,) * (arms - 1), horizon) > 1  # and false nulls do pay
 
 
+@pytest.mark.parametrize("kind", ["pairs", "pooled", "universal"])
+@pytest.mark.parametrize(("low", "high"), [(0.2, 0.9), (0.0, 0.6)])
+def test_counts_of_rewards_that_are_no_coins(kind: str, low: float, high: float) -> None:
+    """Two arms, rewards low and high only: the best sampling and stopping rule earns nothing either."""
+
+    def value(pulls: tuple[int, int], highs: tuple[int, int]) -> float:
+        counts = [each for n, k in zip(pulls, highs, strict=True) for each in (n, low * n + (high - low) * k)]
+        best = float(np.exp(counts_evidence(kind, tuple(counts))[0]))  # type: ignore[arg-type]
+        if sum(pulls) == 8:
+            return best
+        for a, chance in enumerate(chances):
+            more = (pulls[0] + (a == 0), pulls[1] + (a == 1))
+            up = (highs[0] + (a == 0), highs[1] + (a == 1))
+            best = max(best, chance * seen(more, up) + (1 - chance) * seen(more, highs))
+        return best
+
+    for chances in ((0.5, 0.5), (0.9, 0.9), (0.7, 0.3), (0.1, 0.1)):
+        seen = cache(value)
+        assert seen((0, 0), (0, 0)) <= 1 + 1e-9
+
+
 def weights_of(rule: int, pulls: Array, sums: Array) -> Array:
     """Three ways to choose the probabilities from the past: even, greedy, and nearly without chance."""
     n = pulls.size

@@ -93,8 +93,7 @@ def test_bad_input_is_refused_and_changes_nothing() -> None:
         Pairs(2).observe(0, 0.5)
     with refused("1 arms"):
         Pooled(1)
-    with refused("bounded rewards"):
-        Pooled(2, Family("bounded"))
+    Pooled(2, Family("bounded")).observe(0, 0.5)
     with refused("the risk is 0"):
         evidence.lacking(0)
     assert evidence.trials == 0

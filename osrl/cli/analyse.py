@@ -32,7 +32,11 @@ def analyse(
         str | None, typer.Option(metavar="NAME,...", help="All of them, if some have no row.")
     ] = None,
     ignorable: Annotated[
-        bool, typer.Option("--ignorable", help="A missing reward tells nothing about what it would be.")
+        bool,
+        typer.Option(
+            "--ignorable",
+            help="A missing reward says nothing about its value or, with propensities, about the arm.",
+        ),
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:

@@ -166,7 +166,12 @@ def abandon(
     place: Place,
     trial: Annotated[str, typer.Argument(metavar="TRIAL", help="The number of the trial, or its token.")],
     ignorable: Annotated[
-        bool, typer.Option("--ignorable", help="State that not reporting tells nothing about the reward.")
+        bool,
+        typer.Option(
+            "--ignorable",
+            help="Leave it out: its loss depends neither on the reward nor on the arm, given the task. "
+            "Without it, the trial counts by its worst reward, which is valid whatever the reason.",
+        ),
     ] = False,
     by: By = None,
     reason: Reason = None,

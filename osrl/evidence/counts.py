@@ -1,5 +1,9 @@
 """Evidence from counts alone: valid whatever rule chose the arms, as long as it did not see the future.
 
+Means have to stay the same. Rewards y in [0, 1] that are no coins are allowed: with the likelihood
+lambda^y (1 - lambda)^(1 - y), every ratio below is convex in y, hence at most its chord, and its
+expectation at most that of a coin with the same mean.
+
 All of it compares with M_a, the probability of the rewards of arm a under a mixture over its mean:
 Krichevsky and Trofimov's for rewards 0 and 1, a normal one for Gaussian rewards, centred at the first
 reward of the arm. With p_lambda the likelihood, ``excess`` = log M_a - log p_{muhat_a} <= 0, and

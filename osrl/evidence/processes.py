@@ -3,9 +3,9 @@
 | type | sampling rule | rewards |
 |---|---|---|
 | `Betting` | random, with known probabilities | any in [0, 1] |
-| `Pairs` | any | 0 and 1, or Gaussian with known noise |
-| `Pooled` | any | 0 and 1, or Gaussian with known noise |
-| `Universal` | any; for reference | 0 and 1, or Gaussian with known noise |
+| `Pairs` | any | any in [0, 1], or Gaussian with known noise; means stay the same |
+| `Pooled` | any | any in [0, 1], or Gaussian with known noise; means stay the same |
+| `Universal` | any; for reference | any in [0, 1], or Gaussian with known noise; means stay the same |
 
 Each null "arm b is the best" is tested by itself. All of them may be read after every trial.
 
@@ -115,10 +115,7 @@ class Counts(Evidence):
     """Evidence from counts alone: for any sampling rule that does not see the future."""
 
     def __init__(self, arms: int, family: Family | None = None) -> None:
-        family = Family("bernoulli") if family is None else family
-        if family.name == "bounded":
-            raise OsrlError("counts say nothing sure about bounded rewards; use Betting, with propensities")
-        super().__init__(arms, family)
+        super().__init__(arms, Family("bernoulli") if family is None else family)
         self.first = np.zeros(arms)
 
     def observe(self, arm: int, reward: float) -> None:

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
+from osrl.report.assumptions import SHARED, STEADY, chance
 from osrl.report.hypotheses import (
     HypothesesView,
     answer_document,
@@ -23,9 +24,28 @@ _MEANING = {
     "undecided": "the rows do not prove enough",
 }
 _EVIDENCE = {
-    "betting": "betting with the propensities of the log; valid for any rewards in [0, 1]",
-    "counts": "counts alone; valid whatever rule has chosen the arms, if it did not see the future",
+    "betting": "bets on the propensities of the log, for any rewards in [0, 1]",
+    "counts": "counts alone, whatever rule has chosen the arms, if it did not see the future",
 }
+_ASSUMED = {
+    "betting": "arms were drawn with these propensities, and rows are complete and in the order of hand-out",
+    "counts": f"{STEADY}, and the rows are complete and in the order of hand-out",
+}
+_ALARM = {
+    "arms": "the arms of the rows do not follow the propensities ({}): rows are missing, or arms were drawn "
+    "otherwise. Nothing is claimed; complete the log, or leave out the propensities",
+    "means": "the means of the arms have changed over time ({}). Nothing is claimed from counts; add the "
+    "propensities of all arms, with which only the best arm has to stay the best",
+}
+
+
+def assumed_by_analysis(found: Analysis) -> list[str]:
+    """What the claims of an analysis rest on."""
+    assumed = [SHARED, _ASSUMED[found.evidence]]
+    if found.ignored:
+        arm = " and nothing about the arm" if found.evidence == "betting" else ""
+        assumed.append(f"a missing reward says nothing about its value{arm}")
+    return assumed
 
 
 class AnalysisReport(NamedTuple):
@@ -49,6 +69,8 @@ class AnalysisReport(NamedTuple):
             "decided_after": found.decided_after,
             "hypotheses": hypotheses_document(found.hypotheses),
             "objections": [each._asdict() for each in found.objections],
+            "assumed": assumed_by_analysis(found),
+            "doubt": {**found.doubt._asdict(), "alarm": found.doubt.alarm},
             "delta_g": found.delta_g,
             "delta_h": found.delta_h,
         }
@@ -61,8 +83,11 @@ class AnalysisReport(NamedTuple):
             f"{printable(self.source)}: {found.verdict}{after} ({_MEANING[found.verdict]})",
             describe_answer("Answer" if found.verdict == "decided" else "Best guess", found.best),
             f"Evidence: {_EVIDENCE[found.evidence]}",
+            f"This holds if {'; '.join(assumed_by_analysis(found))}",
             f"Accepted risks: {found.delta_g:g} (representation), {found.delta_h:g} (each predictor)",
         ]
+        if found.doubt.alarm:
+            lines.append(f"Alarm: {_ALARM[found.doubt.about].format(chance(found.doubt.log_evidence))}")
         if found.verdict == "no shared representation":
             lines.append(describe_objections(found.objections))
         if found.missing:

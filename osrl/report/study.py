@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
+from osrl.report.assumptions import alarm_document, assumed_by_study, describe_alarm
 from osrl.report.hypotheses import (
     HypothesesView,
     answer_document,
@@ -53,6 +54,7 @@ class StudyReport(NamedTuple):
                 "told": status.told,
                 "pending": len(status.pending),
                 "abandoned": status.abandoned,
+                "left_out": status.left_out,
             },
             "pending": [
                 {
@@ -66,6 +68,8 @@ class StudyReport(NamedTuple):
             ],
             "evidence": hypotheses_document(status.hypotheses),
             "claim": None if status.claim is None else claim_document(status.claim),
+            "alarm": alarm_document(status.alarm),
+            "assumed": assumed_by_study(status),
             "objections": [each._asdict() for each in status.objections],
             "expected_remaining": finite(status.expected_remaining),
             "policy": settings.policy,
@@ -98,6 +102,7 @@ class StudyReport(NamedTuple):
         )
         budget = "" if settings.budget is None else f" of at most {settings.budget:,}"
         lost = f", {status.abandoned:,} abandoned" if status.abandoned else ""
+        lost += f" ({status.left_out:,} of them left out)" if status.left_out else ""
         verdict.append(
             f"Policy {settings.policy}; accepted risks {settings.delta_g:g} (representation) and "
             f"{settings.delta_h:g} (each predictor)\n"
@@ -112,6 +117,10 @@ class StudyReport(NamedTuple):
             verdict.append(f"\n{describe_objections(status.objections)}")
         if status.verdict == "running" and status.expected_remaining is not None:
             verdict.append(f"\nAbout {count(status.expected_remaining)} more trials, as it looks now")
+        if status.alarm is not None:
+            verdict.append(f"\n{describe_alarm(status.alarm)}", "bold red")
+        if len(assumed := assumed_by_study(status)) > 1:
+            verdict.append(f"\nThis holds if {'; '.join(assumed)}")
         if not status.hypotheses:
             verdict.append("\nThis policy has no evidence for single hypotheses to show")
         verdict.append(f"\nHead of the log: {status.head}")

@@ -6,14 +6,19 @@ A log has a row for each trial, in the order in which they were handed out: `tas
 
 - With propensities the evidence is that of betting (`osrl.evidence.betting`), for any rewards in [0, 1]. A
   trial without a reward counts by its worst one, unless dropping out is declared to be ignorable.
-- Without, it is that of counts (`osrl.evidence.counts`), for rewards 0 and 1 or Gaussian ones, whatever rule
-  has chosen the arms. Trials without a reward are then left out: their dropping out has to be ignorable.
+- Without, it is that of counts (`osrl.evidence.counts`), for rewards in [0, 1] or Gaussian ones, whatever
+  rule has chosen the arms, as long as their means stay the same. Trials without a reward are then left out:
+  their dropping out has to be ignorable.
 
-Both may be looked at after every row; a hypothesis that was rejected once stays rejected.
+Both may be looked at after every row; a hypothesis that was rejected once stays rejected. What each of them
+takes
+for granted is watched as far as rows can tell: that the arms of the rows follow the propensities
+(`osrl.evidence.watch`), and that means did not drift (`osrl.evidence.drift`). An alarm ends every claim.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -23,7 +28,11 @@ import osrl.policies  # noqa: F401  (registers the policies of the package)
 from osrl.arrays import Flags, Floats
 from osrl.errors import OsrlError
 from osrl.evidence.counts import Samples, pooled, samples_of
+from osrl.evidence.drift import LEVEL as DRIFT_LEVEL
+from osrl.evidence.drift import drift
 from osrl.evidence.pairs import against_best, new_tilts
+from osrl.evidence.watch import COUNTED, LEFT_OUT, end, evidence_of, hand_out, new_watch, odds_of
+from osrl.evidence.watch import LEVEL as WATCH_LEVEL
 from osrl.families import Family
 from osrl.policies.contract import RUNNING, Column, Problem, find, new_ticket
 from osrl.policies.hypotheses import look
@@ -33,6 +42,22 @@ from osrl.study.trial import Answer
 
 UNDECIDED = "undecided"
 GROWTH = 1.03  # of the number of rows between two looks at counts
+
+
+class Doubt(NamedTuple):
+    """What evidence takes for granted, and the log evidence against it; from ``limit`` on nothing is claimed.
+
+    ``about``: ``arms`` (those of the rows follow the propensities) or ``means`` (they stayed the same).
+    """
+
+    about: str
+    log_evidence: float
+    limit: float
+
+    @property
+    def alarm(self) -> bool:
+        """Whether it is refuted."""
+        return self.log_evidence >= self.limit
 
 
 class Analysis(NamedTuple):
@@ -51,6 +76,7 @@ class Analysis(NamedTuple):
     decided_after: int | None  # rows
     hypotheses: tuple[Hypothesis, ...]
     objections: tuple[Objection, ...]
+    doubt: Doubt
     delta_g: float
     delta_h: float
 
@@ -97,12 +123,7 @@ def analyse(table: Table, *, delta_g: float, delta_h: float, ignorable: bool = F
     left_out = missing & (ignorable | table.ignorable)
     if table.propensities is not None and table.family.noise == 0:
         after = _bet(tests, delta_g, delta_h, left_out)
-        kind = "betting"
-    elif table.family.name == "bounded":
-        raise OsrlError(
-            "rewards other than 0 and 1 need the propensities of all arms; add columns "
-            "propensity[g,h], or give --family gaussian with --noise-sd"
-        )
+        kind, doubt = "betting", _watch_arms(table, left_out)
     elif left_out.sum() < missing.sum():
         raise OsrlError(
             f"{int(missing.sum())} rows have no reward, and counts have no worst case to fall back on; add "
@@ -110,7 +131,9 @@ def analyse(table: Table, *, delta_g: float, delta_h: float, ignorable: bool = F
         )
     else:
         after = _count(tests)
-        kind = "counts"
+        kind, doubt = "counts", _watch_means(table)
+    if doubt.alarm:
+        after = None
     return Analysis(
         UNDECIDED if after is None else tests.verdict,
         _answer(tests),
@@ -122,9 +145,33 @@ def analyse(table: Table, *, delta_g: float, delta_h: float, ignorable: bool = F
         after,
         _hypotheses(tests),
         find_objections(tests.by_task, tests.possible_g, table.task_names, table.representations),
+        doubt,
         delta_g,
         delta_h,
     )
+
+
+def _watch_arms(table: Table, left_out: Flags) -> Doubt:
+    """Whether the arms of the rows, and of those that are left out, follow the propensities."""
+    assert table.propensities is not None
+    X, G, H = table.shape
+    watch = new_watch(X, G * H)
+    largest = 0.0
+    for i in range(table.rewards.size):
+        x, a, weights = int(table.tasks[i]), int(table.arms[i]), table.propensities[i]
+        odds = odds_of(watch, x, a, weights)
+        hand_out(watch, odds)
+        end(watch, x, a, weights, odds, LEFT_OUT if left_out[i] else COUNTED)
+        largest = max(largest, evidence_of(watch))
+    return Doubt("arms", largest, math.log(1 / WATCH_LEVEL))
+
+
+def _watch_means(table: Table) -> Doubt:
+    """Whether the means of the arms have stayed the same."""
+    known = ~np.isnan(table.rewards)
+    arms = table.tasks * (table.shape[1] * table.shape[2]) + table.arms
+    found = drift(arms[known], table.rewards[known], table.family.noise)
+    return Doubt("means", max(found, 0.0), math.log(1 / DRIFT_LEVEL))
 
 
 def _bet(tests: _Tests, delta_g: float, delta_h: float, left_out: Flags) -> int | None:

@@ -13,13 +13,17 @@ import numpy as np
 from osrl.errors import OsrlError, StorageDamaged
 from osrl.evidence.betting import check_bets
 from osrl.evidence.pairs import check_tilts
+from osrl.evidence.watch import LEVEL
 from osrl.policies.hypotheses import Tests
 from osrl.study.events import Created, to_lists
+
+WATCH = "watch.level"  # absent from studies that were begun before losses were watched
 
 
 def constants_of(state: Any) -> dict[str, Any]:
     """Every constant of the evidence of a new state; none for policies with evidence of their own."""
-    return {name: to_lists(np.asarray(value)) for name, value in _parts(state).items()}
+    constants = {name: to_lists(np.asarray(value)) for name, value in _parts(state).items()}
+    return constants | ({WATCH: LEVEL} if constants and state.tests.noise == 0 else {})
 
 
 def set_constants(state: Any, created: Created) -> None:
@@ -27,7 +31,7 @@ def set_constants(state: Any, created: Created) -> None:
     if not created.evidence:
         return
     parts = _parts(state)
-    if parts.keys() != created.evidence.keys():
+    if parts.keys() != created.evidence.keys() - {WATCH}:
         raise _refusal(created, "other kinds of evidence")
     for name, value in parts.items():
         kept = np.array(created.evidence[name], np.asarray(value).dtype)
@@ -48,6 +52,8 @@ def _check(tests: Tests, created: Created) -> None:
             f"the log has limits {tests.limits.tolist()}, and risks whose limits are {limits}; "
             "restore it from a backup"
         )
+    if not 0 < created.evidence.get(WATCH, LEVEL) < 1:
+        raise StorageDamaged(f"the log has {WATCH} = {created.evidence[WATCH]}; restore it from a backup")
     try:
         with np.errstate(over="ignore"):  # what is infinite is refused
             if tests.bets.beta.size:

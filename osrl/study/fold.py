@@ -30,7 +30,7 @@ from osrl.policies.contract import RUNNING, VERDICTS, Column, Problem, find, new
 from osrl.policies.hypotheses import Tests, reject
 from osrl.policies.options import read_options
 from osrl.policies.states import arrays_of, contents, differences, digest
-from osrl.study.constants import set_constants
+from osrl.study.constants import WATCH, set_constants
 from osrl.study.events import (
     Abandoned,
     Asked,
@@ -44,12 +44,14 @@ from osrl.study.events import (
     Verdict,
     to_lists,
 )
+from osrl.study.losses import Losses
 from osrl.study.prefix import LEFT_OUT, Ended, Prefix
 
 
 class Pending(NamedTuple):
     """A trial that has not reported: task, arm of the task, when it was handed out (microseconds since
-    1970), what its reward will be judged with, and the hash of the event that handed it out.
+    1970), what its reward will be judged with, the hash of the event that handed it out, and how its arm was
+    drawn (empty where losses are not watched).
     """
 
     x: int
@@ -57,6 +59,7 @@ class Pending(NamedTuple):
     at: int
     ticket: Floats
     hash: str
+    draw: Floats
 
 
 class Fold:
@@ -77,12 +80,16 @@ class Fold:
         self.tests: Tests | None = tests if isinstance(tests, Tests) else None
         # Counts in the order of hand-out and in that of reports are two e-processes: one has to be chosen.
         self.prefix = Prefix(self.tests) if self.tests is not None and self.family.noise == 0 else None
+        self.losses: Losses | None = None
+        if self.tests is not None and self.prefix is not None:
+            self.losses = Losses(self.tests, created.evidence.get(WATCH, 0.0))
         self.writers = [created.versions]  # the versions of all programs that have written
         self.position = 1
         self.last = Event(0, 0, created)  # the last event
         self.recovered: list[str] = []  # the events, by hash, with which a person has confirmed the log
         self.kept = 0  # the event after the last snapshot
         self.asked = self.told = self.abandoned = 0
+        self.left_out = 0  # of those that were abandoned, how many were declared ignorable
         self.design: int | None = None
         self.pending: dict[int, Pending] = {}
         self.verdict: Verdict | None = None
@@ -180,7 +187,8 @@ class Fold:
         if asked.propensities is not None:
             propensities[x] = asked.propensities
         ticket = new_ticket(self.state, x, a, propensities)
-        self.pending[asked.trial] = Pending(x, a, event.at, ticket, event.hash)
+        draw = np.zeros(0) if self.losses is None else self.losses.hand_out(x, a, propensities[x])
+        self.pending[asked.trial] = Pending(x, a, event.at, ticket, event.hash, draw)
         if self.prefix is not None:
             self.prefix.hand_out(asked.trial, x)
         self.asked += 1
@@ -189,19 +197,30 @@ class Fold:
         """A reward comes in; the verdict, if it ends the study."""
         told = self.pending.pop(trial)
         self.told += 1
+        alarm = self._watch(told, ignorable=False)
         if self.verdict is not None:
             return None
         with self._in_order(trial, Ended(told.x, told.a, told.ticket, reward)):
             self.count_pending()
             self.policy.observe(self.state, told.x, told.a, reward, told.ticket)
+        if self.losses is not None:
+            self.losses.count(told.x, told.a, told.ticket, reward)
+        if alarm:
+            self._count_every_loss()
         return self._judge()
 
     def give_up(self, trial: int, ignorable: bool) -> Verdict | None:
-        """A trial will never report; the verdict, if it ends the study."""
+        """A trial will never report; the verdict, if it ends the study.
+
+        After an alarm of the watch, no loss is ignorable.
+        """
         lost = self.pending.pop(trial)
         self.abandoned += 1
+        self.left_out += ignorable
+        alarm = self._watch(lost, ignorable)
         if self.verdict is not None:
             return None
+        ignorable = ignorable and (alarm or not self.alarm)
         ended = LEFT_OUT if ignorable else Ended(lost.x, lost.a, lost.ticket, np.nan)
         with self._in_order(trial, ended):
             if not ignorable:
@@ -210,7 +229,33 @@ class Fold:
                 self.count_pending()
                 first = lost.a - lost.a % self.shape[2]
                 reject(self.state.tests, lost.x, first, first + self.shape[2])
+        if self.losses is not None and ignorable:
+            self.losses.leave_out(lost.x, lost.a, lost.ticket)
+        elif self.losses is not None:
+            self.losses.count(lost.x, lost.a, lost.ticket, np.nan)
+        if alarm:
+            self._count_every_loss()
         return self._judge()
+
+    @property
+    def alarm(self) -> bool:
+        """Whether losses were found to depend on the arm."""
+        return self.losses is not None and self.losses.alarm
+
+    def _watch(self, ended: Pending, ignorable: bool) -> bool:
+        """Tell the watch what became of a trial; whether it raises its alarm now."""
+        if self.losses is None:
+            return False
+        return self.losses.end(ended.x, ended.a, ended.draw, ignorable, final=self.verdict is not None)
+
+    def _count_every_loss(self) -> None:
+        """After an alarm: every loss so far counts by its worst factor, and so will those to come."""
+        assert self.losses is not None and self.prefix is not None
+        self.losses.take_over()
+        self.prefix.begin_again(self.pending)
+        self.count_pending()
+        for x in range(self.shape[0]):
+            reject(self.state.tests, x, 0, self.shape[1] * self.shape[2])
 
     @contextmanager
     def _in_order(self, trial: int, ended: Ended) -> Iterator[None]:
@@ -270,6 +315,8 @@ class Fold:
         yield from arrays_of(self.state)
         if self.prefix is not None:
             yield from self.prefix.arrays()
+        if self.losses is not None:
+            yield from self.losses.arrays()
 
     def set_arrays(self, arrays: Mapping[str, Any]) -> None:
         """Write arrays into the state, by name."""

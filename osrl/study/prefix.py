@@ -96,6 +96,18 @@ class Prefix:
         if changed:
             settle_verdict(self._all)
 
+    def begin_again(self, pending: Mapping[int, Any]) -> None:
+        """The tests have changed: begin with all trials so far, the pending ones at their worst for good."""
+        for queue in self.queues():
+            queue.clear()
+        self.ended.clear()
+        self.passed = set(pending)
+        self.whole = not pending
+        for part in (self._in_order, self._by_task):
+            _copy(self._all, part)
+            for one in pending.values():
+                forfeit_trial(part, one.x, one.a, one.ticket)
+
     def _advance(self) -> bool:
         """Take in every trial that no longer waits for another; whether something is rejected by it."""
         changed = False

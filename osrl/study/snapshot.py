@@ -22,10 +22,10 @@ from osrl.study.prefix import Ended, Prefix
 from osrl.study.storage import Snapshot
 from osrl.study.versions import versions
 
-FORMAT = 3
+FORMAT = 4
 EVERY = 1000  # events between two snapshots
 
-_HEADER, _TICKETS, _REWARDS, _STATE = "header", "tickets", "rewards", "state."
+_HEADER, _TICKETS, _DRAWS, _REWARDS, _STATE = "header", "tickets", "draws", "rewards", "state."
 
 
 def pack(fold: Fold) -> Snapshot:
@@ -53,6 +53,7 @@ def facts(fold: Fold) -> dict[str, Any]:
         "asked": fold.asked,
         "told": fold.told,
         "abandoned": fold.abandoned,
+        "left_out": fold.left_out,
         "design": fold.design,
         "verdict": None if fold.verdict is None else _plain(asdict(fold.verdict)),
         "pending": [[trial, p.x, p.a, p.at, p.hash, p.ticket.size] for trial, p in fold.pending.items()],
@@ -74,6 +75,7 @@ def _waiting_arrays(fold: Fold) -> dict[str, NDArray[Any]]:
     tickets = [p.ticket for p in fold.pending.values()] + [e.ticket for e in waiting]
     return {
         _TICKETS: np.concatenate(tickets) if tickets else np.zeros(0),
+        _DRAWS: np.array([p.draw for p in fold.pending.values()]),
         _REWARDS: np.array([e.reward for e in waiting], float),
     }
 
@@ -92,7 +94,7 @@ def _unpack(snapshot: Snapshot, created: Created) -> Fold | None:
         if header["format"] != FORMAT or header["versions"] != versions():
             return None
         arrays = {name.removeprefix(_STATE): file[name] for name in file.files if name.startswith(_STATE)}
-        tickets, rewards = file[_TICKETS], file[_REWARDS]
+        tickets, draws, rewards = file[_TICKETS], file[_DRAWS], file[_REWARDS]
     fold = Fold(created)
     own = dict(fold.arrays())
     if {name: array.shape for name, array in own.items()} != {k: v.shape for k, v in arrays.items()}:
@@ -101,14 +103,15 @@ def _unpack(snapshot: Snapshot, created: Created) -> Fold | None:
         array[...] = arrays[name]
     sizes = [entry[-1] for entry in (*header["pending"], *header["ended"])]
     parts = iter(np.split(tickets, np.cumsum(sizes)))
-    for trial, x, a, at, handed_out, _ in header["pending"]:
-        fold.pending[trial] = Pending(x, a, at, next(parts).copy(), handed_out)
+    for (trial, x, a, at, handed_out, _), draw in zip(header["pending"], draws, strict=True):
+        fold.pending[trial] = Pending(x, a, at, next(parts).copy(), handed_out, draw.copy())
     if fold.prefix is not None:
         _unpack_prefix(fold.prefix, header, parts, rewards)
     fold.position = snapshot.position
     fold.last = Event(snapshot.position - 1, header["at"], created, header["head"])
     fold.recovered, fold.kept = header["recovered"], header["kept"]
     fold.asked, fold.told, fold.abandoned = header["asked"], header["told"], header["abandoned"]
+    fold.left_out = header["left_out"]
     fold.design, fold.writers = header["design"], header["writers"]
     fold.verdict = None if header["verdict"] is None else Verdict(**header["verdict"])
     return fold

@@ -20,6 +20,29 @@ class PendingTrial(NamedTuple):
     asked_at: int
 
 
+class Suspect(NamedTuple):
+    """An arm that is lost more often than its draws explain: ``lost`` of ``ended`` trials were left out."""
+
+    task: str
+    representation: str
+    predictor: str
+    lost: int
+    ended: int
+
+
+class Alarm(NamedTuple):
+    """Losses that were declared ignorable depend on the arm.
+
+    The chance of such evidence, if they did not, is at most exp(-log_evidence). ``void``: the alarm came
+    after a verdict that rests on these losses; otherwise every loss counts by its worst reward since the
+    alarm.
+    """
+
+    log_evidence: float
+    suspects: tuple[Suspect, ...]
+    void: bool
+
+
 class Status(NamedTuple):
     """What is decided, what is open, how far it is, and who has not reported.
 
@@ -32,6 +55,8 @@ class Status(NamedTuple):
     handed_out: int
     told: int
     abandoned: int
+    left_out: int  # losses that were declared ignorable
+    alarm: Alarm | None
     pending: tuple[PendingTrial, ...]
     hypotheses: tuple[Hypothesis, ...]
     claim: Claim | None
@@ -54,6 +79,7 @@ def read_status(fold: Fold) -> Status:
         for trial, one in fold.pending.items()
     )
     standing = read_standing(fold)
+    alarm = _read_alarm(fold)
     return Status(
         created,
         fold.status,
@@ -61,10 +87,30 @@ def read_status(fold: Fold) -> Status:
         fold.asked,
         fold.told,
         fold.abandoned,
+        fold.left_out,
+        alarm,
         pending,
         standing.hypotheses,
-        standing.claim,
+        None if alarm is not None and alarm.void else standing.claim,
         standing.objections,
         standing.expected_remaining,
         fold.last.hash,
     )
+
+
+def _read_alarm(fold: Fold) -> Alarm | None:
+    """The alarm of the watch on losses, in the words of the study."""
+    losses = fold.losses
+    if losses is None or not losses.alarm:
+        return None
+    created, predictors = fold.created, fold.shape[2]
+    suspects = tuple(
+        Suspect(
+            created.tasks[x],
+            created.representations[a // predictors],
+            created.predictors[a % predictors],
+            *of,
+        )
+        for x, a, *of in losses.suspects()
+    )
+    return Alarm(losses.log_evidence, suspects, losses.void)

@@ -224,8 +224,10 @@ class Study:
     ) -> None:
         """A trial will never report.
 
-        The guarantee is kept, at a price: the trial counts by its worst reward for ever. With
-        ``ignorable`` you state that not reporting tells nothing about the reward, and it is left out.
+        It counts by its worst reward for ever, which keeps the guarantee whatever the reason of the loss.
+        With ``ignorable`` you state that the loss depends neither on the reward nor on the arm, given the
+        task, and it is left out. The study watches this: when losses are seen to depend on the arm, the
+        status says so, and every loss counts by its worst reward from then on.
         """
         token = read_token(trial)
         number = token.trial
