@@ -28,7 +28,7 @@ from tests.instances import Array
 LEVELS = (0.02, 0.3, 0.5, 0.85)
 
 
-def counts_evidence(kind: str, counts: tuple[int, ...]) -> Array:
+def counts_evidence(kind: str, counts: tuple[float, ...]) -> Array:
     """Log evidence against each arm as the best; ``counts`` = (pulls, successes) of each arm in turn."""
     table = np.array(counts, float).reshape(-1, 2)
     samples = samples_of(table[:, 0].copy(), table[:, 1].copy(), np.zeros(len(table)), 0.0)
@@ -79,20 +79,24 @@ def test_counts_under_any_sampling_rule(kind: str, arms: int, horizon: int) -> N
 def test_counts_of_rewards_that_are_no_coins(kind: str, low: float, high: float) -> None:
     """Two arms, rewards low and high only: the best sampling and stopping rule earns nothing either."""
 
-    def value(pulls: tuple[int, int], highs: tuple[int, int]) -> float:
-        counts = [each for n, k in zip(pulls, highs, strict=True) for each in (n, low * n + (high - low) * k)]
-        best = float(np.exp(counts_evidence(kind, tuple(counts))[0]))  # type: ignore[arg-type]
-        if sum(pulls) == 8:
+    def largest(chances: tuple[float, float]) -> float:
+        @cache
+        def value(pulls: tuple[int, int], highs: tuple[int, int]) -> float:
+            sums = (low * n + (high - low) * k for n, k in zip(pulls, highs, strict=True))
+            counts = tuple(each for pair in zip(pulls, sums, strict=True) for each in pair)
+            best = float(np.exp(counts_evidence(kind, counts)[0]))
+            if sum(pulls) == 8:
+                return best
+            for a, chance in enumerate(chances):
+                more = (pulls[0] + (a == 0), pulls[1] + (a == 1))
+                up = (highs[0] + (a == 0), highs[1] + (a == 1))
+                best = max(best, chance * value(more, up) + (1 - chance) * value(more, highs))
             return best
-        for a, chance in enumerate(chances):
-            more = (pulls[0] + (a == 0), pulls[1] + (a == 1))
-            up = (highs[0] + (a == 0), highs[1] + (a == 1))
-            best = max(best, chance * seen(more, up) + (1 - chance) * seen(more, highs))
-        return best
+
+        return value((0, 0), (0, 0))
 
     for chances in ((0.5, 0.5), (0.9, 0.9), (0.7, 0.3), (0.1, 0.1)):
-        seen = cache(value)
-        assert seen((0, 0), (0, 0)) <= 1 + 1e-9
+        assert largest(chances) <= 1 + 1e-9
 
 
 def weights_of(rule: int, pulls: Array, sums: Array) -> Array:

@@ -58,7 +58,7 @@ def alarms(runs: int, loss: Any, delay: Any) -> int:
         rng, watch, waiting = random.Random(seed), new_watch(1, 4), []
         weights = np.array([0.4, 0.3, 0.2, 0.1])
         for t in range(400):
-            a = rng.choices(range(4), weights)[0]
+            a = rng.choices(range(4), weights.tolist())[0]
             odds = odds_of(watch, 0, a, weights)
             hand_out(watch, odds)
             waiting.append((t + delay(a), a, odds, LEFT_OUT if rng.random() < loss(a) else COUNTED))
@@ -93,7 +93,8 @@ def decline(study: Any, rng: random.Random, trial: Any, favoured: bool, means: f
 
 def play_until_alarm(study: Study, seed: int, most: int = 400) -> None:
     """Batches with late results, until the alarm; then some more."""
-    rng, waiting, left = random.Random(seed), [], 40
+    waiting: list[Any] = []
+    rng, left = random.Random(seed), 40
     for _ in range(most):
         waiting += study.ask(n=2)
         rng.shuffle(waiting)
@@ -185,7 +186,7 @@ def test_the_screen_says_what_is_assumed_and_what_is_wrong(tmp_path: Path, capsy
     assert "Alarm: losses depend on the arm" in said and "(A, low)" in said
     assert main(["study", "status", path, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert found["alarm"]["suspects"][0]["predictor"] == "low" and found["trials"]["left_out"] > 3
+    assert found["alarm"]["suspects"][0]["predictor"] == "low" and found["left_out"] > 3
     assert found["assumed"] == ["one representation is the best in every task"]
 
 

@@ -43,7 +43,10 @@ def _samples(arms: Integers, rewards: Floats, n: int) -> tuple[Floats, Floats, F
     first = np.zeros(n)
     there, where = np.unique(arms, return_index=True)
     first[there] = rewards[where]
-    return np.bincount(arms, minlength=n).astype(float), np.bincount(arms, rewards, n), first
+    number, total = np.zeros((2, n))
+    np.add.at(number, arms, 1.0)
+    np.add.at(total, arms, rewards)
+    return number, total, first
 
 
 def _both(parts: list[tuple[Floats, Floats, Floats]], noise: float) -> Floats:

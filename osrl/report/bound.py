@@ -151,8 +151,10 @@ class BoundReport(NamedTuple):
         bound = self.bound
         if bound.K.upper == 0:
             return Text("Nothing has to be sampled: there is one arm, or these risks allow a guess.")
+        coins = self.instance.family.name == "bounded"
+        who = "if rewards were coins with these means" if coins else "whatever policy you use"
         sentences = [
-            f"By Theorem 1, whatever policy you use, expect at least about {count(bound.K.lower)} samples "
+            f"By Theorem 1, {who}, expect at least about {count(bound.K.lower)} samples "
             f"on average to find the best representation with risk {bound.delta_g:g} and the best "
             f"predictors with risk {bound.delta_h:g} (as printed; its proof supports "
             f"{count(bound.K_valid.lower)}).",

@@ -54,8 +54,8 @@ class StudyReport(NamedTuple):
                 "told": status.told,
                 "pending": len(status.pending),
                 "abandoned": status.abandoned,
-                "left_out": status.left_out,
             },
+            "left_out": status.left_out,
             "pending": [
                 {
                     "trial": each.id,
