@@ -12,6 +12,7 @@ from collections import deque
 
 import numpy as np
 
+from osrl.errors import OsrlError
 from osrl.evidence.betting import no_bets
 from osrl.families import Family
 from osrl.policies.betting import take_reward
@@ -125,3 +126,33 @@ def incomplete_log(seed: int) -> tuple[bool, bool]:
     table = Table(("x",), ("g",), names, Family("bernoulli"), nothing, arms, rewards, none, even)
     found = analyse(table, delta_g=0.1, delta_h=0.1)
     return found.verdict == "decided" and found.best.predictors["x"] != "h1", found.doubt.alarm
+
+
+def heavy_mixture(seed: int) -> bool:
+    """An option that makes the bets sum to more than one: is a true representation rejected?"""
+    sizes = {"tasks": 20, "representations": 2, "predictors": 1}
+    try:
+        study = Live(**sizes, policy="uniform", delta=0.1, seed=seed, options={"plugged": 0.9})
+    except OsrlError:
+        return False
+    rng = random.Random(seed)
+    for _ in range(200):
+        if not study.running:
+            break
+        study.tell(study.ask().trial, rng.random() < 0.5)
+    return not study.fold.state.tests.possible_g.all()
+
+
+def hunted_tasks(seed: int) -> bool:
+    """Equal arms; tasks are given where the first representation looks worst, in batches: is it ruled out?"""
+    study = Live(tasks=3, representations=2, predictors=2, delta=0.1, seed=seed)
+    rng = random.Random(seed)
+    for _ in range(60):
+        least = study.fold.state.tests.shared.least[:, 0]
+        task = study.fold.created.tasks[int(np.argmax(least))]
+        batch = [study.ask(task).trial for _ in range(8) if study.running]
+        for trial in batch:
+            study.tell(trial, rng.random() < 0.5)
+        if not study.running:
+            break
+    return not study.fold.state.tests.possible_g[0]

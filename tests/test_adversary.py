@@ -18,9 +18,16 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 import numpy as np
-from hypothesis import HealthCheck, settings
+import pytest
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 
 from osrl.policies import betting
 from osrl.policies.hypotheses import look
@@ -156,6 +163,18 @@ class Adversary(RuleBasedStateMachine):
             self.truth[trial.id] = float(hurts)
             self.waiting.append(trial)
 
+    @precondition(running)
+    @rule(task=st.sampled_from([None, *TASKS]), victim=st.sampled_from(["A", "B"]), coins=st.integers(0, 255))
+    def play_to_hurt(self, task: str | None, victim: str, coins: int) -> None:
+        """Eight tosses: what speaks against the victim is told at once, all else waits."""
+        for i, trial in enumerate(self.study.ask(task, n=8)):
+            self.truth[trial.id] = float(coins >> i & 1)
+            if (self.truth[trial.id] == 0.0) == (trial.representation == victim):
+                self.study.tell(trial, self.truth[trial.id])
+            else:
+                self.waiting.append(trial)
+        self.look_at_the_evidence()
+
     @precondition(lambda self: self.waiting)
     @rule(which=st.integers(0, 999), how_many=st.integers(1, 5), elsewhere=st.booleans())
     def tell(self, which: int, how_many: int, elsewhere: bool) -> None:
@@ -164,14 +183,14 @@ class Adversary(RuleBasedStateMachine):
             trial = self.waiting.pop(which % len(self.waiting))
             self.who(elsewhere).tell(trial, self.truth[trial.id])
 
-    @precondition(lambda self: any(self.truth[each.id] == 0.0 for each in self.waiting))
-    @rule(good=st.booleans(), elsewhere=st.booleans())
-    def lose_what_hurts(self, good: bool, elsewhere: bool) -> None:
-        """The latest failure is never reported; or the latest success, where there is one."""
-        wanted = [each for each in self.waiting if self.truth[each.id] == float(good)] or self.waiting
-        trial = wanted[-1]
-        self.waiting.remove(trial)
-        self.who(elsewhere).abandon(trial, ignorable=False)
+    @precondition(lambda self: self.waiting)
+    @rule(elsewhere=st.booleans())
+    def lose_all_that_wait(self, elsewhere: bool) -> None:
+        """None of them will ever report: after `play_to_hurt`, all that spoke for the victim."""
+        for trial in self.waiting:
+            self.who(elsewhere).abandon(trial, ignorable=False)
+        self.waiting = []
+        self.look_at_the_evidence()
 
     @precondition(lambda self: self.waiting)
     @rule(which=st.integers(0, 999), elsewhere=st.booleans())
@@ -186,7 +205,6 @@ class Adversary(RuleBasedStateMachine):
         self.study.close()
         self.study = Study.open(self.path)
 
-    @rule()
     def look_at_the_evidence(self) -> None:
         """Nothing is shown, or ruled out, that the true evidence has never reached."""
         alarm = self.study.status.alarm is not None
@@ -217,3 +235,15 @@ Adversary.TestCase.settings = settings(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )
 TestAdversary = Adversary.TestCase
+
+
+@pytest.mark.parametrize("mistake", ["pending trials are forgotten", "a loss is left out"])
+def test_a_deliberate_mistake_is_found_out(mistake: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    give_up = Fold.give_up
+    if mistake == "a loss is left out":
+        monkeypatch.setattr(Fold, "give_up", lambda self, trial, ignorable: give_up(self, trial, True))
+    else:
+        monkeypatch.setattr(Fold, "count_pending", lambda self: self.policy.clear_pending(self.state))
+    without_shrinking = settings(Adversary.TestCase.settings, phases=[Phase.generate])
+    with pytest.raises(AssertionError):
+        run_state_machine_as_test(Adversary, settings=without_shrinking)
