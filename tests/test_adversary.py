@@ -136,9 +136,12 @@ class Adversary(RuleBasedStateMachine):
         self.left_out: set[int] = set()
 
     def teardown(self) -> None:
-        if hasattr(self, "study"):
+        if not hasattr(self, "study"):
+            return
+        try:
             self.look_at_the_evidence()
             assert self.study.verify().ok
+        finally:
             self.study.close()
             self.folder.cleanup()
 
