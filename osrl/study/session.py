@@ -10,9 +10,11 @@ a person has confirmed it (`osrl study recover`, which is an event of the log).
 
 from __future__ import annotations
 
+import copy
 import hashlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from threading import RLock
 from typing import NamedTuple
 
 from osrl.errors import OsrlError, StorageDamaged
@@ -24,6 +26,8 @@ from osrl.study.trial import short_id
 from osrl.study.versions import versions
 
 Read = Callable[[int], Iterator[Event]]  # the events from some number on
+
+_rehearsed: set[tuple[str, str, str]] = set()
 
 
 class Turn(NamedTuple):
@@ -72,6 +76,9 @@ class Session:
         self.number = number
         self._fold: Fold | None = None
         self._known: Known | None = None
+        self._rehearsed: set[str] = set()
+        self._lock = RLock()  # of the fold
+        self._writing = RLock()  # of the one thread that writes
 
     def events(self) -> Iterator[Event]:
         """Every event so far."""
@@ -84,7 +91,7 @@ class Session:
     @contextmanager
     def reading(self) -> Iterator[Fold]:
         """The fold of everything that is in the log now; other threads wait until it has been read."""
-        with self.storage.lock:
+        with self.storage.gate, self._lock:
             yield self._current()
 
     def _current(self) -> Fold:
@@ -128,33 +135,72 @@ class Session:
 
     @contextmanager
     def turn(self) -> Iterator[Turn]:
-        """Hold the log with the fold up to date, and store what is noted; after an error all is as before."""
-        with self.storage.lock:
-            # Most of a long log is read before it is held, so that others need not wait for it.
-            fold = self._current() if self._fold is None else self._fold
-            known, replaced = fold.position, False
-            try:
-                with self.storage.hold(self.number) as log:
-                    if not _follow(fold, log.read):
-                        raise _Replaced
-                    known = fold.position
-                    turn = Turn(fold, log, [])
-                    yield turn
-                    if turn.events and fold.position - fold.kept >= EVERY:
-                        log.keep(_take_snapshot(turn))
-                    log.append(turn.events)
-                self._keep(fold)
-            except _Replaced:
-                replaced = True
-            except BaseException as error:
-                # A refusal comes before any change. After anything else the fold may be ahead of the log.
-                if fold.position != known or not isinstance(error, OsrlError):
-                    self._fold = None
-                raise
+        """Hold the log with the fold up to date, and store what is noted; after an error all is as before.
+
+        While this thread waits for other writers, the others may read.
+        """
+        with self.storage.gate, self._writing:
+            if self._fold is None:
+                with self._lock:
+                    self._current()  # a long log is read before it is held: others need not wait for it
+            known, replaced = -1, False
+            with self._locked_late() as locked:
+                try:
+                    with self.storage.hold(self.number) as log:
+                        locked()
+                        fold = self._fold
+                        replaced = fold is None or not _follow(fold, log.read)
+                        if fold is not None and not replaced:
+                            known = fold.position
+                            turn = Turn(fold, log, [])
+                            yield turn
+                            if turn.events and fold.position - fold.kept >= EVERY:
+                                log.keep(_take_snapshot(turn))
+                            log.append(turn.events)
+                    if fold is not None and not replaced:
+                        self._keep(fold)
+                except BaseException as error:
+                    # A refusal comes before any change. After anything else the fold may be ahead of the log.
+                    if self._fold is None or self._fold.position != known or not isinstance(error, OsrlError):
+                        self._fold = None
+                    raise
             if replaced:
-                self._current()  # refuses what no person has confirmed
+                with self._lock:
+                    self._current()  # refuses what no person has confirmed
                 with self.turn() as again:
                     yield again
+
+    @contextmanager
+    def _locked_late(self) -> Iterator[Callable[[], object]]:
+        """A lock on the fold that is taken inside the block when it is called for, and kept to its end."""
+        held = False
+
+        def take() -> None:
+            nonlocal held
+            held = self._lock.acquire()
+
+        try:
+            yield take
+        finally:
+            if held:
+                self._lock.release()
+
+    def rehearse(self, what: str, act: Callable[[Fold], object]) -> None:
+        """Do something to a copy of the fold, once in a process: what it compiles need not be waited for.
+
+        Whatever goes wrong will go wrong again, and is said then.
+        """
+        if what in self._rehearsed:
+            return
+        self._rehearsed.add(what)
+        with self.reading() as fold:
+            key = what, fold.policy.name, fold.family.name
+            if key in _rehearsed:
+                return
+            twin = copy.deepcopy(fold)
+        _rehearsed.add(key)
+        with suppress(Exception):
+            act(twin)
 
     def _load(self) -> Fold:
         """A new fold, as far as the last snapshot goes."""
@@ -169,10 +215,6 @@ class Session:
             if fold is not None:
                 return fold
         return begin(first)
-
-
-class _Replaced(Exception):  # noqa: N818
-    """The log is not the one that the fold has followed."""
 
 
 def _take_snapshot(turn: Turn) -> Snapshot:

@@ -14,7 +14,6 @@ import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
-from threading import RLock
 from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Integer, bindparam, delete, insert, select, text
@@ -25,6 +24,7 @@ from osrl.study import place as place_settings
 from osrl.study import schema
 from osrl.study.driver import Cursor, Prepared, explain, failure, prepare, transaction
 from osrl.study.events import Event, Row, now, read_events
+from osrl.study.gate import Gate
 from osrl.study.place import new_server_engine, path_of, read_place, show_place
 from osrl.study.schema import events, snapshots, studies, tombstones
 from osrl.study.sqlite_file import (
@@ -71,7 +71,7 @@ class SqlStorage(Storage):
     def __init__(self, place: str | os.PathLike[str], *, make: bool = False) -> None:
         self._url = read_place(place)
         self.place = show_place(self._url)
-        self.lock = RLock()
+        self.gate = Gate()
         path = path_of(self._url)
         self._file = None if path is None else find_file(path, make=make)
         self._known: Identity = None  # which file has this name
@@ -183,7 +183,7 @@ class SqlStorage(Storage):
     @contextmanager
     def hold(self, study: int) -> Iterator[Log]:
         """Hold the log of a study as its only writer."""
-        with self.lock, self._raw_transaction(write=True) as cursor:
+        with self._raw_transaction(write=True) as cursor:
             self._check_study(cursor.fetch(self._turn.lock, study=study))
             yield _HeldLog(cursor, self._turn, study)
 
@@ -212,7 +212,7 @@ class SqlStorage(Storage):
             position, head = page[-1][0] + 1, page[-1][-1]
 
     def _read_page(self, study: int, position: int, limit: int) -> list[Any]:
-        with self.lock, self._raw_transaction(write=False) as cursor:
+        with self._raw_transaction(write=False) as cursor:
             return cursor.fetch(self._turn.page, study=study, position=position, limit=limit)
 
     def _events(self, rows: list[Any], head: str | None) -> Iterator[Event]:
@@ -236,7 +236,7 @@ class SqlStorage(Storage):
 
     def _pragma(self, what: str) -> None:
         """Tell SQLite to do something, outside of any transaction."""
-        with self.lock, failures(self.place):
+        with self.gate, failures(self.place):
             connection: Any = self._engine.raw_connection()
             try:
                 connection.execute(f"PRAGMA {what}")
@@ -250,8 +250,7 @@ class SqlStorage(Storage):
 
     def close(self) -> None:
         """Let go of files and connections."""
-        with self.lock:
-            self._engine.dispose()
+        self._engine.dispose()
 
     def _check_study(self, found: Sequence[Any]) -> None:
         """Refuse a study that no longer exists, or a database that is too new."""
@@ -279,10 +278,11 @@ class SqlStorage(Storage):
     @contextmanager
     def _raw_transaction(self, *, write: bool) -> Iterator[Cursor]:
         """A transaction that goes past SQLAlchemy's execution, see `osrl.study.driver`."""
-        self._check_place(write)
-        log = None if self._file is None else str(self._file.read)
-        with transaction(self._engine, self.place, write=write, log=log, wait=self._wait) as cursor:
-            yield cursor
+        with self.gate:
+            self._check_place(write)
+            log = None if self._file is None else str(self._file.read)
+            with transaction(self._engine, self.place, write=write, log=log, wait=self._wait) as cursor:
+                yield cursor
 
     @contextmanager
     def _transaction(self, write: bool = False, own: bool = False) -> Iterator[Connection]:
@@ -290,7 +290,7 @@ class SqlStorage(Storage):
 
         ``own``: of what is ours even where the file cannot be written, a copy.
         """
-        with self.lock:
+        with self.gate:
             self._check_place(write and not own)
             with failures(self.place), self._engine.connect() as connection:
                 connection = connection.execution_options(**{WRITING: write})
@@ -377,14 +377,14 @@ _forking: list[SqlStorage] = []
 
 def _before_fork() -> None:
     for storage in list(_OPEN):
-        storage.lock.acquire()
+        storage.gate.shut()
         storage._engine.dispose()
         _forking.append(storage)
 
 
 def _after_fork() -> None:
     while _forking:
-        _forking.pop().lock.release()
+        _forking.pop().gate.open()
 
 
 os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork)

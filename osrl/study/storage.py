@@ -5,10 +5,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from threading import RLock
 from typing import NamedTuple
 
 from osrl.study.events import Event
+from osrl.study.gate import Gate
 
 
 class Snapshot(NamedTuple):
@@ -63,17 +63,19 @@ class Storage(ABC):
     - **Durable.** When `hold` ends without an error, its events have reached the disk.
     - **One writer at a time.** While one process or thread is inside `hold`, no other is inside `hold`
       of the same study. Whoever enters sees every event of those who were inside before.
-    - **Readers never wait** for a writer, and see the log as it was at some moment.
+    - **Readers never wait** for a writer, not even for one of their own process, and see the log as it was at
+      some moment.
+    - **Waiting has an end.** Who cannot write because of others gets `StorageBusy` after a stated time.
     - **Errors are clear.** Whatever goes wrong is raised as an `OsrlError` that says what to do, and the
       storage can be used again as soon as its cause is gone.
-    - **Any thread, any process.** A storage may be shared by threads, which take turns by ``lock``, and it
-      survives a fork: parent and child go on with connections of their own.
+    - **Any thread, any process.** A storage may be shared by threads, and it survives a fork: parent and
+      child go on with connections of their own. Who must not be torn by a fork is inside ``gate``.
 
     A study is known by a number that is never used again, so that a study which was deleted is not
     confused with a new one of the same name.
     """
 
-    lock: RLock
+    gate: Gate
     place: str  # for messages, without passwords
 
     @abstractmethod

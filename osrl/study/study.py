@@ -30,6 +30,7 @@ from osrl.study.session import Session
 from osrl.study.settings import Names, new_settings
 from osrl.study.storage import Storage, Tombstone
 from osrl.study.trial import Answer, Trial, new_trial, read_answer, read_reward, read_token, short_id
+from osrl.study.weights import Weights
 
 if TYPE_CHECKING:
     import polars as pl
@@ -181,15 +182,18 @@ class Study:
             raise OsrlError(f"n is {n!r}; give the number of trials to hand out, at least 1")
         if count > MOST_AT_ONCE:
             raise OsrlError(f"n is {n}; a call hands out at most {MOST_AT_ONCE:,} trials; ask again for more")
-        trials = []
-        with self._session.turn() as turn:
-            fold = turn.fold
-            check_ask(fold, task, int(count))
-            for _ in range(count):
-                if (designed := fold.solve()) is not None:
-                    turn.note(designed)
-                asked = fold.choose(task)
-                trials.append(new_trial(asked, fold.created, turn.do(asked).hash))
+        self._session.rehearse("ask", lambda fold: fold.apply(next_event(fold.last, fold.choose(task))))
+        weights = Weights(self._session)
+        trials: list[Trial] = []
+        while not trials:
+            with self._session.turn() as turn:
+                fold = turn.fold
+                check_ask(fold, task, int(count))
+                for _ in range(count if weights.renew(turn) else 0):
+                    weights.renew_within(turn)
+                    asked = fold.choose(task)
+                    trials.append(new_trial(asked, fold.created, turn.do(asked).hash))
+            weights.solve()
         return trials[0] if n is None else tuple(trials)
 
     def tell(self, trial: Trial | str | int, reward: SupportsFloat, *, by: str | None = None) -> None:
@@ -201,6 +205,7 @@ class Study:
         """
         token = read_token(trial)
         number = token.trial
+        self._session.rehearse("tell", lambda fold: fold.take(number, float(reward)))
         with self._session.turn() as turn:
             value = read_reward(reward, turn.fold.family)
             before = ending(turn, token)
@@ -231,6 +236,7 @@ class Study:
         """
         token = read_token(trial)
         number = token.trial
+        self._session.rehearse("abandon", lambda fold: fold.give_up(number, ignorable))
         with self._session.turn() as turn:
             before = ending(turn, token)
             if before is None:
