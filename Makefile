@@ -7,7 +7,7 @@ DEMO   := build/demo
 POLICIES := tas,osrl-sc,osrl
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test check format validate bench constraints clean
+.PHONY: help install demo test check format validate torture bench constraints clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -46,6 +46,9 @@ validate: $(READY) ## the long statistical validation; it writes docs/validation
 	$(BIN)/python -m tests.validate_policies docs/validation/policies.md
 	$(BIN)/python -m tests.validate_guarantee docs/validation/guarantee.md
 	$(BIN)/python -m tests.validate_attacks docs/validation/attacks.md
+
+torture: $(READY) ## attacks on the storage of studies, counted; it writes docs/validation/storage.md
+	$(BIN)/python -m tests.torture docs/validation/storage.md
 
 bench: $(READY) ## the benchmarks; they print ratios measured in one run
 	$(BIN)/python benchmarks/solver.py

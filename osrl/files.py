@@ -37,7 +37,7 @@ def read_file(path: Path, most: int) -> bytes:
     return content
 
 
-def replace_file(path: Path, content: bytes, *, private: bool = False) -> None:
+def replace_file(path: Path, content: bytes | memoryview, *, private: bool = False) -> None:
     """Write beside ``path``, then rename: a reader sees the old file or the new one, never a part.
 
     What is written is on the disk when this returns. The name beside it starts with a dot and the

@@ -294,8 +294,11 @@ def test_files_that_are_no_logs_are_refused(db: str, tmp_path: Path) -> None:
             Study.read_log(back, tmp_path / name)
     lines = (tmp_path / "log.jsonl").read_text(encoding="utf-8").splitlines()
     (tmp_path / "torn.jsonl").write_text("\n".join(lines[:3] + lines[4:]), encoding="utf-8")
-    with refused(f"torn.jsonl: the log is cut: {len(lines) - 1} of {len(lines)} events"):
+    with refused("torn.jsonl: event 4 is not the one that was written after the one before"):
         Study.read_log(back, tmp_path / "torn.jsonl")
+    (tmp_path / "cut.jsonl").write_text("\n".join(lines[:4]), encoding="utf-8")
+    with refused(f"cut.jsonl: the log is cut: 4 of {len(lines)} events"):
+        Study.read_log(back, tmp_path / "cut.jsonl")
     (tmp_path / "mixed.jsonl").write_text("\n".join(lines[:3] + lines[3:][::-1]), encoding="utf-8")
     with refused(f"event {len(lines) - 1} is not the one that was written after the one before"):
         Study.read_log(back, tmp_path / "mixed.jsonl")

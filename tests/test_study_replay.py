@@ -16,11 +16,11 @@ from osrl.instance import Instance
 from osrl.policies.contract import Column, Problem, find, stream
 from osrl.policies.states import contents, differences
 from osrl.simulation.episode import STREAMS, episode
-from osrl.study import schema
+from osrl.study import schema, stretch
 from osrl.study.events import Asked, Created, Designed, Event, Resumed, Told, Verdict, read_event
 from osrl.study.fold import Fold
 from osrl.study.replay import verify
-from osrl.study.snapshot import pack, unpack
+from osrl.study.snapshot import facts, pack, unpack
 from osrl.study.storage import Snapshot
 from osrl.study.study import Study
 from osrl.study.versions import versions
@@ -189,6 +189,50 @@ def test_events_keep_every_digit_and_infinities() -> None:
         read_event(3, 17, "sing", "{}")
     with refused("event 3 of kind 'tell' cannot be read"):
         read_event(3, 17, "tell", '{"tria')
+
+
+def test_a_long_stretch_is_replayed_at_once_with_the_same_bits(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Trials that do not overlap, many at a time: state and verification are those of one by one."""
+    with new_study(path, policy="osrl", delta=1e-6) as study:
+        play(study, 40)
+        late = study.ask(n=3)
+        for trial in late:
+            study.tell(trial, 1)
+        play(study, 40, seed=1)
+        events = list(study.events())
+    one_by_one = Fold(events[0].body)  # type: ignore[arg-type]
+    one_by_one.last = events[0]
+    for event in events[1:]:
+        one_by_one.apply(event)
+    taken = []
+    run = stretch.run_stretch
+
+    def counted(*arguments: Any, **options: Any) -> int:
+        taken.append(run(*arguments, **options))
+        return taken[-1]
+
+    monkeypatch.setattr(stretch, "LEAST", 3)
+    monkeypatch.setattr("osrl.study.fold.run_stretch", counted)
+    monkeypatch.setattr("osrl.study.replay.run_stretch", counted)
+    at_once = Fold(events[0].body)  # type: ignore[arg-type]
+    at_once.last = events[0]
+    at_once.apply_all(events[1:])
+    assert sum(taken) > 40
+    assert differences(dict(at_once.arrays()), dict(one_by_one.arrays())) == []
+    assert facts(at_once) == facts(one_by_one)
+    taken.clear()
+    assert verify(events).ok and sum(taken) > 40
+    for kind, change in (
+        (Asked, lambda asked: {"predictor": "low" if asked.predictor == "high" else "high"}),
+        (Asked, lambda asked: {"propensities": [p * (1 + 1e-12) for p in asked.propensities]}),
+        (Told, lambda told: {"reward": 1.0 - told.reward}),
+    ):
+        found = verify(changed(events, kind, change))
+        monkeypatch.setattr(stretch, "LEAST", 10**6)
+        assert found == verify(changed(events, kind, change))
+        monkeypatch.setattr(stretch, "LEAST", 3)
 
 
 # Snapshots ----------------------------------------------------------------------------------------

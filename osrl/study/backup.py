@@ -13,6 +13,7 @@ import os
 import secrets
 from collections.abc import Iterator
 from contextlib import closing
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -41,7 +42,7 @@ def backup(place: Place, file: Place) -> list[Copied]:
     try:
         with closing(SqlStorage(place)) as source, closing(SqlStorage(partial, make=True)) as copy:
             for name in source.names():
-                copy.create(name, source.read(source.find(name)))
+                copy.create(name, chain.from_iterable(source.rows(source.find(name))))
             found = [_verified(copy, name) for name in copy.names()]
             copy.settle()
         with partial.open("rb") as written:

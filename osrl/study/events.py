@@ -152,6 +152,17 @@ _FIELDS = {body: tuple(field.name for field in fields(body)) for body in (*KINDS
 _OPTIONAL = ("id", "by", "reason")  # left out where they are empty, as in logs that do not know them
 
 
+class Row(NamedTuple):
+    """An event as it is stored."""
+
+    seq: int
+    at: int
+    kind: str
+    trial: int | None
+    payload: str
+    hash: str
+
+
 class Event(NamedTuple):
     """What happened, as number ``seq`` of its study, ``at`` microseconds since 1970 (UTC).
 
@@ -178,16 +189,10 @@ class Event(NamedTuple):
         """The fields of the event as a JSON object."""
         return json.dumps(_plain(self.body), allow_nan=False, ensure_ascii=False, separators=(",", ":"))
 
-
-class Row(NamedTuple):
-    """An event as it is stored."""
-
-    seq: int
-    at: int
-    kind: str
-    trial: int | None
-    payload: str
-    hash: str
+    @property
+    def row(self) -> Row:
+        """The event as it is stored."""
+        return Row(self.seq, self.at, self.kind, self.trial, self.payload, self.hash)
 
 
 def link(before: str, seq: int, at: int, kind: str, payload: str) -> str:
@@ -202,25 +207,32 @@ def next_event(before: Event | None, body: Body) -> Event:
     return event._replace(hash=link(head, seq, event.at, event.kind, event.payload))
 
 
-def read_events(rows: Iterable[Row | Sequence[Any]], before: str | None) -> Iterator[Event]:
-    """The events that are stored in these rows, one after the other; refused where the chain is broken.
+def check_rows(rows: Iterable[Row | Sequence[Any]], before: str | None) -> str | None:
+    """Refuse rows whose chain is broken; the hash of the last one.
 
     ``before`` is the hash of the event before the first one, or None where it is not known here.
     """
-    for row in rows:
-        seq, at, kind, trial, payload, given = row
+    for seq, at, kind, _, payload, given in rows:
         sound = type(seq) is int and type(at) is int and type(payload) is str and type(given) is str
         if not sound or (before is not None and link(before, seq, at, kind, payload) != given):
             raise StorageDamaged(
                 f"event {seq} is not the one that was written after the one before: its content, its number "
                 "or its hash was changed; events before it can still be read, restore a backup"
             )
+        before = given
+    return before
+
+
+def read_events(rows: Iterable[Row | Sequence[Any]], before: str | None) -> Iterator[Event]:
+    """The events that are stored in these rows, one after the other; refused where the chain is broken."""
+    for row in rows:
+        before = check_rows((row,), before)
+        seq, at, kind, trial, payload, given = row
         event = read_event(seq, at, kind, payload, given)
         if event.trial != trial:
             raise StorageDamaged(
                 f"event {seq} is about trial {event.trial} and stored under trial {trial}; restore a backup"
             )
-        before = given
         yield event
 
 

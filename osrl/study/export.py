@@ -14,8 +14,9 @@ from __future__ import annotations
 import io
 import json
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ import polars as pl
 
 from osrl.errors import OsrlError, StorageDamaged
 from osrl.files import replace_file
-from osrl.study.events import Created, Event, Row, link, read_events
+from osrl.study.events import Event, Row, check_rows, link, read_events
 from osrl.study.frames import read_frame, read_text, short, suffix_of
 from osrl.study.history import history
 
@@ -39,66 +40,87 @@ _SCHEMA = {
 }
 
 
-def write_log(events: Iterable[Event], path: str | os.PathLike[str]) -> None:
-    """Write every event; a file at ``path`` is replaced whole or not at all."""
+_PAYLOAD = ', "payload": '  # in a line of JSON, before the payload
+_STORED = {name: _SCHEMA[name] for name in Row._fields}
+
+
+def write_log(pages: Iterable[Sequence[Row]], count: int, path: str | os.PathLike[str]) -> None:
+    """Write the first ``count`` events as they are stored; a file is replaced whole or not at all."""
     target, suffix = _target(path)
-    log = list(events)
-    rows = [(e.seq, len(log), e.at, e.kind, e.trial, e.payload, e.hash) for e in log]
     if suffix == ".jsonl":
-        lines = (_line(*row) for row in rows)
-        _write(target, "".join(lines).encode())
-    else:
-        _write_frame(pl.DataFrame(rows, schema=_SCHEMA, orient="row"), target, suffix)
+        content = io.BytesIO()
+        for row in islice(chain.from_iterable(pages), count):
+            content.write(_line(row[0], count, *row[1:]).encode())
+        _write(target, content.getbuffer())
+        return
+    frame = pl.concat([pl.DataFrame(page, schema=_STORED, orient="row") for page in pages]).head(count)
+    _write_frame(frame.insert_column(1, pl.lit(count, pl.Int64).alias("of")), target, suffix)
 
 
 def _line(seq: int, of: int, at: int, kind: str, trial: int | None, payload: str, hash: str) -> str:
     """One event as a line of JSON, with its payload as it is stored."""
     head = json.dumps({"seq": seq, "of": of, "at": at, "kind": kind, "trial": trial, "hash": hash})
-    return f'{head[:-1]}, "payload": {payload}}}\n'
+    return f"{head[:-1]}{_PAYLOAD}{payload}}}\n"
 
 
 def read_log(path: str | os.PathLike[str]) -> list[Event]:
     """The events of a file that `write_log` has written."""
-    target, suffix = _target(path)
-    try:
-        of, rows = _rows(target, suffix)
-    except OsrlError as error:
-        raise OsrlError(f"{target}: {error}") from None
-    except (ValueError, LookupError, TypeError, AttributeError, RecursionError, _PolarsError) as error:
-        raise OsrlError(
-            f"{target}: not the log of a study ({short(error)}); give one that was exported without --trials"
-        ) from None
-    if not rows or of != len(rows):
-        all_of_them = f" of {of}" if rows else ""
-        raise StorageDamaged(f"{target}: the log is cut: {len(rows)}{all_of_them} events; export it again")
-    try:
-        return list(read_events(rows, ""))
-    except StorageDamaged as error:
-        raise StorageDamaged(f"{target}: {error}") from None
+    return list(LogFile(path))
 
 
-def _rows(target: Path, suffix: str) -> tuple[int, list[Row]]:
-    """How many events there were, and every event."""
-    wanted = ["of", *Row._fields]
-    what = "the log of a study, as `osrl study export` writes it"
-    if suffix == ".jsonl":
-        lines = [json.loads(line) for line in read_text(target, what).split("\n") if line]
-        found = [
-            (*(line.get(key) for key in wanted[:-2]), _text(line["payload"]), line.get("hash"))
-            for line in lines
-        ]
-    else:
-        frame = read_frame(target, what)
+class LogFile:
+    """A file that `write_log` has written: its events, as often as they are asked for."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self._path, self._suffix = _target(path)
+
+    def __iter__(self) -> Iterator[Event]:
+        head = ""
+        for row in self.rows():
+            yield from read_events((row,), head)
+            head = row.hash
+
+    def rows(self) -> Iterator[Row]:
+        """Every event as it is stored; refused where the chain is broken, or the end is missing."""
+        count, of, head = 0, 0, ""
+        try:
+            for found, row in self._stored():
+                if not all(map(_fits, row)):
+                    raise ValueError(f"event {row.seq!r} has no number, time, kind or payload")
+                if row.hash is None:  # of an early file
+                    row = row._replace(hash=link(head, *row[:3], row.payload))
+                head = check_rows((row,), head) or ""
+                yield row
+                of, count = found, count + 1
+        except OsrlError as error:
+            raise type(error)(f"{self._path}: {error}") from None
+        except (ValueError, LookupError, TypeError, AttributeError, RecursionError, _PolarsError) as error:
+            raise OsrlError(
+                f"{self._path}: not the log of a study ({short(error)}); give one that was exported without "
+                "--trials"
+            ) from None
+        if not count or of != count:
+            all_of_them = f" of {of}" if count else ""
+            raise StorageDamaged(
+                f"{self._path}: the log is cut: {count}{all_of_them} events; export it again"
+            )
+
+    def _stored(self) -> Iterator[tuple[int, Row]]:
+        """Every event as it stands in the file, with the number of all; an early file has no hashes."""
+        what = "the log of a study, as `osrl study export` writes it"
+        if self._suffix == ".jsonl":
+            for line in io.StringIO(read_text(self._path, what)):
+                if line != "\n":
+                    found = json.loads(line)
+                    event = found["seq"], found["at"], found["kind"], found.get("trial")
+                    yield found["of"], Row(*event, _text(line, found["payload"]), found.get("hash"))
+            return
+        wanted = ["of", *Row._fields]
+        frame = read_frame(self._path, what)
         if "hash" not in frame.columns:
             frame = frame.with_columns(hash=pl.lit(None, pl.String))
-        found = frame.select(wanted).cast({key: _SCHEMA[key] for key in wanted}).rows()
-    rows = [Row(*each[1:]) for each in found]
-    for row in rows:
-        if not all(map(_fits, row)):
-            raise ValueError(f"event {row.seq!r} has no number, time, kind or payload")
-    if rows and all(row.hash is None for row in rows):
-        rows = _chained(rows)
-    return (found[0][0] if found else 0), rows
+        for of, *row in frame.select(wanted).cast({key: _SCHEMA[key] for key in wanted}).iter_rows():
+            yield of, Row(*row)
 
 
 def _fits(value: Any) -> bool:
@@ -108,27 +130,18 @@ def _fits(value: Any) -> bool:
     return value is None or isinstance(value, str)
 
 
-def _text(payload: Any) -> str:
-    """A payload as it was stored."""
+def _text(line: str, payload: Any) -> str:
+    """A payload as it was stored: the end of its line, unless somebody has written the line anew."""
+    _, mark, text = line.rstrip("\n").partition(_PAYLOAD)
+    if mark and text.startswith("{") and text.endswith("}}") and " " not in text[:80]:
+        return text[:-1]
     return json.dumps(payload, ensure_ascii=False, separators=(",", ":"))
 
 
-def _chained(rows: list[Row]) -> list[Row]:
-    """The rows of an early log, with the hashes that it would have."""
-    head, found = "", []
-    for row in rows:
-        head = link(head, *row[:3], row.payload)
-        found.append(row._replace(hash=head))
-    return found
-
-
-def write_trials(events: Iterable[Event], path: str | os.PathLike[str]) -> None:
+def write_trials(pages: Iterable[Sequence[Row]], path: str | os.PathLike[str]) -> None:
     """Write the trials as a table; a file at ``path`` is replaced whole or not at all."""
     target, suffix = _target(path)
-    log = list(events)
-    created = log[0].body
-    assert isinstance(created, Created)
-    frame = history(log)
+    frame, created = history(pages)
     _write_frame(spread(frame, arm_columns(created.representations, created.predictors)), target, suffix)
 
 
@@ -178,7 +191,7 @@ def _write_frame(frame: pl.DataFrame, target: Path, suffix: str) -> None:
     _write(target, file.getvalue())
 
 
-def _write(target: Path, content: bytes) -> None:
+def _write(target: Path, content: bytes | memoryview) -> None:
     try:
         replace_file(target, content, private=True)
     except OSError as error:

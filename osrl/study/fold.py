@@ -14,7 +14,7 @@ rewards have no worst factor, and count in the order of their reports.
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -46,6 +46,7 @@ from osrl.study.events import (
 )
 from osrl.study.losses import Losses
 from osrl.study.prefix import LEFT_OUT, Ended, Prefix
+from osrl.study.stretch import Pair, Stretch, in_stretches, new_stretch, run_stretch
 
 
 class Pending(NamedTuple):
@@ -142,8 +143,33 @@ class Fold:
 
     def apply_all(self, events: Iterable[Event]) -> None:
         """Take in the next events of the log."""
-        for event in events:
-            self.apply(event)
+        for part in in_stretches(events):
+            if isinstance(part, Event):
+                self.apply(part)
+                continue
+            stretch = new_stretch(self, part)
+            if stretch is not None:
+                self.went(part, stretch, run_stretch(self, stretch, check=False))
+                continue
+            for pair in part:
+                for event in pair:
+                    self.apply(event)
+
+    def went(self, pairs: Sequence[Pair], stretch: Stretch, count: int) -> None:
+        """Go past the first trials of a stretch, which the state has taken in already."""
+        if not count:
+            return
+        self.asked += count
+        self.told += count
+        self.position += 2 * count
+        self.last = pairs[count - 1][1]
+        if self.prefix is not None:
+            self.prefix.before_end(last=True)
+        if self.losses is not None:
+            for i in range(count):
+                x, a = int(stretch.tasks[i]), int(stretch.arms[i])
+                draw = self.losses.hand_out(x, a, stretch.propensities[i])
+                self.losses.end(x, a, draw, ignorable=False, final=False)
 
     # The steps of the experiment. Each changes the state; `advance` notes the event that says so.
 
@@ -285,7 +311,7 @@ class Fold:
         budget = self.created.budget
         if outcome.status[0] == RUNNING and budget is not None and self.told + self.abandoned >= budget:
             self.policy.conclude(self.state, 0)
-        return None if outcome.status[0] == RUNNING else self._answer(self.state)
+        return None if outcome.status[0] == RUNNING else self.answer()
 
     # What can be read off
 
@@ -293,6 +319,10 @@ class Fold:
     def status(self) -> str:
         """The verdict in words; ``running`` before there is one."""
         return VERDICTS[RUNNING] if self.verdict is None else self.verdict.status
+
+    def answer(self) -> Verdict:
+        """The verdict as the state has it."""
+        return self._answer(self.state)
 
     def best_guess(self) -> Verdict:
         """The answer as it looks now, by the trials that have reported."""

@@ -19,55 +19,70 @@ from typing import Any
 
 import polars as pl
 
-from osrl.study.events import Abandoned, Asked, Created, Event, Told
+from osrl.study.events import Created, Row, read_event
 from osrl.study.standing import Hypothesis
 
 _TIME = pl.Datetime("us", "UTC")
 
 
-def history(events: Iterable[Event]) -> pl.DataFrame:
-    """The trials of a log, in order of hand-out."""
-    rows: list[dict[str, Any]] = []
-    place: dict[tuple[str, str], int] = {}
-    names: tuple[Any, Any, Any] = ((), (), ())
-    for event in events:
-        match event.body:
-            case Created() as created:
-                names = created.tasks, created.representations, created.predictors
-                place = {
-                    (g, h): i * len(created.predictors) + j
-                    for i, g in enumerate(created.representations)
-                    for j, h in enumerate(created.predictors)
-                }
-            case Asked() as asked:
-                rows.append(_row(asked, event.at, place))
-            case Told() as told:
-                rows[told.trial - 1] |= {"reward": told.reward, "status": "told", "ended_at": event.at}
-            case Abandoned() as lost:
-                status = "abandoned, ignorable" if lost.ignorable else "abandoned"
-                rows[lost.trial - 1] |= {"status": status, "ended_at": event.at}
-    return pl.DataFrame(rows, schema=_schema(*names))
+def history(pages: Iterable[Sequence[Row]]) -> tuple[pl.DataFrame, Created]:
+    """The trials of a log, in order of hand-out, and what the study was created with."""
+    created: Created | None = None
+    asks, ends = [], []
+    for page in pages:
+        if created is None:
+            first = read_event(*page[0][:3], page[0][4]).body
+            assert isinstance(first, Created)
+            created = first
+        frame = pl.DataFrame(page, schema=_STORED, orient="row")
+        asks.append(_fields(frame, ["ask"], _ASKED))
+        ends.append(_fields(frame, ["tell", "abandon"], _ENDED))
+    assert created is not None
+    g, h = (pl.Enum(names) for names in (created.representations, created.predictors))
+    asked = pl.concat(asks).with_columns(pl.col("representation").cast(g), pl.col("predictor").cast(h))
+    ended = pl.concat(ends).select("trial", "kind", "reward", "ignorable", ended_at="at")
+    status = (
+        pl.when(pl.col("kind") == "tell")
+        .then(pl.lit("told"))
+        .when(pl.col("ignorable"))
+        .then(pl.lit("abandoned, ignorable"))
+        .when(pl.col("kind") == "abandon")
+        .then(pl.lit("abandoned"))
+        .otherwise(pl.lit("pending"))
+    )
+    own = pl.col("representation").to_physical() * len(created.predictors) + pl.col("predictor").to_physical()
+    within = pl.col("propensities").list.eval(pl.element() / pl.element().sum())
+    frame = (
+        asked.rename({"at": "asked_at"})
+        .drop("kind")
+        .join(ended, on="trial", how="left", maintain_order="left")
+    )
+    frame = frame.with_columns(status=status, propensities=within)
+    drawn = pl.col("propensities").list.get(own.cast(pl.Int64))
+    frame = frame.with_columns(
+        propensity=pl.when(pl.col("propensities").is_null()).then(1.0).otherwise(drawn)
+    )
+    schema = _schema(created.tasks, created.representations, created.predictors)
+    return frame.select([pl.col(name).cast(kind) for name, kind in schema.items()]), created
 
 
-def _row(asked: Asked, at: int, place: dict[tuple[str, str], int]) -> dict[str, Any]:
-    within = None
-    if asked.propensities is not None:
-        total = sum(asked.propensities)
-        within = [p / total for p in asked.propensities]
-    own = 1.0 if within is None else within[place[asked.representation, asked.predictor]]
-    return {
-        "trial": asked.trial,
-        "task": asked.task,
-        "representation": asked.representation,
-        "predictor": asked.predictor,
-        "given": asked.given,
-        "reward": None,
-        "status": "pending",
-        "propensity": own,
-        "propensities": within,
-        "asked_at": at,
-        "ended_at": None,
+_STORED = dict(zip(Row._fields, (pl.Int64, pl.Int64, pl.String, pl.Int64, pl.String, pl.String), strict=True))
+_ASKED = pl.Struct(
+    {
+        "task": pl.String,
+        "representation": pl.String,
+        "predictor": pl.String,
+        "propensities": pl.List(pl.Float64),
+        "given": pl.Boolean,
     }
+)
+_ENDED = pl.Struct({"reward": pl.Float64, "ignorable": pl.Boolean})
+
+
+def _fields(rows: pl.DataFrame, kinds: Sequence[str], fields: pl.Struct) -> pl.DataFrame:
+    """The fields of the events of these kinds, one column each."""
+    wanted = rows.filter(pl.col("kind").is_in(kinds)).select("at", "kind", "trial", "payload")
+    return wanted.with_columns(pl.col("payload").str.json_decode(fields)).unnest("payload")
 
 
 def _schema(tasks: Any, representations: Any, predictors: Any) -> dict[str, Any]:

@@ -12,18 +12,20 @@ unbroken. Where the log can no longer be read, the replay ends, and says how far
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from osrl.errors import OsrlError, StorageDamaged
+from osrl.policies.contract import RUNNING
 from osrl.policies.states import contents, digest
 from osrl.study.events import Abandoned, Asked, Created, Designed, Event, Kept, Told
 from osrl.study.fold import begin
 from osrl.study.snapshot import all_arrays, facts, unpack
 from osrl.study.standing import evidence_at_design
 from osrl.study.storage import Snapshot
+from osrl.study.stretch import Pair, Stretch, in_stretches, new_stretch, run_stretch
 from osrl.study.versions import versions
 
 TOLERANCE = 1e-9
@@ -98,10 +100,11 @@ class _Replay:
     def compare_all(self, events: Iterator[Event]) -> None:
         """Compare every event, as far as the log can be read."""
         try:
-            for event in events:
-                self._compare_snapshot(event)
-                self.compare(event)
-                self._look_for_head(event)
+            for part in in_stretches(events):
+                if isinstance(part, Event):
+                    self._compare_one(part)
+                else:
+                    self._compare_stretch(part)
         except OsrlError as error:
             self._complain(str(error))
         except (TypeError, ValueError, ArithmeticError, LookupError, AttributeError) as error:
@@ -112,6 +115,39 @@ class _Replay:
             self._compare_snapshot(None)
         if self._head is not None:
             self._complain(f"no event has the hash {self._head}: the log is not the one that was noted")
+
+    def _compare_one(self, event: Event) -> None:
+        self._compare_snapshot(event)
+        self.compare(event)
+        self._look_for_head(event)
+
+    def _compare_stretch(self, pairs: Sequence[Pair]) -> None:
+        """Compare trials that do not overlap, as far as all is bit for bit the same; then one by one."""
+        fold, done = self.fold, 0
+        stretch = new_stretch(fold, pairs)
+        plain = stretch is not None and all(pair[0].body.design == fold.design for pair in pairs)  # type: ignore[union-attr]
+        if plain and stretch is not None and self._ordinary(pairs, stretch):
+            done = run_stretch(fold, stretch, check=True)
+            fold.went(pairs, stretch, done)
+            for pair in pairs[:done]:
+                for event in pair:
+                    self._look_for_head(event)
+            if fold.state.outcome.status[0] != RUNNING:
+                verdict = fold.answer()
+                self._complain(f"event {fold.last.seq}: the verdict is None, by replay {verdict}")
+        for pair in pairs[done:]:
+            for event in pair:
+                self._compare_one(event)
+
+    def _ordinary(self, pairs: Sequence[Pair], stretch: Stretch) -> bool:
+        """Whether there is nothing to say about these trials but what the policy says."""
+        times = np.array([event.at for pair in pairs for event in pair])
+        in_order = times[0] >= self.fold.last.at and bool((np.diff(times) >= 0).all())
+        family = self.fold.family
+        rewards = all(family.accepts_reward(reward) for reward in np.unique(stretch.rewards).tolist())
+        snapshot = self._snapshot
+        within = snapshot is not None and pairs[0][0].seq <= snapshot.position <= pairs[-1][1].seq
+        return in_order and rewards and not within
 
     def _look_for_head(self, event: Event) -> None:
         """Whether this is the event whose hash was noted."""

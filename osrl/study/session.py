@@ -18,7 +18,7 @@ from threading import RLock
 from typing import NamedTuple
 
 from osrl.errors import OsrlError, StorageDamaged
-from osrl.study.events import Body, Created, Event, Kept, Resumed, next_event
+from osrl.study.events import Body, Created, Event, Kept, Resumed, Row, next_event
 from osrl.study.fold import Fold, begin
 from osrl.study.snapshot import EVERY, pack, unpack
 from osrl.study.storage import Log, Snapshot, Storage
@@ -83,6 +83,10 @@ class Session:
     def events(self) -> Iterator[Event]:
         """Every event so far."""
         return self.storage.read(self.number)
+
+    def rows(self) -> Iterator[list[Row]]:
+        """Every event so far as it is stored, in parts."""
+        return self.storage.rows(self.number)
 
     def snapshot(self) -> Snapshot | None:
         """The snapshot that was kept last."""

@@ -23,7 +23,7 @@ from osrl.errors import OsrlError, StorageDamaged, StorageError
 from osrl.study import place as place_settings
 from osrl.study import schema
 from osrl.study.driver import Cursor, Prepared, explain, failure, prepare, transaction
-from osrl.study.events import Event, Row, now, read_events
+from osrl.study.events import Event, Row, check_rows, now, read_events
 from osrl.study.gate import Gate
 from osrl.study.place import new_server_engine, path_of, read_place, show_place
 from osrl.study.schema import events, snapshots, studies, tombstones
@@ -130,7 +130,7 @@ class SqlStorage(Storage):
     def _readonly(self) -> bool:
         return self._file is not None and self._file.readonly
 
-    def create(self, name: str, events: Iterable[Event]) -> int:
+    def create(self, name: str, events: Iterable[Event | Row]) -> int:
         """A new study with its first events; its number."""
         with self._transaction(write=True) as connection:
             try:
@@ -197,6 +197,21 @@ class SqlStorage(Storage):
     def read(self, study: int, position: int = 0) -> Iterator[Event]:
         """The events of a study from number ``position`` on."""
         head = None if position else ""
+        for page in self._pages(study, position):
+            yield from self._events(page, head)
+            head = page[-1][-1]
+
+    def rows(self, study: int) -> Iterator[list[Row]]:
+        """The log of a study as it is stored, in parts, with its chain checked."""
+        head: str | None = ""
+        for page in self._pages(study, 0):
+            try:
+                head = check_rows(page, head)
+            except StorageDamaged as error:
+                raise StorageDamaged(f"{self.place}: {error}") from None
+            yield [Row(*row) for row in page]
+
+    def _pages(self, study: int, position: int) -> Iterator[list[Any]]:
         limit = PAGE
         while True:
             try:
@@ -206,10 +221,11 @@ class SqlStorage(Storage):
                     raise
                 limit = 1  # what comes before the damage can still be read
                 continue
-            yield from self._events(page, head)
+            if page:
+                yield page
             if len(page) < limit:
                 return
-            position, head = page[-1][0] + 1, page[-1][-1]
+            position = page[-1][0] + 1
 
     def _read_page(self, study: int, position: int, limit: int) -> list[Any]:
         with self._raw_transaction(write=False) as cursor:
@@ -353,19 +369,9 @@ class _HeldLog(Log):
         self._cursor.run_many(self._turn.keep, [values])
 
 
-def _rows(study: int, new: Sequence[Event]) -> list[dict[str, Any]]:
-    return [
-        {
-            "study": study,
-            "seq": event.seq,
-            "at": event.at,
-            "kind": event.kind,
-            "trial": event.trial,
-            "payload": event.payload,
-            "hash": event.hash,
-        }
-        for event in new
-    ]
+def _rows(study: int, new: Iterable[Event | Row]) -> list[dict[str, Any]]:
+    rows = (each if isinstance(each, Row) else each.row for each in new)
+    return [{"study": study, **row._asdict()} for row in rows]
 
 
 # Fork ---------------------------------------------------------------------------------------------

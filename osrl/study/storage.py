@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import NamedTuple
 
-from osrl.study.events import Event
+from osrl.study.events import Event, Row
 from osrl.study.gate import Gate
 
 
@@ -79,8 +79,8 @@ class Storage(ABC):
     place: str  # for messages, without passwords
 
     @abstractmethod
-    def create(self, name: str, events: Iterable[Event]) -> int:
-        """A new study with its first events; its number. Refused when the name exists."""
+    def create(self, name: str, events: Iterable[Event | Row]) -> int:
+        """A new study with its first events, or rows of them; its number. Refused when the name exists."""
 
     @abstractmethod
     def find(self, name: str) -> int:
@@ -109,6 +109,10 @@ class Storage(ABC):
     @abstractmethod
     def read(self, study: int, position: int = 0) -> Iterator[Event]:
         """The events of a study from number ``position`` on."""
+
+    @abstractmethod
+    def rows(self, study: int) -> Iterator[list[Row]]:
+        """The log of a study as it is stored, in parts, with its chain checked."""
 
     @abstractmethod
     def snapshot(self, study: int) -> Snapshot | None:

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, SupportsFloat, overload
 from osrl.errors import OsrlError, RewardRefused, StorageDamaged
 from osrl.instance import MOST_LETTERS
 from osrl.study.checks import check_ask, check_loss, ending
-from osrl.study.events import Abandoned, Created, Event, Recovered, Told, next_event
+from osrl.study.events import Abandoned, Created, Event, Recovered, Row, Told, next_event
 from osrl.study.session import Session
 from osrl.study.settings import Names, new_settings
 from osrl.study.storage import Storage, Tombstone
@@ -103,7 +103,7 @@ class Study:
         return cls._begin(place, name, [next_event(None, created)])
 
     @classmethod
-    def _begin(cls, place: Place, name: str, events: Iterable[Event]) -> Study:
+    def _begin(cls, place: Place, name: str, events: Iterable[Event | Row]) -> Study:
         """A study with its first events."""
         if not name.strip() or not name.isprintable():
             raise OsrlError(f"the name of a study is {name!r}; give one line of text")
@@ -127,14 +127,14 @@ class Study:
     @classmethod
     def read_log(cls, place: Place, file: Place, name: str = DEFAULT_NAME) -> Study:
         """A study with the log that another has written, see `write_log`. It is replayed first."""
-        from osrl.study.export import read_log
+        from osrl.study.export import LogFile
         from osrl.study.replay import verify
 
-        events = read_log(file)
-        found = verify(events)
+        log = LogFile(file)
+        found = verify(log)
         if not found.ok:
             raise StorageDamaged(f"{file}: the log does not replay: {found.problems[0]}; export it again")
-        return cls._begin(place, name, events)
+        return cls._begin(place, name, log.rows())
 
     @staticmethod
     def list(place: Place) -> tuple[str, ...]:
@@ -341,7 +341,7 @@ class Study:
         """Every trial, one row each: see `osrl.study.history`."""
         from osrl.study.history import history
 
-        return history(self.events())
+        return history(self._session.rows())[0]
 
     def events(self) -> Iterator[Event]:
         """The log: every event so far."""
@@ -351,13 +351,15 @@ class Study:
         """Write every event to a .csv, .jsonl or .parquet file; `read_log` makes the same study from it."""
         from osrl.study.export import write_log
 
-        write_log(self.events(), file)
+        with self._session.reading() as fold:
+            count = fold.position
+        write_log(self._session.rows(), count, file)
 
     def write_trials(self, file: Place) -> None:
         """Write the history to a .csv, .jsonl or .parquet file, with a column for each propensity."""
         from osrl.study.export import write_trials
 
-        write_trials(self.events(), file)
+        write_trials(self._session.rows(), file)
 
     def verify(self, head: str | None = None) -> Verification:
         """Replay the log from its first event, and compare: see `osrl.study.replay`.
