@@ -28,9 +28,10 @@ import osrl.policies  # noqa: F401  (registers the policies of the package)
 from osrl.draws import FIRST_REWARD_LANE, START, Key, new_key, reward, uniform
 from osrl.instance import Instance
 from osrl.paper.trace import phase_1
-from osrl.policies.contest import GROWTH
 from osrl.policies.contract import Column, Problem, find
 from osrl.policies.phase2 import choose_representation, next_contest
+from osrl.policies.round import new_world
+from osrl.policies.track_and_stop import GROWTH, PULLS
 from osrl.simulation.episode import episode
 from osrl.simulation.job import UNLIMITED
 from osrl.simulation.runs import Z975
@@ -112,7 +113,7 @@ def whole_run(policy: str, **options: Any) -> Play:
 
     def play(instance: Instance, risk: float, key: Key, budget: int) -> int:
         state = state_of(policy, instance, risk, key, **options)
-        return episode(state, means_of(instance), instance.family, key, budget)
+        return episode(state, instance, key, budget)
 
     return play
 
@@ -123,8 +124,8 @@ def first_phase(policy: str) -> Play:
     def play(instance: Instance, risk: float, key: Key, budget: int) -> int:
         state = state_of(policy, instance, risk, key)
         if budget < UNLIMITED:
-            return episode(state, means_of(instance), instance.family, key, budget)
-        phase_1(state, means_of(instance), 0.0, False, key)
+            return episode(state, instance, key, budget)
+        phase_1(state, state.outcome, new_world(instance, key))
         return int(state.outcome.tau_g[0])
 
     return play
@@ -137,9 +138,9 @@ def second_phase(**changes: Any) -> Play:
         state = state_of("osrl-sc", instance, risk, key)
         contests = state.phase2.contests._replace(**changes)
         state = state._replace(phase2=state.phase2._replace(contests=contests))
-        choose_representation(state.outcome, 0, instance.best.representation, 0, state.pulls)
+        choose_representation(state.outcome, 0, instance.best.representation, 0, state.arms[PULLS])
         next_contest(state.phase2, state.outcome)
-        return episode(state, means_of(instance), instance.family, key, budget)
+        return episode(state, instance, key, budget)
 
     return play
 
@@ -273,7 +274,7 @@ def speed_table(found: list[Speed]) -> list[str]:
     """One row for each part of a policy."""
     alone = next(speed.per_round for speed in found if speed.what == REWARDS)
     lines = [
-        "| what | rounds a second and core | a round | times the rewards alone | a run | wanted |",
+        "| what | rounds per second per core | a round | times the rewards alone | a run | wanted |",
         "|---|---|---|---|---|---|",
     ]
     for speed in found:

@@ -78,9 +78,8 @@ def kernel(function: Callable[P, R]) -> Callable[P, R]:
 def kernel_in_place(function: Callable[P, R]) -> Callable[P, R]:
     """Compile ``function``, which makes no arrays, without counting references to those it is given.
 
-    A kernel counts the references to every array of a named tuple that outlives a branch, which costs
-    more than most rules of a policy. This one borrows its arguments instead. It must not make an
-    array, which the compiler refuses, nor call a kernel that returns one, which would never be freed.
+    Counting them would make a round up to twice as slow, so what is called in every round is declared with it
+    (a private option of Numba's); the compiler refuses what makes an array.
     """
     folder = _folder_for(function.__code__.co_filename, function.__module__)
     return _compile(function, function, folder, counts=False)

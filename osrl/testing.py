@@ -34,31 +34,30 @@ from numpy.typing import NDArray
 from scipy.stats import mannwhitneyu
 
 from osrl.arrays import Floats
-from osrl.draws import CHOICES, FIRST_REWARD_LANE, START, Key, new_key, pick, reward, uniform
+from osrl.draws import START, Key, new_key, uniform
 from osrl.instance import Instance
-from osrl.policies.contract import (
-    DECIDED,
-    RUNNING,
-    Column,
-    Outcome,
-    Policy,
-    Problem,
+from osrl.outcome import DECIDED, RUNNING, Outcome, is_open
+from osrl.policies.contract import Column, Policy, Problem, find, policy_of
+from osrl.policies.round import (
+    STREAMS,
     conclude,
+    deal,
     design,
-    find,
-    is_open,
+    draw_reward,
     new_ticket,
-    observe,
-    select,
+    new_world,
+    settle,
     stream,
     wants_design,
+    write_ticket,
 )
 from osrl.policies.states import arrays_of, contents, differences
-from osrl.simulation.episode import STREAMS, episode
+from osrl.simulation.episode import episode
 
 EASY = Instance.bernoulli([[[0.9, 0.3], [0.2, 0.1]], [[0.2, 0.8], [0.1, 0.3]]])
 WITHOUT_TIES = Instance.bounded([[[0.9, 0.3], [0.2, 0.1], [0.4, 0.2]], [[0.2, 0.8], [0.1, 0.3], [0.3, 0.1]]])
 RISKS = (0.3, 0.1)
+WORDS = ("status", "tau", "tau_g", "representation", "predictor", "pulls")  # of an outcome
 
 
 class Designed(NamedTuple):
@@ -107,44 +106,36 @@ def new_state(policy: Policy, instance: Instance, columns: tuple[Column, ...], k
 
 def run_compiled(state: Any, instance: Instance, key: Key, budget: int = 10**6) -> int:
     """Drive ``state`` to its end in the compiled loop; the rounds played."""
-    return episode(state, instance.means.reshape(instance.shape[0], -1), instance.family, key, budget)
+    return episode(state, instance, key, budget)
 
 
 def step_through(
     state: Any, instance: Instance, key: Key, budget: int = 10**6
 ) -> Iterator[Designed | Observed]:
     """Drive ``state`` one step at a time, as the compiled loop does; every event, after it has happened."""
-    family, tasks = instance.family, instance.shape[0]
-    means = instance.means.reshape(tasks, -1)
-    n = means.shape[1]
-    propensities = np.zeros((tasks, n))
-    drawn = np.zeros((STREAMS, tasks, n), np.int64)
+    world = new_world(instance, key)
+    n = world.means.shape[1]
     rounds = 0
-    while rounds < budget and is_open(state.outcome.status):
+    while rounds < budget and is_open(state.outcome):
         before = contents(state)
         if wants_design(state):
             design(state)
             after = contents(state)
             yield Designed({name: after[name] for name in differences(before, after)})
             before = after
-        chosen = select(state, -1, propensities)
-        drawn_from = propensities.copy() if chosen < 0 else None
-        if chosen < 0:
-            assert abs(propensities.sum() - 1) < 1e-9 and propensities.min() >= 0, "no probabilities"
-            chosen = pick(propensities, uniform(key, CHOICES, rounds))
-        x, a = chosen // n, chosen % n
-        trial = new_ticket(state, x, a, propensities)
-        s = stream(state)
+        propensities, ticket = np.zeros(world.means.shape), new_ticket(state)
+        arm = deal(state, -1, key, rounds, propensities, ticket)
+        drawn = bool(propensities.any())
+        assert not drawn or (abs(propensities.sum() - 1) < 1e-9 and propensities.min() >= 0), (
+            "no probabilities"
+        )
         changed = differences(before, contents(state))
         assert not changed, f"{changed} changed; only design, observe and conclude may change a state"
-        lane = FIRST_REWARD_LANE + 2 * ((s * tasks + x) * n + a)
-        value = reward(
-            key, lane, int(drawn[s, x, a]), float(means[x, a]), family.noise, family.name == "bounded"
-        )
-        drawn[s, x, a] += 1
-        observe(state, x, a, value, trial)
+        x, a = arm // n, arm % n
+        value = draw_reward(world, stream(state), x, a)
+        settle(state, x, a, value, ticket)
         rounds += 1
-        yield Observed(x, a, value, trial, drawn_from)
+        yield Observed(x, a, value, ticket, propensities if drawn else None)
     conclude_all(state)
 
 
@@ -156,7 +147,7 @@ def replay(state: Any, events: Sequence[Designed | Observed]) -> None:
             for name, content in event.changes.items():
                 arrays[name][...] = content
         else:
-            observe(state, event.x, event.a, event.reward, event.ticket)
+            settle(state, event.x, event.a, event.reward, event.ticket)
     conclude_all(state)
 
 
@@ -221,10 +212,9 @@ def check_columns(policy: Policy, instance: Instance = EASY, seed: int = 2, runs
         for r, column in enumerate(columns):
             alone = new_state(policy, instance, (column,), key)
             run_compiled(alone, instance, key)
-            for name, mine, shared in zip(
-                alone.outcome._fields, alone.outcome, together.outcome, strict=True
-            ):
-                assert (mine[0] == shared[r]).all(), f"{name} of {column} differs alone and in a list"
+            for name in WORDS:
+                mine, shared = getattr(alone.outcome, name)[0], getattr(together.outcome, name)[r]
+                assert (mine == shared).all(), f"{name} of {column} differs alone and in a list"
 
 
 def check_relabelling(
@@ -326,7 +316,9 @@ class Twin(NamedTuple):
     def observe(self, event: Observed, propensities: Floats) -> None:
         """Take in what the other state has observed."""
         x, a = divmod(int(self.new[event.x * self.n + event.a]), self.n)
-        observe(self.state, x, a, event.reward, new_ticket(self.state, x, a, propensities))
+        ticket = new_ticket(self.state)
+        write_ticket(self.state, x, a, propensities[x], ticket)
+        settle(self.state, x, a, event.reward, ticket)
 
 
 def _compare_choices(policy: Policy, instance: Instance, orders: Orders, seed: int, *, whole: bool) -> None:
@@ -343,7 +335,7 @@ def _compare_choices(policy: Policy, instance: Instance, orders: Orders, seed: i
     for event in step_through(early, instance, key, 2 * instance.means.size):
         if isinstance(event, Observed):
             pulls[stream(two), event.x * n + event.a] += 1
-            observe(one, event.x, event.a, event.reward, event.ticket)
+            settle(one, event.x, event.a, event.reward, event.ticket)
             twin.observe(
                 event, propensities if event.propensities is None else twin.relabelled(event.propensities)
             )
@@ -359,7 +351,7 @@ def _compare_choices(policy: Policy, instance: Instance, orders: Orders, seed: i
         if designed:
             design(two)
         designed = False
-        arm, chosen = event.x * n + event.a, select(two, -1, propensities)
+        arm, chosen = event.x * n + event.a, policy_of(two).select(two, -1, propensities)
         if event.propensities is not None:
             close = np.allclose(propensities, twin.relabelled(event.propensities), rtol=1e-5, atol=1e-9)
             assert chosen < 0 and close, "the probabilities of arms depend on the labels"
@@ -374,13 +366,14 @@ def _compare_choices(policy: Policy, instance: Instance, orders: Orders, seed: i
 def _compare_outcomes(one: Outcome, two: Outcome, orders: Orders, new: NDArray[np.int64]) -> None:
     """The second outcome is the first one under other labels."""
     of_g, of_h = np.argsort(orders[1]), np.argsort(orders[2])
+    representation = np.where(one.representation < 0, -1, of_g[one.representation])[:, orders[0]]
+    predictor = np.where(one.predictor < 0, -1, of_h[one.predictor])[:, orders[0]]
     relabelled = one._replace(
-        representation=np.where(one.representation < 0, -1, of_g[one.representation])[:, orders[0]],
-        predictor=np.where(one.predictor < 0, -1, of_h[one.predictor])[:, orders[0]],
+        answer=np.stack([representation, predictor]),
         pulls=one.pulls.reshape(len(one.tau), -1)[:, np.argsort(new)].reshape(one.pulls.shape),
     )
-    for name, mine, other in zip(one._fields, relabelled, two, strict=True):
-        assert (mine == other).all(), f"{name} depends on the labels"
+    for name in WORDS:
+        assert (getattr(relabelled, name) == getattr(two, name)).all(), f"{name} depends on the labels"
 
 
 if __name__ == "__main__":

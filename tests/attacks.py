@@ -12,14 +12,12 @@ from collections import deque
 
 import numpy as np
 
+from osrl.analysis.analyse import analyse
+from osrl.analysis.trials import Table
 from osrl.errors import OsrlError
-from osrl.evidence.betting import no_bets
 from osrl.families import Family
-from osrl.policies.betting import take_reward
-from osrl.policies.contract import Column, Problem
-from osrl.policies.hypotheses import look, new_tests
-from osrl.study.analyse import analyse
-from osrl.study.table import Table
+from osrl.hypotheses.possible import look, new_hypotheses
+from osrl.hypotheses.trials import take_reward
 from tests.live import Live
 
 NO_TICKET = np.zeros(0)
@@ -57,8 +55,7 @@ def stale_counts(seed: int) -> bool:
     It does if the evidence from the counts of all tasks at that moment is below the limit.
     """
     tasks, rng = 20, np.random.default_rng(seed)
-    problem = Problem((tasks, 2, 1), Family("gaussian", 1.0), (Column("own", 0.3, 0.3),))
-    tests = new_tests(problem, no_bets())
+    tests = new_hypotheses((tasks, 2, 1), Family("gaussian", 1.0), (0.3, 0.3))
     x = 0
     for _ in range(6000):
         a = int(rng.integers(2))
@@ -140,7 +137,7 @@ def heavy_mixture(seed: int) -> bool:
         if not study.running:
             break
         study.tell(study.ask().trial, rng.random() < 0.5)
-    return not study.fold.state.tests.possible_g.all()
+    return not study.fold.state.hypotheses.possible_g.all()
 
 
 def hunted_tasks(seed: int) -> bool:
@@ -148,11 +145,11 @@ def hunted_tasks(seed: int) -> bool:
     study = Live(tasks=3, representations=2, predictors=2, delta=0.1, seed=seed)
     rng = random.Random(seed)
     for _ in range(60):
-        least = study.fold.state.tests.shared.least[:, 0]
+        least = study.fold.state.hypotheses.by_task[:, 0]
         task = study.fold.created.tasks[int(np.argmax(least))]
         batch = [study.ask(task).trial for _ in range(8) if study.running]
         for trial in batch:
             study.tell(trial, rng.random() < 0.5)
         if not study.running:
             break
-    return not study.fold.state.tests.possible_g[0]
+    return not study.fold.state.hypotheses.possible_g[0]

@@ -13,8 +13,9 @@ from scipy.stats import binom
 
 from osrl.draws import new_key
 from osrl.instance import Instance
+from osrl.outcome import DECIDED, EXHAUSTED, Outcome
 from osrl.policies import osrl, osrl_sc, tas, tas_transfer, uniform
-from osrl.policies.contract import DECIDED, EXHAUSTED, Outcome, Policy
+from osrl.policies.contract import Policy
 from osrl.testing import new_state, run_compiled
 
 RISK = 0.2

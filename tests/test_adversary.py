@@ -29,8 +29,8 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from osrl.policies import betting
-from osrl.policies.hypotheses import look
+from osrl.hypotheses.possible import look
+from osrl.hypotheses.trials import take_reward
 from osrl.study.fold import Fold
 from osrl.study.study import Study
 from tests.test_study_pending import LEFT_OUT, handed_out
@@ -97,13 +97,13 @@ def other_process() -> Other:
 
 def evidence_after_each(study: Study, trials: list[Any]) -> Iterator[tuple[Any, Any]]:
     """Log evidence before any of these trials, then after each of them, by their true rewards."""
-    tests = Fold(study.settings).state.tests
+    tests = Fold(study.settings).state.hypotheses
     tests.limits[:] = math.inf  # nothing is rejected on the way
     look(tests)
     yield tests.evidence_g.copy(), tests.evidence_h.copy()
     for x, a, ticket, reward in trials:
         if reward != LEFT_OUT:
-            betting.take_reward(tests, x, a, reward, ticket)
+            take_reward(tests, x, a, reward, ticket)
         look(tests)
         yield tests.evidence_g.copy(), tests.evidence_h.copy()
 

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import strategies as st
 from scipy.stats import binom
 
+from osrl.analysis.analyse import Analysis, analyse
+from osrl.analysis.trials import read_table
 from osrl.cli import main
-from osrl.study.analyse import Analysis, analyse
 from osrl.study.export import arm_columns
-from osrl.study.table import read_table
 from tests.instances import refused
 from tests.test_study import new_study, play
 from tests.test_study_pending import late_and_lost

@@ -12,12 +12,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import numba
-import numpy as np
 import pytest
 
 from osrl import compiled
-from osrl.arrays import Floats
-from osrl.compiled import kernel, kernel_in_place, source_digest
+from osrl.compiled import kernel, source_digest
 from tests import oracle
 
 PACKAGE = Path(compiled.__file__).parent
@@ -202,20 +200,3 @@ def on_a_terminal(code: str, cache: Path) -> str:
             pass
     os.close(controller)
     return written.decode().strip()
-
-
-def test_a_kernel_in_place_makes_no_arrays() -> None:
-    """It counts no references, so what it made would never be freed: the compiler refuses it."""
-
-    @kernel_in_place
-    def second(values: Floats) -> float:
-        return float(values[1:][0])
-
-    @kernel_in_place
-    def doubled(values: Floats) -> float:
-        return float((2.0 * values)[0])
-
-    assert second(np.arange(3.0)) == 1.0
-    if not config.DISABLE_JIT:
-        with pytest.raises(numba.core.errors.NumbaError, match="NRT required"):
-            doubled(np.arange(3.0))

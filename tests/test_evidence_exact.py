@@ -18,11 +18,10 @@ import pytest
 from osrl.evidence.betting import log_mixture, new_bets, rank, settle, write_ticket
 from osrl.evidence.counts import pooled, samples_of, universal
 from osrl.evidence.pairs import against_best, new_tilts
-from osrl.evidence.shared import evidence_against
 from osrl.families import Family
-from osrl.policies.betting import take_reward, take_ticket
-from osrl.policies.contract import Column, Problem, room_for
-from osrl.policies.hypotheses import new_tests
+from osrl.hypotheses.possible import new_hypotheses
+from osrl.hypotheses.shared import evidence_against
+from osrl.hypotheses.trials import take_reward, take_ticket, ticket_size
 from tests.instances import Array
 
 LEVELS = (0.02, 0.3, 0.5, 0.85)
@@ -149,13 +148,13 @@ def test_bets_under_any_stopping_rule(rule: int, rewards: tuple[float, float]) -
 
 def test_bets_on_a_representation_over_two_tasks_under_any_order_of_tasks() -> None:
     """g = 0 is the best in both tasks, with one predictor here and the other there; tasks come to hurt."""
-    problem = Problem((2, 2, 2), Family("bernoulli"), (Column("own", 1e-9, 1e-9),))
     truth = np.array([[0.5, 0.3, 0.5, 0.4], [0.2, 0.6, 0.6, 0.6]])
-    tests = new_tests(problem, new_bets(shrinkage=2.0))
-    room = room_for(4)
+    bets = new_bets(shrinkage=2.0)
+    hypotheses = new_hypotheses((2, 2, 2), Family("bernoulli"), (1e-9, 1e-9), bets)
+    ticket = np.zeros(ticket_size(hypotheses))
 
     def value(tests: Any, left: int) -> float:
-        best = float(np.exp(evidence_against(tests.shared, tests.bets, 0)))
+        best = float(np.exp(evidence_against(tests.against, tests.bets, 0)))
         if left == 0:
             return best
         for x in range(2):
@@ -164,11 +163,11 @@ def test_bets_on_a_representation_over_two_tasks_under_any_order_of_tasks() -> N
             for a in range(4):
                 for reward in (0.0, 1.0):
                     after = copy.deepcopy(tests)
-                    size = take_ticket(after, x, a, weights, room)
-                    take_reward(after, x, a, reward, room[:size])
+                    take_ticket(after, x, a, weights, ticket)
+                    take_reward(after, x, a, reward, ticket)
                     chance = truth[x, a] if reward else 1 - truth[x, a]
                     later += weights[a] * chance * value(after, left - 1)
             best = max(best, later)
         return best
 
-    assert 1.0 <= value(tests, 3) <= 1 + 1e-12
+    assert 1.0 <= value(hypotheses, 3) <= 1 + 1e-12

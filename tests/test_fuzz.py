@@ -11,10 +11,10 @@ import polars as pl
 import pytest
 
 import osrl
+from osrl.analysis.trials import MOST_ARMS, read_table
 from osrl.instance import MOST_LETTERS, Instance
 from osrl.study import frames
 from osrl.study.events import read_event
-from osrl.study.table import MOST_ARMS, read_table
 from tests.commands import Capture, refusal
 from tests.fuzz import fuzz_analyse, fuzz_command_line, fuzz_import
 from tests.instances import refused

@@ -6,18 +6,19 @@ import os
 import re
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from numba.core import config
 
 import osrl
 from osrl.compiled import kernel
-from osrl.draws import new_key
-from osrl.policies import contract
-from osrl.policies.contract import Policy, find, loop_for, new_ticket, observe, select
+from osrl.draws import Key, new_key
+from osrl.policies.contract import Policy, find, loop_for
+from osrl.policies.round import deal, settle
+from osrl.policies.track_and_stop import PULLS, WEIGHTS
 from osrl.testing import (
     EASY,
     Designed,
@@ -29,7 +30,6 @@ from osrl.testing import (
     new_state,
     step_through,
 )
-from tests.instances import refused
 
 ROOT = Path(__file__).parent.parent
 EXAMPLE = ROOT / "examples" / "my_policy.py"
@@ -49,28 +49,40 @@ def test_the_example_keeps_the_contract(my_policy: Policy) -> None:
 
 
 @kernel
-def rounds_with_room_of_its_own(state: Any, propensities: Any, rounds: int) -> int:
-    """A driver that makes an array."""
-    trial = np.zeros(0)
-    for _ in range(rounds):
-        arm = select(state, -1, propensities)
-        observe(state, arm // 4, arm % 4, 1.0, trial)
+def some_rounds(state: Any, key: Key, rounds: int) -> int:
+    """A driver of one's own."""
+    propensities, ticket = np.zeros((2, 4)), np.zeros(0)
+    for t in range(rounds):
+        arm = deal(state, -1, key, t, propensities, ticket)
+        settle(state, arm // 4, arm % 4, 1.0, ticket)
     return rounds
 
 
-def test_a_driver_of_your_own_may_make_arrays(my_policy: Policy) -> None:
+def test_a_driver_of_your_own_plays_the_same_rounds(my_policy: Policy) -> None:
     state = new_state(my_policy, EASY, columns_for(my_policy), new_key(0, 0))
-    assert loop_for(rounds_with_room_of_its_own, my_policy)(state, np.zeros((2, 4)), 5) == 5
+    assert loop_for(some_rounds, my_policy)(state, new_key(0, 0), 5) == 5
+    assert state.contests.arms[PULLS].sum() == 5
 
 
-def test_a_ticket_that_is_too_long_is_refused(my_policy: Policy, monkeypatch: pytest.MonkeyPatch) -> None:
-    def long_ticket(state: Any, x: int, a: int, propensities: Any, room: Any) -> int:
-        return int(room.size) + 1
-
-    state = new_state(my_policy, EASY, columns_for(my_policy), new_key(0, 0))
-    monkeypatch.setitem(contract._BY_STATE, type(state), replace(my_policy, ticket=long_ticket))
-    with refused("a ticket of 81 numbers"):
-        new_ticket(state, 0, 0, np.zeros((2, 4)))
+def test_without_decorators_it_is_the_same_policy(my_policy: Policy, tmp_path: Path) -> None:
+    """In plain Python: the same runs in `simulate`, and a study; the code itself has fewer than 40 lines."""
+    text = (
+        EXAMPLE.read_text(encoding="utf-8").replace("@kernel\n", "").replace("RoundRobinState", "PlainState")
+    )
+    scope: dict[str, Any] = {"__name__": "__main__"}
+    exec(compile(text.replace('"round-robin"', '"plain"'), "<a notebook cell>", "exec"), scope)
+    plain: Policy = scope["policy"]
+    assert plain.compiled == getattr(config, "DISABLE_JIT")  # noqa: B009
+    ours, theirs = (osrl.simulate(EASY, name, runs=5, seed=3).frame for name in ("plain", "round-robin"))
+    assert ours.drop("policy").equals(theirs.drop("policy"))
+    with osrl.Study.create(
+        f"{tmp_path}/s.db", tasks=2, representations=2, predictors=2, policy="plain"
+    ) as study:
+        study.tell(study.ask(), 1)
+        assert study.verify().ok
+    body = [line for line in re.sub(r'"""[^"]*"""', "", text).splitlines() if line.strip()]
+    rules = body[next(i for i, line in enumerate(body) if line.startswith("class")) :]
+    assert len(rules) < 45, len(rules)
 
 
 def test_the_page_shows_the_example() -> None:
@@ -94,7 +106,7 @@ from osrl.testing import EASY, columns_for, new_state, run_compiled
 policy, key = my_policy.policy, new_key(0, 0)
 state = new_state(policy, EASY, columns_for(policy), key)
 run_compiled(state, EASY, key, 16)
-print(state.contests.pulls.max(), len(compiled))
+print(state.contests.arms[0].max(), len(compiled))
 """
 
 
@@ -118,7 +130,7 @@ def test_an_edited_policy_is_compiled_anew(tmp_path: Path) -> None:
     pulls, compiled = sixteen_rounds(tmp_path)
     assert pulls == 2 and compiled > 0
     assert sixteen_rounds(tmp_path) == (2, 0), "a second process compiles nothing"
-    line = "return least_pulled(state.contests.pulls)"
+    line = "return least_pulled(state.contests.arms[PULLS])"
     assert text.count(line) == 1
     copy.write_text(text.replace(line, "return 0"), encoding="utf-8")
     pulls, compiled = sixteen_rounds(tmp_path)
@@ -144,10 +156,10 @@ def test_a_choice_that_changes_the_state_is_found_out(
     my_policy: Policy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def select(state: Any, task: int, propensities: Any) -> int:
-        state.contests.weights[0, 0] += 1.0
+        state.contests.arms[WEIGHTS, 0, 0] += 1.0
         return 0
 
-    with pytest.raises(AssertionError, match=r"contests\.weights.* changed"):
+    with pytest.raises(AssertionError, match=r"contests\.arms.* changed"):
         check_replay(with_method(my_policy, monkeypatch, select=select))
 
 
@@ -158,7 +170,7 @@ def test_a_memory_outside_the_state_is_found_out(my_policy: Policy, monkeypatch:
     def observe(state: Any, x: int, a: int, reward: float, ticket: Any) -> None:
         seen.append(reward)
         take_in(state, x, a, reward, ticket)
-        state.contests.weights[x, a] = len(seen)
+        state.contests.arms[WEIGHTS, x, a] = len(seen)
 
     with pytest.raises(AssertionError, match="differ after replay"):
         check_replay(with_method(my_policy, monkeypatch, observe=observe))
@@ -167,7 +179,7 @@ def test_a_memory_outside_the_state_is_found_out(my_policy: Policy, monkeypatch:
 def test_a_choice_by_label_is_found_out(my_policy: Policy, monkeypatch: pytest.MonkeyPatch) -> None:
     def select(state: Any, task: int, propensities: Any) -> int:
         """The least pulled arm, but the first one every other time."""
-        pulls = state.contests.pulls
+        pulls = state.contests.arms[PULLS]
         return 0 if pulls.sum() % 2 else int(np.argmin(pulls))
 
     with pytest.raises(AssertionError, match="depends on the labels"):
@@ -182,10 +194,10 @@ def test_a_design_is_replayed_from_what_it_changed(
 
     def design(state: Any) -> None:
         solved.append(1)
-        state.contests.weights[0, 0] = float(len(solved))
+        state.contests.arms[WEIGHTS, 0, 0] = float(len(solved))
 
     def wants_design(state: Any) -> bool:
-        return bool(state.contests.pulls.sum() % 7 == 3 and state.contests.weights[0, 0] < 3)
+        return bool(state.contests.arms[PULLS].sum() % 7 == 3 and state.contests.arms[WEIGHTS, 0, 0] < 3)
 
     changed = with_method(my_policy, monkeypatch, design=design, wants_design=wants_design)
     check_replay(changed)

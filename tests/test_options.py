@@ -15,12 +15,13 @@ from hypothesis import strategies as st
 from osrl.errors import OsrlError
 from osrl.evidence.betting import Bets, check_bets, log_mixture, new_bets, rank, settle, write_ticket
 from osrl.evidence.pairs import check_tilts, new_tilts
-from osrl.evidence.shared import evidence_against
 from osrl.families import Family
-from osrl.policies import betting, osrl_sc
+from osrl.hypotheses.possible import WEALTH, Hypotheses
+from osrl.hypotheses.shared import evidence_against
+from osrl.hypotheses.trials import take_reward, take_ticket, ticket_size
 from osrl.policies import osrl as own
-from osrl.policies.contract import Column, Problem, room_for
-from osrl.policies.hypotheses import Tests as State
+from osrl.policies import osrl_sc
+from osrl.policies.contract import Column, Problem
 from osrl.study.constants import set_constants
 from tests.instances import Array, refused
 from tests.live import Live
@@ -89,9 +90,9 @@ def test_a_true_null_earns_nothing_whatever_the_options(options: dict[str, Any],
         assert log_mixture(np.zeros(bets.beta.size), mixture) == pytest.approx(0.0, abs=1e-9)
 
 
-def wealth_of_truth(tests: State, best: tuple[int, int]) -> float:
+def wealth_of_truth(tests: Hypotheses, best: tuple[int, int]) -> float:
     """The supermartingale behind the evidence against a representation whose best arms are ``best``."""
-    wealth = [tests.shared.wealth[x, b] for x, b in enumerate(best)]
+    wealth = [tests.wealth[WEALTH, x, b] for x, b in enumerate(best)]
     apart = sum(log_mixture(each, tests.bets.task) for each in wealth)
     return 0.5 * math.exp(apart) + 0.5 * math.exp(log_mixture(sum(wealth), tests.bets.shared))
 
@@ -103,23 +104,23 @@ def test_a_true_representation_earns_nothing_whatever_the_options(options: dict[
     rng = np.random.default_rng(seed)
     problem = Problem((2, 2, 2), Family("bernoulli"), (Column("own", 1e-9, 1e-9),))
     try:
-        tests = own.new(problem, 0.0, **options).tests
+        tests = own.new(problem, 0.0, **options).hypotheses
     except OsrlError:
         return
     truth, best = rng.uniform(0, 1, (2, 4)), (0, 1)  # representation 0 is the best in both
     for x, b in enumerate(best):
         truth[x, b] = truth[x].max()
-    room = room_for(4)
+    ticket = np.zeros(ticket_size(tests))
 
-    def step(tests: State, x: int, a: int, weights: Array, reward: float) -> None:
-        size = betting.take_ticket(tests, x, a, weights, room)
-        betting.take_reward(tests, x, a, reward, room[:size])
+    def step(tests: Hypotheses, x: int, a: int, weights: Array, reward: float) -> None:
+        take_ticket(tests, x, a, weights, ticket)
+        take_reward(tests, x, a, reward, ticket)
 
     for _ in range(20):
         x, weights = int(rng.integers(2)), rng.dirichlet(np.ones(4))
         a = int(rng.choice(4, p=weights))
         step(tests, x, a, weights, float(rng.random() < truth[x, a]))
-        assert evidence_against(tests.shared, tests.bets, 0) <= math.log(wealth_of_truth(tests, best)) + 1e-9
+        assert evidence_against(tests.against, tests.bets, 0) <= math.log(wealth_of_truth(tests, best)) + 1e-9
     x, weights, expected = int(rng.integers(2)), rng.dirichlet(np.ones(4)), 0.0
     for a in range(4):
         for reward in (0.0, 1.0):

@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from osrl.draws import FIRST_REWARD_LANE, new_key, reward
+from osrl.draws import new_key
 from osrl.instance import Instance
 from osrl.paper import published
 from osrl.paper.dynamics import NAMES, follow, low_pass
@@ -17,7 +17,8 @@ from osrl.paper.table1 import COLUMNS, RELEASED, VARIANTS, Variant, summarise, t
 from osrl.paper.table2 import ASCENT, OPTIMUM, run_table_2, worths
 from osrl.paper.trace import DISTANCE, LARGEST_CHANGE, MEANS, MEANS_CHANGE, RATE, WEIGHTS, phase_1, trace
 from osrl.paper.verdicts import AGREES, DIFFERS, LIMIT, NOT_JUDGED, compare, compare_printed
-from osrl.policies.contract import Column, design, observe, select, wants_design
+from osrl.policies.contract import Column
+from osrl.policies.round import deal, design, draw_reward, new_ticket, new_world, settle, wants_design
 from osrl.simulation.runs import Z975
 from osrl.simulation.simulate import simulate
 
@@ -127,7 +128,7 @@ def test_phase_1_ends_where_the_whole_run_ends_it(lab: Lab, policy: str) -> None
     for run in range(2):
         key = new_key(SEED, run)
         state = lab.new_state(policy, columns, key)
-        phase_1(state, lab.means, 0.0, False, key)
+        phase_1(state, state.outcome, new_world(PAPER, key))
         rows = found.filter(run=run)
         assert state.outcome.tau_g.tolist() == rows["tau_g"].to_list()
         pulls = np.array(rows["pulls"].to_list()).reshape(state.outcome.pulls.shape)
@@ -142,19 +143,16 @@ def test_a_trace_is_what_one_sees_step_by_step(lab: Lab) -> None:
     target = np.full(lab.means.shape, 1 / 12)
     key = new_key(SEED, 0)
     state = lab.new_state("osrl-sc", column, key)
-    series = trace(state, state.weights, lab.means, 0.0, False, key, target, 1e5, rounds)
+    series = trace(state, state.weights, state.means, new_world(PAPER, key), target, 1e5, rounds)
 
     stepped = lab.new_state("osrl-sc", column, key)
-    drawn = np.zeros(lab.means.shape, np.int64)
+    world, ticket = new_world(PAPER, key), new_ticket(stepped)
     for t in range(rounds):
         weights, means = stepped.weights.copy(), stepped.means.copy()
         if wants_design(stepped):
             design(stepped)
-        arm = select(stepped, -1, np.zeros((1, 1)))
-        x, a = divmod(arm, lab.means.shape[1])
-        value = reward(key, FIRST_REWARD_LANE + 2 * arm, drawn[x, a], lab.means[x, a], 0.0, False)
-        drawn[x, a] += 1
-        observe(stepped, x, a, value, np.zeros(0))
+        x, a = divmod(deal(stepped, -1, key, t, np.zeros(lab.means.shape), ticket), lab.means.shape[1])
+        settle(stepped, x, a, draw_reward(world, 0, x, a), ticket)
         moved = stepped.weights - weights
         expected = {
             MEANS: np.linalg.norm(stepped.means),
@@ -174,7 +172,7 @@ def test_the_rate_is_that_of_the_true_means_once_they_are_known(lab: Lab) -> Non
     key = new_key(SEED, 1)
     state = lab.new_state("osrl-sc", column, key)
     target = best.reshape(lab.means.shape)
-    series = trace(state, state.weights, lab.means, 0.0, False, key, target, 1e5, 15_000)
+    series = trace(state, state.weights, state.means, new_world(PAPER, key), target, 1e5, 15_000)
     assert series[RATE, -1] == pytest.approx(0.03916, rel=0.1)
     assert series[MEANS, -1] == pytest.approx(np.linalg.norm(PAPER.means), rel=0.03)
 

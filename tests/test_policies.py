@@ -14,9 +14,11 @@ from osrl.draws import new_key
 from osrl.errors import OsrlError
 from osrl.families import Family
 from osrl.instance import Instance
+from osrl.outcome import DECIDED, EXHAUSTED, Outcome
 from osrl.policies import osrl_sc, released, tas, tas_transfer
-from osrl.policies.contract import DECIDED, EXHAUSTED, Column, Outcome, Policy, Problem, find, registered
+from osrl.policies.contract import Column, Policy, Problem, find, registered
 from osrl.policies.released import clear_leader
+from osrl.policies.track_and_stop import MEANS, PULLS, WEIGHTS
 from osrl.testing import EASY, check_policy, columns_for, new_state, run_compiled
 from tests import oracle_policies as oracle
 from tests.instances import Shape, refused
@@ -102,15 +104,15 @@ def test_osrl_sc_does_what_algorithm_1_says(
             state.threshold[:] = terms
         osrl_sc.ticket(state, x, a, NOTHING, ticket)
         osrl_sc.observe(state, x, a, y, ticket)
-    pulls, means = state.pulls.reshape(shape), state.means.reshape(shape)
+    pulls, means = state.arms[PULLS].reshape(shape), state.means.reshape(shape)
     everything = len(drawn) >= pulls.size
     for r, delta in enumerate(deltas):
         margin = oracle.osrl_sc_margin(pulls, means, delta, family.noise, theorem=name == "theorem")
         if abs(margin) > 1e-9 and drawn:
             stops = everything and margin > 0
             assert state.outcome.representation[r, 0] == (oracle.best_representation(means) if stops else -1)
-    if state.phase2.place[0] < 0:
-        chosen = osrl_sc.select(state, -1, np.zeros(state.pulls.shape))
+    if state.phase2.now[0] < 0:
+        chosen = osrl_sc.select(state, -1, np.zeros(state.means.shape))
         assert chosen == np.ravel_multi_index(oracle.osrl_sc_choice(pulls, means, weights), shape)
 
 
@@ -125,12 +127,12 @@ def test_track_and_stop_does_what_it_should(n: int, seed: int, family: Family, m
     terms = state.contests.threshold.copy()
     state.contests.threshold[:, 0] = math.inf
     weights = rng.dirichlet(np.full(n, 0.5))
-    state.contests.weights[0] = weights
+    state.contests.arms[WEIGHTS, 0] = weights
     for i, (_, a, y) in enumerate(drawn):
         if i == len(drawn) - 1:
             state.contests.threshold[:] = terms
         tas.observe(state, 0, a, y, NOTHING)
-    pulls, means = state.contests.pulls[0], state.contests.means[0]
+    pulls, means = state.contests.arms[PULLS, 0], state.contests.arms[MEANS, 0]
     for r, delta in enumerate(deltas):
         margin = oracle.tas_margin(pulls, means, delta, family.noise) if drawn else -1.0
         if abs(margin) > 1e-9:
@@ -146,7 +148,7 @@ def test_a_lead_that_stays_shared_does_not_stop_exploration() -> None:
         if tas.wants_design(state):
             tas.design(state)
         a = tas.select(state, -1, np.zeros((1, 3)))
-        tas.observe(state, 0, a, 0.5 if a else float(state.contests.pulls[0, 0] > 0), NOTHING)
+        tas.observe(state, 0, a, 0.5 if a else float(state.contests.arms[PULLS, 0, 0] > 0), NOTHING)
     assert state.outcome.status[0] == DECIDED and state.outcome.representation[0, 0] == 0
 
 

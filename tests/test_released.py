@@ -31,7 +31,7 @@ def test_the_published_numbers_are_reproduced() -> None:
         state = new_state(released.policy, paper, columns, key)
         run_compiled(state, paper, key)
         assert (state.outcome.representation == 0).all()
-        return state.outcome.tau_g.astype(float), state.pulls / state.pulls.sum()
+        return state.outcome.tau_g.astype(float), state.arms[0] / state.arms[0].sum()
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         found = list(pool.map(phase_1, range(RUNS)))

@@ -11,10 +11,10 @@ import pytest
 from rich.console import Console
 
 import osrl
+from osrl.hypotheses.words import Claim, Hypothesis
 from osrl.report.hypotheses import HypothesesView, describe_claim
 from osrl.report.plan import PlanReport
 from osrl.simulation.forecast import forecast
-from osrl.study.standing import Claim, Hypothesis
 from tests.instances import refused
 from tests.test_study import new_study
 

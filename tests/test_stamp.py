@@ -29,7 +29,7 @@ RUNS = 4
 STATE = """
 from typing import NamedTuple
 import numpy as np
-from osrl.policies.contract import Outcome, new_outcome
+from osrl.outcome import Outcome, new_outcome
 class State(NamedTuple):
     seen: np.ndarray
     outcome: Outcome
@@ -40,13 +40,8 @@ def new(problem, draw):
 KERNELS = """
 import helpers
 from osrl.compiled import kernel
-from osrl.policies.contract import DECIDED, Policy, no_ticket, one_stream, register
-@kernel
-def wants_design(state):
-    return False
-@kernel
-def design(state):
-    pass
+from osrl.outcome import DECIDED, STATUS, TAU
+from osrl.policies.contract import Policy, register
 @kernel
 def select(state, task, propensities):
     return 0
@@ -58,12 +53,10 @@ def observe(state, x, a, reward, ticket):
 @kernel
 def conclude(state, column):
     outcome = state.outcome
-    outcome.status[column] = DECIDED
-    outcome.tau[column] = np.int64(state.seen[0])
-    outcome.representation[column, :] = 0
-    outcome.predictor[column, :] = 0
-policy = register(Policy("stamped", "", State, new, wants_design, design, select, observe, conclude,
-                         no_ticket, one_stream))
+    outcome.reached[STATUS, column] = DECIDED
+    outcome.reached[TAU, column] = np.int64(state.seen[0])
+    outcome.answer[:, column] = 0
+policy = register(Policy("stamped", "", State, new, select, observe, conclude))
 """
 HELPERS = """
 from osrl.compiled import kernel

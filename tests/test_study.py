@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 
 from osrl.errors import OsrlError, UnknownTrial
-from osrl.evidence.betting import Bets, new_bets
+from osrl.evidence.betting import new_bets
 from osrl.study.study import Study
 from tests.databases import place
 from tests.instances import refused
@@ -212,19 +212,22 @@ def test_every_constant_of_the_evidence_is_in_the_log(tmp_path: Path, monkeypatc
         kept = study.settings.evidence
         before = study.evidence
         assert kept["limits"] == pytest.approx([math.log(5)] * 2)
-        assert {f"bets.{name}" for name in Bets._fields} <= set(kept)
+        assert {f"bets.{name}" for name in ("beta", "task", "shared", "local", "shrinkage", "safe")} <= set(
+            kept
+        )
+        assert {"apart", "clear", "patience", "far"} <= set(kept)
 
     def later(**changes: Any) -> None:
         monkeypatch.setattr("osrl.policies.uniform.new_bets", lambda *options: new_bets()._replace(**changes))
 
     bets = new_bets()
-    later(local=bets.local[::-1].copy())
+    later(grid=np.stack([bets.beta, bets.task, bets.shared, bets.local[::-1]]))
     with Study.open(path) as study:
         assert study.evidence.equals(before) and study.verify().ok
     later(safe=0.5)
     with refused("was begun by osrl 0.1.0 with bets.safe = 0.98; this one has 0.5; go on with that version"):
         Study.open(path).ask()
-    later(beta=bets.beta[:-1].copy())
+    later(grid=bets.grid[:, :-1].copy())
     with refused(f"with {bets.beta.size} numbers bets.beta; this one has {bets.beta.size - 1}"):
         Study.open(path).ask()
 

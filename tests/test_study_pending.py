@@ -11,12 +11,13 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from osrl.policies import betting
-from osrl.policies.hypotheses import look
+from osrl.hypotheses import trials as of_hypotheses
+from osrl.hypotheses.possible import look
+from osrl.hypotheses.words import Hypothesis
 from osrl.study.events import Abandoned, Asked, Created, Event, Told
 from osrl.study.fold import Fold
 from osrl.study.settings import new_settings
-from osrl.study.standing import Hypothesis, read_standing
+from osrl.study.standing import read_hypotheses
 from osrl.study.study import Study
 from tests.instances import refused
 from tests.test_study import MEANS, NAMES, new_study, play
@@ -71,15 +72,15 @@ def handed_out(study: Study) -> list[list[Any]]:
 
 def evidence_of(study: Study, trials: list[Any]) -> tuple[Any, Any]:
     """Log evidence from these trials only, one after the other: against representations, and predictors."""
-    tests = Fold(study.settings).state.tests
+    tests = Fold(study.settings).state.hypotheses
     tests.limits[:] = math.inf  # nothing is rejected on the way
     for x, a, ticket, end in trials:
         if end == PENDING:
-            betting.pend_trial(tests, x, a, ticket)
+            of_hypotheses.pend_trial(tests, x, a, ticket)
         elif end == LOST:
-            betting.forfeit_trial(tests, x, a, ticket)
+            of_hypotheses.forfeit_trial(tests, x, a, ticket)
         elif end != LEFT_OUT:
-            betting.take_reward(tests, x, a, end, ticket)
+            of_hypotheses.take_reward(tests, x, a, end, ticket)
     look(tests)
     return tests.evidence_g, tests.evidence_h
 
@@ -197,7 +198,7 @@ def test_a_loss_counts_by_its_worst_reward(path: str) -> None:
             assert isinstance(events[0].body, Created)
             fold = Fold(events[0].body)
             fold.apply_all([*events[1:], events[-1]._replace(seq=len(events), body=end)])
-            evidence[end] = np.array([each.log_evidence for each in read_standing(fold).hypotheses])
+            evidence[end] = np.array([each.log_evidence for each in read_hypotheses(fold)])
         bad, good, lost = evidence.values()
         assert (lost <= np.minimum(bad, good) + 1e-12).all() and (lost < before).any()
 
@@ -289,7 +290,7 @@ def hostile_run(policy: str, delta: float, seed: int) -> bool:
             break
         while len(held) > 40:
             end(Told(*held.pop(0)))
-    return not fold.state.tests.possible_g[1]
+    return not fold.state.hypotheses.possible_g[1]
 
 
 def settings_of(policy: str, delta: float, seed: int) -> dict[str, Any]:

@@ -8,14 +8,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
-from osrl.draws import FIRST_REWARD_LANE, START, new_key, reward, uniform
+from osrl.draws import START, new_key, uniform
 from osrl.instance import Instance
-from osrl.policies.contract import Column, Problem, find, stream
+from osrl.policies.contract import Column, Problem, find
+from osrl.policies.round import draw_reward, new_world, stream
 from osrl.policies.states import contents, differences
-from osrl.simulation.episode import STREAMS, episode
+from osrl.simulation.episode import episode
 from osrl.study import schema, stretch
 from osrl.study.events import Asked, Created, Designed, Event, Resumed, Told, Verdict, read_event
 from osrl.study.fold import Fold
@@ -46,18 +46,13 @@ def path(tmp_path: Path) -> str:
 
 def rewards(study: Study, seed: int) -> Iterator[None]:
     """Play the study with the rewards of the simulation's first run."""
-    key = new_key(seed, 0)
-    X, G, H = EASY.shape
-    drawn = np.zeros((STREAMS, X, G * H), np.int64)
+    world, H = new_world(EASY, new_key(seed, 0)), EASY.shape[2]
     while study.verdict == "running":
         trial = study.ask()
         fold = study._session._current()
         x = fold.place(0, trial.task)
         a = fold.place(1, trial.representation) * H + fold.place(2, trial.predictor)
-        s = stream(fold.state)
-        lane = FIRST_REWARD_LANE + 2 * ((s * X + x) * G * H + a)
-        value = reward(key, lane, int(drawn[s, x, a]), float(EASY.means.reshape(X, -1)[x, a]), 0.0, False)
-        drawn[s, x, a] += 1
+        value = draw_reward(world, stream(fold.state), x, a)
         study.tell(trial, value)
         yield
 
@@ -84,8 +79,7 @@ def test_a_study_is_the_simulation_one_step_at_a_time(path: str, policy: str, bu
         rule = find(policy)
         problem = Problem(EASY.shape, EASY.family, (Column(rule.thresholds[0], delta, delta),))
         state = rule.new(problem, uniform(key, START, 0))
-        means = EASY.means.reshape(EASY.shape[0], -1)
-        assert episode(state, means, EASY.family, key, 10**6 if budget is None else budget) == rounds
+        assert episode(state, EASY, key, 10**6 if budget is None else budget) == rounds
         assert differences(contents(state), stepped) == []
         assert study.verdict == ("decided" if budget is None else "budget exhausted")
         assert_sound(study)
@@ -279,7 +273,7 @@ def test_a_snapshot_that_cannot_be_used_is_ignored(path: str, monkeypatch: pytes
 @pytest.mark.parametrize(
     ("change", "complaint"),
     [
-        (lambda fold: fold.state.weights.__setitem__((0, 0), 0.4), "weights differ"),
+        (lambda fold: fold.state.shares.__setitem__((0, 0, 0), 0.4), "shares differ"),
         (lambda fold: setattr(fold, "verdict", Verdict("decided", ["B", "B"], ["low", "low"])), "verdict is"),
         (lambda fold: setattr(fold, "told", fold.told + 1), "told is"),
         (lambda fold: fold.pending.popitem(), "pending is"),

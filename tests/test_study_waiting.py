@@ -12,6 +12,7 @@ import pytest
 
 from osrl.errors import StorageBusy
 from osrl.policies.contract import find
+from osrl.policies.round import wants_design
 from osrl.study.fold import Fold
 from osrl.study.study import Study
 from tests.databases import place
@@ -30,7 +31,7 @@ def test_nobody_waits_while_weights_are_solved_for(place: str, monkeypatch: pyte
         solve, told = Fold.solve, []
 
         def slow(fold: Fold) -> Any:
-            if fold.policy.wants_design(fold.state):
+            if wants_design(fold.state):
                 began = time.monotonic()
                 other.tell(waiting.pop(), 1)  # would wait for ever if the log were held
                 told.append(time.monotonic() - began)
@@ -50,7 +51,7 @@ def test_nobody_waits_while_weights_are_solved_for(place: str, monkeypatch: pyte
 def test_an_ask_in_peace_uses_what_was_solved_for_outside(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with new_study(path, policy="osrl", delta=1e-6) as study:
         held: list[bool] = []
-        design = find("osrl").design
+        design: Any = find("osrl").design
 
         def watched(state: Any) -> None:
             held.append(bool(study._session._writing._is_owned()))  # type: ignore[attr-defined]

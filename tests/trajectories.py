@@ -18,25 +18,24 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 import osrl.policies  # noqa: F401  (registers the policies of the package)
+from osrl.arrays import Floats, Integers
 from osrl.compiled import kernel
-from osrl.draws import CHOICES, FIRST_REWARD_LANE, START, Key, new_key, pick, reward, uniform
+from osrl.draws import START, new_key, uniform
 from osrl.instance import Instance
-from osrl.policies.contract import (
-    RUNNING,
-    Column,
-    Problem,
+from osrl.outcome import RUNNING, STATUS, Outcome, is_open
+from osrl.policies.contract import Column, Problem, find
+from osrl.policies.round import (
+    World,
     conclude,
+    deal,
     design,
-    find,
-    is_open,
-    observe,
-    room_for,
-    select,
+    draw_reward,
+    new_ticket,
+    new_world,
+    settle,
     stream,
-    ticket,
     wants_design,
 )
 from osrl.study.study import Study
@@ -85,37 +84,23 @@ CASES = {
 
 @kernel
 def record(
-    state: Any,
-    means: NDArray[np.float64],
-    noise: float,
-    key: Key,
-    room: NDArray[np.float64],
-    arms: NDArray[np.int64],
-    rewards: NDArray[np.float64],
+    state: Any, outcome: Outcome, world: World, ticket: Floats, arms: Integers, rewards: Floats
 ) -> int:
     """Drive ``state`` as the compiled loop does, and write down every arm and reward; the rounds played."""
-    tasks, n = means.shape
+    tasks, n = world.means.shape
     propensities = np.zeros((tasks, n))
-    drawn = np.zeros((2, tasks, n), np.int64)
-    status = state.outcome.status
     rounds = 0
-    while rounds < arms.size and is_open(status):
+    while rounds < arms.size and is_open(outcome):
         if wants_design(state):
             design(state)
-        chosen = select(state, -1, propensities)
-        if chosen < 0:
-            chosen = pick(propensities, uniform(key, CHOICES, rounds))
-        x, a = chosen // n, chosen % n
-        size = ticket(state, x, a, propensities, room)
-        s = stream(state)
-        lane = FIRST_REWARD_LANE + 2 * ((s * tasks + x) * n + a)
-        value = reward(key, lane, drawn[s, x, a], means[x, a], noise, False)
-        drawn[s, x, a] += 1
-        arms[rounds], rewards[rounds] = chosen, value
-        observe(state, x, a, value, room[:size])
+        arm = deal(state, -1, world.key, rounds, propensities, ticket)
+        x, a = arm // n, arm % n
+        value = draw_reward(world, stream(state), x, a)
+        arms[rounds], rewards[rounds] = arm, value
+        settle(state, x, a, value, ticket)
         rounds += 1
-    for column in range(status.size):
-        if status[column] == RUNNING:
+    for column in range(outcome.reached.shape[1]):
+        if outcome.reached[STATUS, column] == RUNNING:
             conclude(state, column)
     return rounds
 
@@ -126,10 +111,9 @@ def run(case: Case, instance: Instance, number: int) -> tuple[list[int], str]:
     columns = tuple(Column(name, RISK, RISK) for name in case.thresholds)
     problem = Problem(instance.shape, instance.family, columns)
     state = find(case.policy).new(problem, uniform(key, START, 0), **case.options)
-    means = instance.means.reshape(instance.shape[0], -1)
     arms, rewards = np.zeros(MOST, np.int64), np.zeros(MOST)
-    rounds = record(state, means, instance.family.noise, key, room_for(means.shape[1]), arms, rewards)
-    found = state.outcome
+    found, world = state.outcome, new_world(instance, key)
+    rounds = record(state, found, world, new_ticket(state), arms, rewards)
     digest = hashlib.sha256(arms[:rounds].tobytes() + np.round(rewards[:rounds], 6).tobytes())
     for part in (
         found.status,

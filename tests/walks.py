@@ -9,14 +9,17 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.stats import binom
 
-from osrl.arrays import Floats
+from osrl.arrays import Flags
 from osrl.compiled import kernel
-from osrl.draws import CHOICES, FIRST_REWARD_LANE, Key, new_key, pick, reward, uniform
+from osrl.draws import new_key, uniform
+from osrl.hypotheses.possible import PULLS, SUMS, Hypotheses
+from osrl.hypotheses.trials import clear_trials, estimate, forfeit_trial, pend_trial, take_ticket, ticket_size
 from osrl.instance import Instance
+from osrl.outcome import is_open
 from osrl.policies import osrl as own
 from osrl.policies import uniform as even
-from osrl.policies.betting import clear_trials, estimate, forfeit_trial, pend_trial
-from osrl.policies.contract import ROOM, Policy, design, is_open, observe, select, ticket, wants_design
+from osrl.policies.contract import Policy
+from osrl.policies.round import World, deal, design, draw_reward, new_world, settle, wants_design
 from osrl.testing import new_state
 from tests.instances import Array
 
@@ -33,53 +36,47 @@ class Trouble(NamedTuple):
 
 
 @kernel
-def walk(state: Any, means: Floats, bounded: bool, key: Key, rounds: int, trouble: Trouble) -> None:
-    """Play ``rounds`` rounds, or until the policy is done."""
-    tasks, n = means.shape
+def walk(state: Any, hypotheses: Hypotheses, world: World, size: int, rounds: int, trouble: Trouble) -> None:
+    """Play ``rounds`` rounds, or until the policy is done; a ticket has ``size`` numbers."""
+    tasks, n = world.means.shape
     hunted, delay, lost, peek = trouble.hunted, trouble.delay, trouble.lost, trouble.peek
-    propensities = np.zeros((tasks, n))
-    drawn = np.zeros((tasks, n), np.int64)
+    propensities, arms = np.zeros((tasks, n)), hypotheses.arms
     slots = delay + 1
     due, arm, value = np.full(slots, -1), np.zeros(slots, np.int64), np.zeros(slots)
-    room = np.empty(ROOM * (n + 1))
-    tickets = np.zeros((slots, room.size))
+    ticket, tickets = np.zeros(size), np.zeros((slots, size))
     for t in range(rounds):
-        if not is_open(state.outcome.status):
+        if not is_open(hypotheses.outcome):
             break
         if wants_design(state):
             design(state)
-        select(state, int(np.argmax(state.tests.shared.least[:, 0])) if hunted else -1, propensities)
-        chosen = pick(propensities, uniform(key, CHOICES, t))
+        task = int(np.argmax(hypotheses.against[:tasks, 0, -1])) if hunted else -1
+        chosen = deal(state, task, world.key, t, propensities, ticket)
         x, a = chosen // n, chosen % n
-        lane = FIRST_REWARD_LANE + 2 * chosen
-        y = reward(key, lane, drawn[x, a], means[x, a], 0.0, bounded)
-        drawn[x, a] += 1
-        pulls, sums = state.tests.pulls, state.tests.sums
+        y = draw_reward(world, 0, x, a)
         if peek:
-            pulls[x, a] += 1.0
-            sums[x, a] += y
-            estimate(state.tests, x, a)
-        size = ticket(state, x, a, propensities, room)
-        if peek:
-            pulls[x, a] -= 1.0
-            sums[x, a] -= y
-            estimate(state.tests, x, a)
-        if y < 0.5 and uniform(key, LOSSES, t) < lost:
-            forfeit_trial(state.tests, x, a, room[:size])
+            arms[PULLS, x, a] += 1.0
+            arms[SUMS, x, a] += y
+            estimate(hypotheses, x, a)
+            take_ticket(hypotheses, x, a, propensities[x], ticket)
+            arms[PULLS, x, a] -= 1.0
+            arms[SUMS, x, a] -= y
+            estimate(hypotheses, x, a)
+        if y < 0.5 and uniform(world.key, LOSSES, t) < lost:
+            forfeit_trial(hypotheses, x, a, ticket)
             continue
         free = np.argmin(due)
         due[free] = t + delay if y < 0.5 else t
         arm[free], value[free] = chosen, y
-        tickets[free, :size] = room[:size]
+        tickets[free] = ticket
         for k in range(slots):
             if 0 <= due[k] <= t:
                 due[k] = -1
                 if delay > 0:
-                    clear_trials(state.tests)
+                    clear_trials(hypotheses)
                     for i in range(slots):
                         if due[i] >= 0:
-                            pend_trial(state.tests, arm[i] // n, arm[i] % n, tickets[i, :size])
-                observe(state, arm[k] // n, arm[k] % n, value[k], tickets[k, :size])
+                            pend_trial(hypotheses, arm[i] // n, arm[i] % n, tickets[i])
+                settle(state, arm[k] // n, arm[k] % n, value[k], tickets[k])
 
 
 class Rejections(NamedTuple):
@@ -93,14 +90,14 @@ def rejections(
     policy: Policy, instance: Instance, risk: float, runs: int, rounds: int, trouble: Trouble, seed: int = 0
 ) -> Rejections:
     """Walk ``runs`` times, on all cores."""
-    means = instance.means.reshape(instance.shape[0], -1).copy()
     columns = policy.columns([(risk, risk)])
 
-    def one(run: int) -> tuple[Array, Array]:
+    def one(run: int) -> tuple[Flags, Flags]:
         key = new_key(seed, run)
         state = new_state(policy, instance, columns, key)
-        walk(state, means, instance.family.name == "bounded", key, rounds, trouble)
-        return ~state.tests.possible_g, ~state.tests.possible_h
+        hypotheses: Hypotheses = state.hypotheses
+        walk(state, hypotheses, new_world(instance, key), ticket_size(hypotheses), rounds, trouble)
+        return ~hypotheses.possible_g, ~hypotheses.possible_h
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         found = list(pool.map(one, range(runs)))

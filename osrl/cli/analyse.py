@@ -43,10 +43,10 @@ def analyse(
     """What a log of trials proves, whatever rule has collected it."""
     with working("reading the log ..."):
         # Here, not above: these load kernels, which help and usage errors do not need.
+        from osrl.analysis.analyse import analyse as run
+        from osrl.analysis.trials import read_table
         from osrl.report.analysis import AnalysisReport
         from osrl.risks import read_risks
-        from osrl.study.analyse import analyse as run
-        from osrl.study.table import read_table
 
         risk_g, risk_h = read_risks(delta, delta_g, delta_h)
         table = read_table(

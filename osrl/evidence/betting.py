@@ -41,15 +41,35 @@ MOST_POWER = 20  # of a bet, in its weight
 TICKET = 4  # numbers for each null: xi of the drawn arm, level, growth-optimal bet, largest bet
 
 
-class Bets(NamedTuple):
-    """The bets that are mixed."""
+BETA, TASK, SHARED, LOCAL = range(4)  # rows of `Bets.grid`
 
-    beta: Floats  # (J,) the first is 0, and the last, -1, stands for the growth-optimal bet
-    task: Floats  # (J,) log weights in the evidence of one task
-    shared: Floats  # (J,) log weights where one bet is used in all tasks
-    local: Floats  # (J,) log weights in the evidence about predictors
+
+class Bets(NamedTuple):
+    """The bets that are mixed. The first is 0, and the last, -1, stands for the growth-optimal bet."""
+
+    grid: Floats  # (4, J) the bets, and their log weights: in a task, in all tasks alike, among predictors
     shrinkage: float  # samples by which estimates are drawn to their mean
     safe: float  # a factor never falls below 1 - safe
+
+    @property
+    def beta(self) -> Floats:
+        """The bets (J,)."""
+        return self.grid[BETA, :]
+
+    @property
+    def task(self) -> Floats:
+        """Log weights (J,) in the evidence of one task."""
+        return self.grid[TASK, :]
+
+    @property
+    def shared(self) -> Floats:
+        """Log weights (J,) where one bet is used in all tasks."""
+        return self.grid[SHARED, :]
+
+    @property
+    def local(self) -> Floats:
+        """Log weights (J,) in the evidence about predictors."""
+        return self.grid[LOCAL, :]
 
 
 def new_bets(
@@ -88,14 +108,9 @@ def new_bets(
             logs: Floats = np.log(bets)
         return logs
 
-    bets = Bets(
-        np.concatenate([[0.0], grid, [-1.0]]),
-        mixed(idle, 2 * plugged),
-        mixed(0.0, 0.6),
-        mixed(0.0, plugged),
-        shrinkage,
-        safe,
-    )
+    beta = np.concatenate([[0.0], grid, [-1.0]])
+    rows = [beta, mixed(idle, 2 * plugged), mixed(0.0, 0.6), mixed(0.0, plugged)]
+    bets = Bets(grid=np.stack(rows), shrinkage=shrinkage, safe=safe)
     check_bets(bets)
     return bets
 
@@ -124,7 +139,7 @@ def check_mixture(what: str, log_weights: Floats) -> None:
 
 def no_bets() -> Bets:
     """For rewards without limits, on which nobody can bet safely."""
-    return Bets(np.zeros(0), np.zeros(0), np.zeros(0), np.zeros(0), 20.0, 0.5)
+    return Bets(grid=np.zeros((4, 0)), shrinkage=20.0, safe=0.5)
 
 
 @kernel_in_place

@@ -29,13 +29,24 @@ from osrl.evidence.betting import check_mixture
 from osrl.evidence.counts import MOST, PRECISE, STEPS, Samples
 from osrl.families import divergence, variance
 
+HALF, WEIGHT = range(2)  # rows of `Tilts.grid`
+
 
 class Tilts(NamedTuple):
-    """The tilts that are mixed: half of beta, and their log weights; that of the mixtures M."""
+    """The tilts that are mixed: half of beta, and their log weights log p pi_j; that of the mixtures M."""
 
-    half: Floats  # (J,)
-    weight: Floats  # (J,) log p pi_j
+    grid: Floats  # (2, J)
     mixture: float  # log(1 - p)
+
+    @property
+    def half(self) -> Floats:
+        """Half of beta (J,)."""
+        return self.grid[HALF, :]
+
+    @property
+    def weight(self) -> Floats:
+        """Log weights (J,)."""
+        return self.grid[WEIGHT, :]
 
 
 def new_tilts(
@@ -54,7 +65,8 @@ def new_tilts(
     grid = np.geomspace(smallest, largest, points)
     weight = grid**-power
     scale = 1.0 if noise == 0.0 else 0.5 / math.sqrt(noise)
-    tilts = Tilts(0.5 * scale * grid, np.log(p * weight / weight.sum()), math.log1p(-p))
+    rows = np.stack([0.5 * scale * grid, np.log(p * weight / weight.sum())])
+    tilts = Tilts(grid=rows, mixture=math.log1p(-p))
     check_tilts(tilts)
     return tilts
 
@@ -131,7 +143,7 @@ def _cumulant(theta: float, s: float, noise: float) -> tuple[float, float]:
 def _look(samples: Samples, a: int, b: int, tilts: Tilts, theta: float, noise: float) -> tuple[float, float]:
     """log E before the minimum is taken, and its slope, at ``theta``."""
     number, mean, excess = samples.number, samples.mean, samples.excess
-    half, weight = tilts.half, tilts.weight
+    half, weight = tilts.grid[HALF], tilts.grid[WEIGHT]
     gain = number[a] * divergence(mean[a], theta, noise) + number[b] * divergence(mean[b], theta, noise)
     top = tilts.mixture + min(excess[a] + excess[b] + gain, MOST)
     spread = max(variance(theta, noise), 1e-300)

@@ -20,6 +20,7 @@ from osrl.paper.lab import Lab
 from osrl.paper.published import FILTER_FREQUENCY, FILTER_ORDER, SIGMA
 from osrl.paper.trace import CHANGES, trace
 from osrl.policies.contract import Column, find
+from osrl.policies.round import new_world
 from osrl.simulation.runs import Z975
 
 ROUNDS = 4000
@@ -60,12 +61,11 @@ class Dynamics(NamedTuple):
 def follow(lab: Lab, policy: str, target: Floats, rounds: int = ROUNDS) -> Dynamics:
     """Watch phase 1 of ``policy`` in every run; ``target`` (X, n) is q_sigma* of the true means."""
     column = (Column(find(policy).thresholds[0], NEVER, 0.5),)
-    family = lab.instance.family
 
     def measure(key: Key) -> Floats:
         state = lab.new_state(policy, column, key)
-        weights = state.weights if policy == "osrl-sc" else state.ascent.q
-        series = trace(state, weights, lab.means, family.noise, lab.bounded, key, target, SIGMA, rounds)
+        world = new_world(lab.instance, key)
+        series = trace(state, state.weights, state.means, world, target, SIGMA, rounds)
         series[list(CHANGES)] = low_pass(series[list(CHANGES)])
         return series
 

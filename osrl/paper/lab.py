@@ -42,11 +42,6 @@ class Lab:
         """The true means as kernels take them, (X, GH)."""
         return self.instance.means.reshape(self.instance.shape[0], -1)
 
-    @property
-    def bounded(self) -> bool:
-        """Whether rewards are any numbers in [0, 1]."""
-        return self.instance.family.name == "bounded"
-
     def told(self, label: str) -> Callable[[int, int], None]:
         """Progress under one label, as `simulate` reports it."""
         return lambda done, total: self.progress(label, done, total)

@@ -22,6 +22,7 @@ from osrl.paper.table1 import RELEASED, SHORTER, THEOREM, Variant
 from osrl.paper.trace import phase_1
 from osrl.paper.verdicts import AGREES, DIFFERS, Footnotes, Verdict, compare_printed
 from osrl.policies.contract import Column
+from osrl.policies.round import new_world
 from osrl.report.charts import GREEN, GREY, ORANGE, Figure
 from osrl.report.grid import Cell, Grid
 from osrl.simulation.runs import Z975
@@ -96,8 +97,8 @@ def _pulled(lab: Lab, variants: Sequence[Variant]) -> Iterator[Shares]:
 
     def measure(key: Key) -> Floats:
         state = lab.new_state(policy, columns, key)
-        phase_1(state, lab.means, lab.instance.family.noise, lab.bounded, key)
         outcome = state.outcome
+        phase_1(state, outcome, new_world(lab.instance, key))
         return np.asarray(outcome.pulls / outcome.tau_g[:, None, None])
 
     mean, std = lab.average(f"runs of {policy}, phase 1", measure)

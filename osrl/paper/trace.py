@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from osrl.arrays import Floats, Integers
+from osrl.arrays import Floats
 from osrl.compiled import kernel
-from osrl.draws import FIRST_REWARD_LANE, Key, reward
 from osrl.glr import cheapest, glr_of
-from osrl.policies.contract import design, observe, select, ticket, wants_design
+from osrl.outcome import REPRESENTATION, Outcome
+from osrl.policies.round import World, deal, design, draw_reward, settle, wants_design
 
 # What is recorded of each round. A change is that from the round before.
 RATE, RATE_CHANGE, MEANS, MEANS_CHANGE, WEIGHTS, WEIGHTS_CHANGE, LARGEST, LARGEST_CHANGE, DISTANCE = range(9)
@@ -25,36 +25,30 @@ CHANGES = (RATE_CHANGE, MEANS_CHANGE, WEIGHTS_CHANGE, LARGEST_CHANGE)
 
 
 @kernel
-def play(state: Any, means: Floats, noise: float, bounded: bool, key: Key, drawn: Integers) -> int:
-    """One round of phase 1 with the weights as they are; the arm x * n + a that was pulled."""
-    n = means.shape[1]
-    no_propensities = np.zeros((1, 1))
-    arm = select(state, -1, no_propensities)
-    x, a = arm // n, arm % n
-    value = reward(key, FIRST_REWARD_LANE + 2 * arm, drawn[x, a], means[x, a], noise, bounded)
-    drawn[x, a] += 1
-    room = no_propensities[0]
-    observe(state, x, a, value, room[: ticket(state, x, a, no_propensities, room)])
-    return arm
+def play(state: Any, world: World, propensities: Floats, ticket: Floats) -> None:
+    """One round of phase 1 with the weights as they are."""
+    arm = deal(state, -1, world.key, 0, propensities, ticket)
+    x, a = arm // propensities.shape[1], arm % propensities.shape[1]
+    settle(state, x, a, draw_reward(world, 0, x, a), ticket)
 
 
 @kernel
-def in_phase_1(state: Any) -> bool:
+def in_phase_1(outcome: Outcome) -> bool:
     """Whether some column is still looking for the representation."""
-    for r in range(state.outcome.status.size):
-        if state.outcome.representation[r, 0] < 0:
+    for r in range(outcome.answer.shape[1]):
+        if outcome.answer[REPRESENTATION, r, 0] < 0:
             return True
     return False
 
 
 @kernel
-def phase_1(state: Any, means: Floats, noise: float, bounded: bool, key: Key) -> None:
+def phase_1(state: Any, outcome: Outcome, world: World) -> None:
     """Drive ``state`` to the end of its first phase: its outcome has tau_g, and the pulls until then."""
-    drawn = np.zeros(means.shape, np.int64)
-    while in_phase_1(state):
+    propensities, ticket = np.zeros(world.means.shape), np.zeros(1)
+    while in_phase_1(outcome):
         if wants_design(state):
             design(state)
-        play(state, means, noise, bounded, key, drawn)
+        play(state, world, propensities, ticket)
 
 
 @kernel
@@ -78,17 +72,9 @@ def norm(values: Floats) -> float:
 
 @kernel
 def trace(
-    state: Any,
-    weights: Floats,
-    means: Floats,
-    noise: float,
-    bounded: bool,
-    key: Key,
-    target: Floats,
-    sigma: float,
-    rounds: int,
+    state: Any, weights: Floats, estimate: Floats, world: World, target: Floats, sigma: float, rounds: int
 ) -> Floats:
-    """The course of phase 1 over ``rounds`` rounds, (SERIES, rounds); ``weights`` (X, n) belong to ``state``.
+    """The course of phase 1 over ``rounds`` rounds, (SERIES, rounds); ``weights``, ``estimate`` are its own.
 
     - RATE: C_sigma^-1 of the estimate, as the weights in use reach it; 0 before the first design.
       Its change is relative to the larger of the two, which may be below 0 while nothing is known;
@@ -98,8 +84,8 @@ def trace(
 
     The columns of ``state`` must not end phase 1 earlier.
     """
-    drawn = np.zeros(means.shape, np.int64)
-    scale = math.sqrt(means.size)
+    propensities, ticket = np.zeros(weights.shape), np.zeros(1)
+    scale = math.sqrt(weights.size)
     series = np.zeros((SERIES, rounds))
     before = weights.copy()
     rate = 0.0
@@ -108,14 +94,14 @@ def trace(
         rate_before = rate
         if wants_design(state):
             design(state)
-            rate = information(state.means, weights, state.glr.total.size, noise, sigma)
-        estimate = state.means.copy()
-        play(state, means, noise, bounded, key, drawn)
+            rate = information(estimate, weights, state.glr.total.size, world.noise, sigma)
+        estimated = estimate.copy()
+        play(state, world, propensities, ticket)
         change = weights - before
         series[RATE, t] = rate
         series[RATE_CHANGE, t] = abs(rate - rate_before) / max(abs(rate), abs(rate_before), 1e-12)
-        series[MEANS, t] = norm(state.means)
-        series[MEANS_CHANGE, t] = norm(state.means - estimate) / scale
+        series[MEANS, t] = norm(estimate)
+        series[MEANS_CHANGE, t] = norm(estimate - estimated) / scale
         series[WEIGHTS, t] = norm(weights)
         series[WEIGHTS_CHANGE, t] = norm(change) / scale
         series[LARGEST, t] = weights.max()

@@ -11,10 +11,10 @@
 
 What they have in common:
 
-- `contract`: what a policy is, and how the kernels of one are found by the type of its state
-- `states`: the arrays of a state by name
-- `tracking`: the tracking rule; `contest`: track-and-stop in one task; `phase2`: in each task, for
-  the predictors of a chosen representation; `betting`: the tests of `osrl` and `uniform`
+- `contract`: what a policy is; `round`: how its functions get into every driver
+- `states`: the arrays of a state by name; `options`: the parameters of a policy
+- `tracking`: the tracking rule; `track_and_stop`: track-and-stop in one task; `phase2`: in each task, for
+  the predictors of a chosen representation; `sharp`: stopping by counts
 
 Importing this package registers them all; `osrl.policies.contract.find` gives one by its name.
 `docs/policies.md` says how to add one, and `osrl.testing` checks it.

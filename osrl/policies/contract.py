@@ -1,20 +1,23 @@
-"""What a policy is: a state (arrays in a named tuple) and a few kernels that act on it.
+"""What a policy is: a state (arrays in a named tuple) and a few functions that act on it.
 
 A policy is written once. The compiled simulation loop and the interactive study call the same
-kernels, so a trajectory does not depend on who drives it. The kernels of a policy:
+functions, so a trajectory does not depend on who drives it. The functions of a policy:
 
-- ``wants_design(state) -> bool``: is it time to solve for new weights?
-- ``design(state)``: solve for new weights. A step of its own, so that a study can log its result;
+- ``new(problem, draw, **options)``: the state before the first sample, with an attribute ``outcome``;
 - ``select(state, task, propensities) -> int``: the next arm, x * n + a with a = g * H + h. A rule
   that leaves nothing to chance returns it; a randomised one fills ``propensities`` (X, n), the
   probability of each arm, and returns -1: the driver draws. ``task`` is -1 where the policy chooses
   the task, otherwise the task that has arrived;
-- ``ticket(state, x, a, propensities, room) -> int``: what the reward of this trial will be judged with,
-  fixed when the trial is handed out. It is written to the front of ``room``, `room_for` (n) numbers
-  of which the rest is free to work in; the result says how many numbers it has;
-- ``observe(state, x, a, reward, ticket)``: take in a reward, and write down in ``state.outcome``
-  what is decided by it;
-- ``conclude(state, column)``: the best guess, for a run that is cut short;
+- ``observe(state, x, a, reward, ticket)``: take in a reward, and write down in the outcome what is
+  decided by it;
+- ``conclude(state, column)``: the best guess, for a run that is cut short.
+
+Those that are not needed are left out:
+
+- ``wants_design(state) -> bool`` and ``design(state)``: whether it is time to solve for new weights, and
+  solving for them. A step of its own, so that a study can log its result;
+- ``ticket_size(state) -> int`` and ``ticket(state, x, a, propensities, ticket)``: write what the reward of
+  this trial will be judged with, fixed when it is handed out; ``propensities`` (n,) are those of its task;
 - ``clear_pending(state)``, ``pend(state, x, a, ticket)``: count the trials that have not reported, by
   their worst reward; ``forfeit(state, x, a, ticket)``: one that never will. Only studies call them;
 - ``stream(state) -> int``: which stream of rewards the next trial draws from. Phases that must not
@@ -23,9 +26,9 @@ kernels, so a trajectory does not depend on who drives it. The kernels of a poli
 **Columns.** Where sampling does not depend on the risk, several risks (and thresholds) are read off
 one run: every state decides for a list of columns, and the run goes on until all are decided.
 
-Policies own no random numbers. They are found by the *type* of their state, both by the
-interpreter and, through `numba.extending.overload`, by the compiler: kernels passed as arguments
-would be compiled anew in every process.
+**Plain or compiled.** The functions may be plain Python: then rounds are played by the interpreter. With
+`osrl.compiled.kernel` on each of them the whole loop is compiled. Either way they are found by the *type* of
+the state (`osrl.policies.round`). Policies own no random numbers.
 """
 
 from __future__ import annotations
@@ -34,19 +37,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import numpy as np
-from numba.extending import overload
+from numba.core import config
 
-from osrl.arrays import Floats, Integers
-from osrl.compiled import P, R, kernel, kernel_for, kernel_in_place
+from osrl.arrays import Floats
+from osrl.compiled import P, R, kernel_for
 from osrl.errors import OsrlError
 from osrl.families import Family
 from osrl.risks import read_risk
 from osrl.stamp import StampError, stamp
-
-RUNNING, DECIDED, NO_SHARED, EXHAUSTED = 0, 1, 2, 3
-ROOM = 16  # numbers for each arm of a task, and as many more, in which a ticket is written
-VERDICTS = ("running", "decided", "no shared representation", "budget exhausted")
 
 
 class Column(NamedTuple):
@@ -57,30 +55,6 @@ class Column(NamedTuple):
     delta_h: float
 
 
-class Outcome(NamedTuple):
-    """What is decided, for each column (arrays are filled in place)."""
-
-    status: Integers  # (R,) RUNNING, DECIDED, NO_SHARED or EXHAUSTED
-    tau: Integers  # (R,) samples used
-    tau_g: Integers  # (R,) of which until the representation was decided
-    representation: Integers  # (R, X) for each task: only some baselines may disagree over tasks
-    predictor: Integers  # (R, X)
-    pulls: Integers  # (R, X, n)
-
-
-@kernel
-def new_outcome(columns: int, tasks: int, n: int) -> Outcome:
-    """Nothing decided yet."""
-    return Outcome(
-        np.zeros(columns, np.int64),
-        np.zeros(columns, np.int64),
-        np.zeros(columns, np.int64),
-        np.full((columns, tasks), -1),
-        np.full((columns, tasks), -1),
-        np.zeros((columns, tasks, n), np.int64),
-    )
-
-
 @dataclass(frozen=True)
 class Problem:
     """What a policy knows before its first sample: shape, reward family, and how to stop."""
@@ -88,49 +62,6 @@ class Problem:
     shape: tuple[int, int, int]
     family: Family
     columns: tuple[Column, ...]
-
-
-# What policies that need less use in place of a kernel of their own. Not kernels, but functions with
-# an implementation for the compiler: a kernel of the package that takes a state from outside would
-# leave its type in the package's cache, where processes that cannot import it stumble over it.
-
-
-def no_ticket(state: Any, x: int, a: int, propensities: Floats, room: Floats) -> int:
-    """For policies that judge a reward by itself."""
-    return 0
-
-
-def one_stream(state: Any) -> int:
-    """For policies whose rewards all come from one stream."""
-    return 0
-
-
-def nothing_pending(state: Any) -> None:
-    """For policies whose evidence does not look at trials that have not reported."""
-
-
-def no_evidence(state: Any, x: int, a: int, ticket: Floats) -> None:
-    """For policies in which a trial without a reward says nothing."""
-
-
-@overload(no_ticket, inline="always")
-def _no_ticket(state, x, a, propensities, room):  # type: ignore[no-untyped-def]
-    return lambda state, x, a, propensities, room: 0
-
-
-@overload(one_stream, inline="always")
-def _one_stream(state):  # type: ignore[no-untyped-def]
-    return lambda state: 0
-
-
-@overload(nothing_pending, inline="always")
-def _nothing_pending(state):  # type: ignore[no-untyped-def]
-    return lambda state: None
-
-
-@overload(no_evidence, inline="always")
-def _no_evidence(state, x, a, ticket):  # type: ignore[no-untyped-def]
-    return lambda state, x, a, ticket: None
 
 
 @dataclass(frozen=True)
@@ -147,20 +78,29 @@ class Policy:
     summary: str
     state: type
     new: Callable[..., Any]
-    wants_design: Callable[[Any], bool]
-    design: Callable[[Any], None]
     select: Callable[[Any, int, Floats], int]
-    observe: Callable[[Any, int, int, float, Floats], None]
+    observe: Callable[[Any, int, int, float, Floats], object]
     conclude: Callable[[Any, int], None]
-    ticket: Callable[[Any, int, int, Floats, Floats], int]
-    stream: Callable[[Any], int]
-    clear_pending: Callable[[Any], None] = nothing_pending
-    pend: Callable[[Any, int, int, Floats], None] = no_evidence
-    forfeit: Callable[[Any, int, int, Floats], None] = no_evidence
+    wants_design: Callable[[Any], bool] | None = None
+    design: Callable[[Any], None] | None = None
+    ticket_size: Callable[[Any], int] = lambda state: 0
+    ticket: Callable[[Any, int, int, Floats, Floats], None] | None = None
+    stream: Callable[[Any], int] | None = None
+    clear_pending: Callable[[Any], None] | None = None
+    pend: Callable[[Any, int, int, Floats], None] | None = None
+    forfeit: Callable[[Any, int, int, Floats], None] | None = None
     thresholds: tuple[str, ...] = ("own",)
     unproved: tuple[str, ...] = ()
     given_tasks: bool = False
     shares_runs: Callable[[Mapping[str, Any]], bool] = lambda options: True
+
+    @property
+    def compiled(self) -> bool:
+        """Whether the compiler can take all that is called in a round; always where it is switched off."""
+        begin = (self.wants_design, self.design, self.select, self.ticket)
+        rules = (*begin, self.observe, self.stream, self.conclude)
+        interpreted = getattr(config, "DISABLE_JIT")  # noqa: B009 - set by numba at run time
+        return bool(interpreted) or all(rule is None or hasattr(rule, "py_func") for rule in rules)
 
     def columns(
         self, deltas: Sequence[tuple[float, float]], thresholds: Sequence[str] | None = None
@@ -209,114 +149,14 @@ def registered() -> tuple[Policy, ...]:
     return tuple(_BY_NAME.values())
 
 
-def wants_design(state: Any) -> bool:
-    """Whether it is time for `design`."""
-    return _BY_STATE[type(state)].wants_design(state)
-
-
-def design(state: Any) -> None:
-    """Solve for new weights."""
-    _BY_STATE[type(state)].design(state)
-
-
-def select(state: Any, task: int, propensities: Floats) -> int:
-    """The next arm, or -1 with the probability of each arm in ``propensities``."""
-    return _BY_STATE[type(state)].select(state, task, propensities)
-
-
-def ticket(state: Any, x: int, a: int, propensities: Floats, room: Floats) -> int:
-    """Write what the reward of this trial will be judged with; how many numbers it has."""
-    return _BY_STATE[type(state)].ticket(state, x, a, propensities, room)
-
-
-def observe(state: Any, x: int, a: int, reward: float, ticket: Floats) -> None:
-    """Take in a reward."""
-    _BY_STATE[type(state)].observe(state, x, a, reward, ticket)
-
-
-def conclude(state: Any, column: int) -> None:
-    """Write down the best guess of a run that is cut short."""
-    _BY_STATE[type(state)].conclude(state, column)
-
-
-def stream(state: Any) -> int:
-    """Which stream of rewards the next trial draws from."""
-    return _BY_STATE[type(state)].stream(state)
-
-
-# The same seven functions for the compiler, resolved by the type of the state. Each policy's kernel
-# is called by name inside a small function that is compiled into the caller.
-
-
-@overload(wants_design, inline="always")
-def _wants_design(state):  # type: ignore[no-untyped-def]
-    act = _BY_STATE[state.instance_class].wants_design
-    return lambda state: act(state)
-
-
-@overload(design, inline="always")
-def _design(state):  # type: ignore[no-untyped-def]
-    act = _BY_STATE[state.instance_class].design
-    return lambda state: act(state)
-
-
-@overload(select, inline="always")
-def _select(state, task, propensities):  # type: ignore[no-untyped-def]
-    act = _BY_STATE[state.instance_class].select
-    return lambda state, task, propensities: act(state, task, propensities)
-
-
-@overload(ticket, inline="always")
-def _ticket(state, x, a, propensities, room):  # type: ignore[no-untyped-def]
-    act = _BY_STATE[state.instance_class].ticket
-    return lambda state, x, a, propensities, room: act(state, x, a, propensities, room)
-
-
-@overload(observe, inline="always")
-def _observe(state, x, a, reward, ticket):  # type: ignore[no-untyped-def]
-    act = _BY_STATE[state.instance_class].observe
-    return lambda state, x, a, reward, ticket: act(state, x, a, reward, ticket)
-
-
-@overload(conclude, inline="always")
-def _conclude(state, column):  # type: ignore[no-untyped-def]
-    act = _BY_STATE[state.instance_class].conclude
-    return lambda state, column: act(state, column)
-
-
-@overload(stream, inline="always")
-def _stream(state):  # type: ignore[no-untyped-def]
-    act = _BY_STATE[state.instance_class].stream
-    return lambda state: act(state)
-
-
-@kernel_in_place
-def is_open(status: Integers) -> bool:
-    """Whether some column is still running."""
-    for r in range(status.size):
-        if status[r] == RUNNING:
-            return True
-    return False
-
-
-def room_for(n: int) -> Floats:
-    """Room for the ticket of a trial in a task with ``n`` arms: 16 (n + 1) numbers."""
-    return np.empty(ROOM * (n + 1))
-
-
-def new_ticket(state: Any, x: int, a: int, propensities: Floats) -> Floats:
-    """The ticket of a trial, as an array of its own."""
-    n = propensities.shape[1]
-    room = room_for(2 * n + 1)[: room_for(n).size]  # what is written behind its end does no harm here
-    size = ticket(state, x, a, propensities, room)
-    if size > room.size:
-        raise OsrlError(f"a ticket of {size} numbers; there is room for {room.size}")
-    return room[:size].copy()
-
-
 def policy_of(state: Any) -> Policy:
     """The policy that a state belongs to."""
     return _BY_STATE[type(state)]
+
+
+def policy_of_type(state: Any) -> Policy:
+    """The same for the compiler, which knows the type of a state."""
+    return _BY_STATE[state.instance_class]
 
 
 _LOOPS: dict[tuple[Any, type], Any] = {}
@@ -345,9 +185,13 @@ def loop_for(loop: Callable[P, R], policy: Policy) -> Callable[P, R]:
     """The kernel ``loop``, which drives any state, for the states of ``policy``.
 
     Its machine code holds the kernels of the policy. For a policy outside the package it is cached
-    beside those: an edit of the policy is noticed, and other policies are not affected.
+    beside those: an edit of the policy is noticed, and other policies are not affected. A policy in plain
+    Python is driven by the interpreter.
     """
     module = policy.state.__module__
+    if not policy.compiled:
+        plain: Callable[P, R] = getattr(loop, "py_func", loop)
+        return plain
     if module.split(".")[0] == __name__.split(".")[0]:
         return loop
     if (loop, policy.state) not in _LOOPS:

@@ -24,36 +24,60 @@ from typing import NamedTuple
 import numpy as np
 
 from osrl.allocation import solve
+from osrl.allocation.needs import PRIOR, lacking, least_gap, separate
 from osrl.allocation.program import build_program
 from osrl.arrays import Flags, Floats
 from osrl.compiled import kernel, kernel_in_place
 from osrl.errors import OsrlError
 from osrl.evidence.betting import new_bets, shrunk_means
 from osrl.glr import cheapest, new_glr, update_task
-from osrl.policies.betting import clear_trials, forfeit_trial, pend_trial, take_reward, take_ticket
-from osrl.policies.contract import Outcome, Policy, Problem, one_stream, register
-from osrl.policies.hypotheses import Tests, best_guess, doubtful, look, new_tests, survivor
+from osrl.hypotheses.possible import (
+    LIMIT_G,
+    LIMIT_H,
+    OF_G,
+    PULLS,
+    RULED_OUT,
+    SAMPLES,
+    SUMS,
+    WAITING,
+    Hypotheses,
+    best_guess,
+    doubtful,
+    look,
+    new_hypotheses,
+    survivor,
+)
+from osrl.hypotheses.trials import (
+    clear_trials,
+    forfeit_trial,
+    pend_trial,
+    take_reward,
+    take_ticket,
+    ticket_size,
+)
+from osrl.outcome import Outcome
+from osrl.policies.contract import Policy, Problem, register
 
 TOLERANCE = 1e-2  # certified gap of the weights
-PRIOR = 3.0  # shrinkage of the estimates that the weights are made for
-LEAST_NEED = 0.7  # of a test that is nearly done
 DOUBT = 0.1  # share of the mass for tasks in which the last representation may not be right
-LEAST_EVIDENCE = -5.0  # below which a test is not said to lack even more
-LEAST_GAP = (
-    0.02  # in standard deviations of a reward (of a fair coin), by which the best arm is taken to lead
-)
+
+OPTIMAL, DRAWN = range(2)  # rows of `shares`
+DUE, KNOWN = range(2)  # places of `due`
 
 
 class OsrlState(NamedTuple):
-    """The tests, and the probabilities with which arms are drawn."""
+    """The hypotheses, and the probabilities with which arms are drawn."""
 
-    tests: Tests
-    optimal: Floats  # (X, n) the last solution of the joint program
-    weights: Floats  # (X, n) probabilities: the solution and exploration
-    clock: Floats  # rounds, round of the next design
-    outcome: Outcome
+    hypotheses: Hypotheses
+    shares: Floats  # (2, X, n) the last solution of the joint program, and the probabilities made of it
+    due: Floats  # (2,) samples at which to design again, and how many hypotheses were ruled out before
     growth: float
     explore: float
+
+    @property
+    def outcome(self) -> Outcome:
+        """What is decided."""
+        return self.hypotheses.outcome
 
 
 def new(
@@ -75,90 +99,85 @@ def new(
     if not (0 < growth < math.inf and 0 < explore < math.inf):
         raise OsrlError("growth and explore are positive numbers")
     X, G, H = problem.shape
-    n = G * H
-    tests = new_tests(problem, new_bets(smallest, largest, points, power, plugged, idle, shrinkage, safe))
+    column = problem.columns[0]
+    bets = new_bets(smallest, largest, points, power, plugged, idle, shrinkage, safe)
     return OsrlState(
-        tests,
-        np.full((X, n), 1.0 / (X * n)),
-        np.full((X, n), 1.0 / (X * n)),
-        np.zeros(2),
-        tests.outcome,
-        growth,
-        explore,
+        hypotheses=new_hypotheses(problem.shape, problem.family, (column.delta_g, column.delta_h), bets),
+        shares=np.full((2, X, G * H), 1.0 / (X * G * H)),
+        due=np.zeros(2),
+        growth=growth,
+        explore=explore,
     )
 
 
 @kernel_in_place
 def wants_design(state: OsrlState) -> bool:
-    """Whether the weights are old."""
-    clock = state.clock
-    return bool(clock[0] >= clock[1])
+    """Whether the weights are old, or something was ruled out since they were made."""
+    due, numbers = state.due, state.hypotheses.numbers
+    return bool(numbers[SAMPLES] >= due[DUE] or numbers[RULED_OUT] != due[KNOWN])
 
 
 @kernel
 def design(state: OsrlState) -> None:
     """Solve the joint program for what the tests still lack, and add exploration."""
-    tests, optimal, weights, clock = state.tests, state.optimal, state.weights, state.clock
-    growth, explore = state.growth, state.explore
-    pulls, sums, possible_g, possible_h = tests.pulls, tests.sums, tests.possible_g, tests.possible_h
-    evidence_g, evidence_h, limits, noise = tests.evidence_g, tests.evidence_h, tests.limits, tests.noise
-    tasks, n = pulls.shape
+    hypotheses, due = state.hypotheses, state.due
+    optimal, weights = state.shares[OPTIMAL], state.shares[DRAWN]
+    look(hypotheses)
+    solve_for_needs(hypotheses, optimal)
+    samples, arms = hypotheses.numbers[SAMPLES], float(weights.size)
+    share = min(0.5, state.explore * math.sqrt(arms / (4.0 * max(samples, 1.0))))
+    mix_exploration(hypotheses, optimal, share, weights)
+    if survivor(hypotheses.possible_g) >= 0:
+        mix_doubts(hypotheses, survivor(hypotheses.possible_g), weights)
+    due[DUE] = max(samples + max(4.0, 0.25 * arms), samples * (1.0 + state.growth))
+    due[KNOWN] = hypotheses.numbers[RULED_OUT]
+
+
+@kernel
+def solve_for_needs(hypotheses: Hypotheses, optimal: Floats) -> None:
+    """Bring ``optimal`` (X, n) up to date: the joint program with what each test still lacks."""
+    arms, numbers, noise = hypotheses.arms, hypotheses.numbers, hypotheses.noise
+    possible_g, possible_h = hypotheses.possible_g, hypotheses.possible_h
+    tasks, n = possible_h.shape
     predictors = n // possible_g.size
-    arms = float(tasks * n)
-    look(tests)
     means = np.empty((tasks, n))
     for x in range(tasks):
-        shrunk_means(pulls[x], sums[x], PRIOR, means[x])
-    g = believed(means, pulls, possible_g, noise)
+        shrunk_means(arms[PULLS, x], arms[SUMS, x], PRIOR, means[x])
+    g = believed(means, arms[PULLS], possible_g, noise)
+    gaps = np.full(n, least_gap(noise))
     leader = np.empty(tasks, np.int64)
     need_g = np.zeros(possible_g.size)
     need_h = np.zeros((tasks, n))
     for other in range(possible_g.size):
         if other != g and possible_g[other]:
-            need_g[other] = lacking(limits[0], evidence_g[other])
+            need_g[other] = lacking(numbers[LIMIT_G], hypotheses.evidence_g[other])
     for x in range(tasks):
         leader[x] = -1
         for a in range(g * predictors, (g + 1) * predictors):
             if possible_h[x, a] and (leader[x] < 0 or means[x, a] > means[x, leader[x]]):
                 leader[x] = a
-        separate(means[x], leader[x], noise)
+        separate(means[x], leader[x], gaps, noise)
         for a in range(g * predictors, (g + 1) * predictors):
             if a != leader[x] and possible_h[x, a]:
-                need_h[x, a] = lacking(limits[1], evidence_h[x, a])
-    if need_g.any() or need_h.any():
-        program = build_program(
-            means,
-            leader,
-            need_g,
-            need_h,
-            False,
-            np.ones((tasks, n)),
-            np.zeros(tasks, np.int64),
-            np.ones(1),
-            0.0,
-            noise,
-        )
-        found = solve(program, optimal, TOLERANCE)
-        for x in range(tasks):
-            for r in range(n):
-                optimal[x, program.arm[x, r]] = found.q[x, r]
-    mix_exploration(
-        optimal,
-        pulls,
-        possible_g,
-        possible_h,
-        min(0.5, explore * math.sqrt(arms / (4.0 * max(clock[0], 1.0)))),
-        weights,
+                need_h[x, a] = lacking(numbers[LIMIT_H], hypotheses.evidence[OF_G, x, a])
+    if not need_g.any() and not need_h.any():
+        return
+    program = build_program(
+        means,
+        leader,
+        need_g,
+        need_h,
+        False,
+        np.ones((tasks, n)),
+        np.zeros(tasks, np.int64),
+        np.ones(1),
+        0.0,
+        noise,
     )
-    if survivor(possible_g) >= 0:
-        mix_doubts(tests, survivor(possible_g), weights)
-    clock[1] = max(clock[0] + max(4.0, 0.25 * arms), clock[0] * (1.0 + growth))
-
-
-@kernel_in_place
-def lacking(limit: float, evidence: float) -> float:
-    """What a test still lacks, and a little more, because the last step goes beyond the limit."""
-    return max(limit + 1.0 - max(evidence, LEAST_EVIDENCE), LEAST_NEED)
+    solution = solve(program, optimal, TOLERANCE)
+    for x in range(tasks):
+        for r in range(n):
+            optimal[x, program.arm[x, r]] = solution.q[x, r]
 
 
 @kernel
@@ -175,23 +194,10 @@ def believed(means: Floats, pulls: Floats, possible: Flags, noise: float) -> int
     return cheapest(glr, -1)
 
 
-@kernel_in_place
-def separate(means: Floats, leader: int, noise: float) -> None:
-    """Make ``leader`` the best arm by a clear margin; means of coins stay inside (0, 1)."""
-    gap = LEAST_GAP * (math.sqrt(noise) if noise > 0.0 else 0.5)
-    top = means[leader] if noise > 0.0 else min(max(means[leader], 0.02), 0.99)
-    for a in range(means.size):
-        means[a] = min(means[a], top - gap)
-        if noise == 0.0:
-            means[a] = min(max(means[a], 0.005), 0.985)
-    means[leader] = top
-
-
 @kernel
-def mix_exploration(
-    optimal: Floats, pulls: Floats, possible_g: Flags, possible_h: Flags, share: float, weights: Floats
-) -> None:
+def mix_exploration(hypotheses: Hypotheses, optimal: Floats, share: float, weights: Floats) -> None:
     """weights = (1 - share) optimal + share spread over the arms that still matter, as 1 / (1 + N)."""
+    pulls, possible_g, possible_h = hypotheses.arms[PULLS], hypotheses.possible_g, hypotheses.possible_h
     tasks, n = optimal.shape
     predictors = n // possible_g.size
     g = survivor(possible_g)
@@ -212,24 +218,23 @@ def mix_exploration(
 
 
 @kernel
-def mix_doubts(tests: Tests, g: int, weights: Floats) -> None:
+def mix_doubts(hypotheses: Hypotheses, g: int, weights: Floats) -> None:
     """Where the last representation does not look right, a part of the mass asks whether any is.
 
     In such a task it goes to the arm that is in the way and to the arms of ``g``, in equal parts. It is a
     tenth, and everything when nothing else is open.
     """
-    waiting = tests.waiting
     tasks, n = weights.shape
-    predictors = n // tests.possible_g.size
+    predictors = n // hypotheses.possible_g.size
     doubts = np.zeros((tasks, n))
     for x in range(tasks):
-        rival = doubtful(tests, x, g)
+        rival = doubtful(hypotheses, x, g)
         if rival >= 0:
             doubts[x, rival] = 0.5
             doubts[x, g * predictors : (g + 1) * predictors] = 0.5 / predictors
     total = doubts.sum()
     if total > 0.0:
-        share = 1.0 if waiting[0] else DOUBT
+        share = 1.0 if hypotheses.numbers[WAITING] > 0.0 else DOUBT
         for x in range(tasks):
             for a in range(n):
                 weights[x, a] = (1.0 - share) * weights[x, a] + share * doubts[x, a] / total
@@ -238,7 +243,7 @@ def mix_doubts(tests: Tests, g: int, weights: Floats) -> None:
 @kernel_in_place
 def select(state: OsrlState, task: int, propensities: Floats) -> int:
     """The probability of each arm; in a given task, of its arms."""
-    weights = state.weights
+    weights = state.shares[DRAWN]
     tasks, n = weights.shape
     total = 0.0
     for x in range(tasks):
@@ -253,43 +258,21 @@ def select(state: OsrlState, task: int, propensities: Floats) -> int:
 
 
 @kernel_in_place
-def ticket(state: OsrlState, x: int, a: int, propensities: Floats, room: Floats) -> int:
+def ticket(state: OsrlState, x: int, a: int, propensities: Floats, ticket: Floats) -> None:
     """The terms of the bets on this trial."""
-    return take_ticket(state.tests, x, a, propensities[x], room)
+    take_ticket(state.hypotheses, x, a, propensities, ticket)
 
 
 @kernel_in_place
 def observe(state: OsrlState, x: int, a: int, reward: float, ticket: Floats) -> None:
-    """Settle the bets; design anew when something was rejected."""
-    clock = state.clock
-    changed = take_reward(state.tests, x, a, reward, ticket)
-    clock[0] += 1.0
-    if changed:
-        clock[1] = clock[0]
+    """Settle the bets, and rule out what can be."""
+    take_reward(state.hypotheses, x, a, reward, ticket)
 
 
 @kernel
 def conclude(state: OsrlState, column: int) -> None:
     """The best guess."""
-    best_guess(state.tests)
-
-
-@kernel
-def clear_pending(state: OsrlState) -> None:
-    """Forget which trials have not reported."""
-    clear_trials(state.tests)
-
-
-@kernel_in_place
-def pend(state: OsrlState, x: int, a: int, ticket: Floats) -> None:
-    """Count a trial that has not reported by its worst factor."""
-    pend_trial(state.tests, x, a, ticket)
-
-
-@kernel_in_place
-def forfeit(state: OsrlState, x: int, a: int, ticket: Floats) -> None:
-    """A trial that will never report keeps its worst factor."""
-    forfeit_trial(state.tests, x, a, ticket)
+    best_guess(state.hypotheses)
 
 
 policy = register(
@@ -303,12 +286,12 @@ policy = register(
         select=select,
         observe=observe,
         conclude=conclude,
+        ticket_size=lambda state: ticket_size(state.hypotheses),
         ticket=ticket,
-        stream=one_stream,
         given_tasks=True,
         shares_runs=lambda options: False,
-        clear_pending=clear_pending,
-        pend=pend,
-        forfeit=forfeit,
+        clear_pending=lambda state: clear_trials(state.hypotheses),
+        pend=lambda state, x, a, ticket: pend_trial(state.hypotheses, x, a, ticket),
+        forfeit=lambda state, x, a, ticket: forfeit_trial(state.hypotheses, x, a, ticket),
     )
 )

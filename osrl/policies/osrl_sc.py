@@ -4,7 +4,7 @@ Phase 1 finds the shared representation: D-tracking of q_sigma*(mu-hat), recompu
 rounds (default GHX), with forced exploration below sqrt(t) - GHX / 2; while the estimate is not in
 the model class M, the least pulled arm. It stops when max_g Psi_t(g) exceeds the threshold
 (``theorem`` or ``released``), and answers with the representation that is best under the estimate. With
-``sharp`` both phases stop by evidence from counts instead (`osrl.policies.counting`).
+``sharp`` both phases stop by evidence from counts instead (`osrl.policies.sharp`).
 
 Phase 2 finds the predictor of each task by track-and-stop among the arms of that representation,
 with threshold ln(2 t (H - 1) / delta_H). Its rewards come from a stream of their own, so that its
@@ -28,17 +28,9 @@ from osrl.arrays import Floats, Integers
 from osrl.compiled import kernel, kernel_in_place
 from osrl.errors import OsrlError
 from osrl.glr import Glr, cheapest, new_glr, update_task
-from osrl.policies.contest import leader_of
-from osrl.policies.contract import Column, Outcome, Policy, Problem, new_outcome, register
-from osrl.policies.counting import (
-    SHARP,
-    Counting,
-    count_representations,
-    left,
-    look_due,
-    new_counting,
-    note_first,
-)
+from osrl.hypotheses.possible import survivor
+from osrl.outcome import REPRESENTATION, Outcome, new_outcome
+from osrl.policies.contract import Column, Policy, Problem, register
 from osrl.policies.phase2 import (
     Phase2,
     choose_representation,
@@ -52,34 +44,42 @@ from osrl.policies.phase2 import (
     phase_2_select,
     phase_ticket,
 )
+from osrl.policies.sharp import SHARP, Counting, count_representations, look_due, new_counting
+from osrl.policies.track_and_stop import FIRST, MEANS, PULLS, WEIGHTS, add_reward, leader_of
 from osrl.policies.tracking import least_pulled, track
 from osrl.thresholds import exploration, threshold
 
 SIGMA = 1e5
 TOLERANCE = 1e-3  # certified gap of the weights that are tracked
 
-ROUNDS, DUE = 0, 1
+ROUNDS, DUE, EXPLORED = range(3)  # places of `times`
 
 
 class OsrlScState(NamedTuple):
     """Estimates and weights of phase 1, the contests of phase 2, and where the run stands."""
 
-    pulls: Floats  # (X, n) in phase 1
-    sums: Floats  # (X, n)
-    means: Floats  # (X, n)
-    weights: Floats  # (X, n) q_sigma* of the estimate at the last design
-    explored: Floats  # (1,) beta_1(N) = 3 sum ln(1 + ln N)
+    arms: Floats  # (5, X, n) pulls, sums, first rewards and means in phase 1; q_sigma* at the last design
     leaders: Integers  # (X,) best arm of each task under the estimate, -1 for a tie
+    times: Floats  # (3,) rounds of phase 1, round of the next design, beta_1(N) = 3 sum ln(1 + ln N)
     glr: Glr
     threshold: Floats  # (R, 3) terms of each column
     counting: Counting  # for columns that stop by counts
-    clock: Integers  # rounds of phase 1, round of the next design
     phase2: Phase2
     outcome: Outcome
     inverse_sigma: float
     period: int
     reuse: bool
     noise: float
+
+    @property
+    def weights(self) -> Floats:
+        """The allocation that phase 1 tracks, (X, n)."""
+        return self.arms[WEIGHTS, :]
+
+    @property
+    def means(self) -> Floats:
+        """The estimate of phase 1, (X, n)."""
+        return self.arms[MEANS, :]
 
 
 def new(
@@ -97,26 +97,23 @@ def new(
     if reuse and len(columns) > 1:
         raise OsrlError("reuse makes phase 2 depend on the risk; give one column at a time")
     state = OsrlScState(
-        np.zeros((X, n)),
-        np.zeros((X, n)),
-        np.zeros((X, n)),
-        np.full((X, n), 1.0 / (X * n)),
-        np.zeros(1),
-        np.full(X, -1),
-        new_glr(X, G, H),
-        np.array([_terms(column, problem.shape) for column in columns]),
-        new_counting(columns, deltas, (X, n), G, problem.family.noise),
-        np.array([0, 0]),
-        new_phase_2(problem),
-        new_outcome(len(columns), X, n),
-        1.0 / sigma,
-        X * n if period is None else period,
-        reuse,
-        problem.family.noise,
+        arms=np.zeros((5, X, n)),
+        leaders=np.full(X, -1),
+        times=np.zeros(3),
+        glr=new_glr(X, G, H),
+        threshold=np.array([_terms(column, problem.shape) for column in columns]),
+        counting=new_counting(columns, deltas, (1, n), G, problem.family.noise),
+        phase2=new_phase_2(problem),
+        outcome=new_outcome(len(columns), X, n),
+        inverse_sigma=1.0 / sigma,
+        period=X * n if period is None else period,
+        reuse=reuse,
+        noise=problem.family.noise,
     )
+    state.arms[WEIGHTS] = 1.0 / (X * n)
     if G == 1:
         for column in range(len(columns)):
-            choose_representation(state.outcome, column, 0, 0, state.pulls)
+            choose_representation(state.outcome, column, 0, 0, state.arms[PULLS])
         next_contest(state.phase2, state.outcome)
     return state
 
@@ -143,9 +140,10 @@ def shared_representation(leaders: Integers, predictors: int) -> int:
 @kernel_in_place
 def _estimate_of(state: OsrlScState) -> int:
     """The best representation under the estimate, or -1 when the estimate is not in the class M."""
-    if state.clock[ROUNDS] < state.pulls.size:
+    _, tasks, n = state.arms.shape
+    if state.times[ROUNDS] < tasks * n:
         return -1
-    return shared_representation(state.leaders, state.pulls.shape[1] // state.glr.total.size)
+    return shared_representation(state.leaders, n // state.glr.total.size)
 
 
 @kernel_in_place
@@ -153,7 +151,7 @@ def wants_design(state: OsrlScState) -> bool:
     """Whether the weights are old: in phase 1 every ``period`` rounds, if the estimate is in M."""
     if in_phase_2(state.phase2):
         return phase_2_due(state.phase2)
-    return state.clock[ROUNDS] >= state.clock[DUE] and _estimate_of(state) >= 0
+    return bool(state.times[ROUNDS] >= state.times[DUE] and _estimate_of(state) >= 0)
 
 
 @kernel
@@ -162,12 +160,13 @@ def design(state: OsrlScState) -> None:
     if in_phase_2(state.phase2):
         phase_2_design(state.phase2)
         return
-    tasks, n = state.pulls.shape
+    _, tasks, n = state.arms.shape
+    weights = state.arms[WEIGHTS]
     representations = state.glr.total.size
     need_g = np.ones(representations)
     need_g[_estimate_of(state)] = 0.0
     program = build_program(
-        state.means,
+        state.arms[MEANS],
         state.leaders,
         need_g,
         np.zeros((tasks, n)),
@@ -178,11 +177,11 @@ def design(state: OsrlScState) -> None:
         state.inverse_sigma,
         state.noise,
     )
-    found = solve(program, state.weights, TOLERANCE)
+    solution = solve(program, weights, TOLERANCE)
     for x in range(tasks):
         for r in range(n):
-            state.weights[x, program.arm[x, r]] = found.q[x, r]
-    state.clock[DUE] = state.clock[ROUNDS] + state.period
+            weights[x, program.arm[x, r]] = solution.q[x, r]
+    state.times[DUE] = state.times[ROUNDS] + state.period
 
 
 @kernel_in_place
@@ -191,14 +190,14 @@ def select(state: OsrlScState, task: int, propensities: Floats) -> int:
     if in_phase_2(state.phase2):
         return phase_2_select(state.phase2)
     if _estimate_of(state) < 0:
-        return least_pulled(state.pulls)
-    return track(state.pulls, state.weights, float(state.clock[ROUNDS]))
+        return least_pulled(state.arms[PULLS])
+    return track(state.arms[PULLS], state.arms[WEIGHTS], state.times[ROUNDS])
 
 
 @kernel_in_place
-def ticket(state: OsrlScState, x: int, a: int, propensities: Floats, room: Floats) -> int:
+def ticket(state: OsrlScState, x: int, a: int, propensities: Floats, ticket: Floats) -> None:
     """Which phase the trial belongs to: its reward may come late."""
-    return phase_ticket(state.phase2, room)
+    phase_ticket(state.phase2, ticket)
 
 
 @kernel_in_place
@@ -207,53 +206,49 @@ def observe(state: OsrlScState, x: int, a: int, reward: float, ticket: Floats) -
     if in_phase_2(state.phase2):
         phase_2_observe(state.phase2, state.outcome, x, a, reward, ticket, state.reuse)
         return
-    note_first(state.counting, x, a, state.pulls[x, a], reward)
-    state.explored[0] -= exploration(state.pulls[x, a])
-    state.pulls[x, a] += 1.0
-    state.explored[0] += exploration(state.pulls[x, a])
-    state.sums[x, a] += reward
-    state.means[x, a] = state.sums[x, a] / state.pulls[x, a]
-    state.leaders[x] = leader_of(state.means[x])
-    state.clock[ROUNDS] += 1
-    update_task(state.glr, x, state.means[x], state.pulls[x], state.noise)
-    if look_due(state.counting, 0, float(state.clock[ROUNDS])):
-        count_representations(state.counting, state.pulls, state.sums)
+    arms, times, glr, outcome = state.arms, state.times, state.glr, state.outcome
+    times[EXPLORED] -= exploration(arms[PULLS, x, a])
+    add_reward(arms, x, a, reward)
+    times[EXPLORED] += exploration(arms[PULLS, x, a])
+    times[ROUNDS] += 1.0
+    state.leaders[x] = leader_of(arms[MEANS, x])
+    update_task(glr, x, arms[MEANS, x], arms[PULLS, x], state.noise)
+    if look_due(state.counting, 0, times[ROUNDS]):
+        count_representations(state.counting, arms)
     g = _estimate_of(state)
-    evidence = state.glr.total[cheapest(state.glr, g)] if g >= 0 else -math.inf
+    evidence = glr.total[cheapest(glr, g)] if g >= 0 else -math.inf
     undecided = False
     for r in range(state.threshold.shape[0]):
-        if state.outcome.representation[r, 0] < 0:
-            if state.counting.sharp[r]:
-                found = left(state.counting.against[0], state.counting.limit[r])
-            elif evidence > state.threshold[r, 0] + state.threshold[r, 1] * state.explored[0]:
-                found = g
+        if outcome.answer[REPRESENTATION, r, 0] < 0:
+            if state.counting.limit[r] < math.inf:
+                best = survivor(state.counting.possible[r, 0])
+            elif evidence > state.threshold[r, 0] + state.threshold[r, 1] * times[EXPLORED]:
+                best = g
             else:
-                found = -1
-            if found >= 0:
-                choose_representation(state.outcome, r, found, state.clock[ROUNDS], state.pulls)
+                best = -1
+            if best >= 0:
+                choose_representation(outcome, r, best, int(times[ROUNDS]), arms[PULLS])
             else:
                 undecided = True
     if not undecided:
         if state.reuse:
-            _count_earlier(state.phase2, state.pulls, state.sums, state.counting.first)
-        next_contest(state.phase2, state.outcome)
+            _count_earlier(state.phase2, arms)
+        next_contest(state.phase2, outcome)
 
 
 @kernel
-def _count_earlier(phase: Phase2, pulls: Floats, sums: Floats, first: Floats) -> None:
-    """Let the samples (X, n) of phase 1 count from the start of phase 2: number, sums, first rewards."""
-    phase.earlier_pulls[:] = pulls
-    phase.earlier_sums[:] = sums
-    phase.earlier_first[:] = first
+def _count_earlier(phase: Phase2, arms: Floats) -> None:
+    """Let the samples of phase 1 count from the start of phase 2."""
+    phase.earlier[:] = arms[: FIRST + 1]
 
 
 @kernel
 def conclude(state: OsrlScState, column: int) -> None:
     """The best guess: the representation that is cheapest to believe in, and its best predictors."""
-    out = state.outcome
-    if out.representation[column, 0] < 0:
-        choose_representation(out, column, cheapest(state.glr, -1), state.clock[ROUNDS], state.pulls)
-    conclude_phase_2(state.phase2, out, column, state.means)
+    arms, outcome = state.arms, state.outcome
+    if outcome.answer[REPRESENTATION, column, 0] < 0:
+        choose_representation(outcome, column, cheapest(state.glr, -1), int(state.times[ROUNDS]), arms[PULLS])
+    conclude_phase_2(state.phase2, outcome, column, arms[MEANS])
 
 
 @kernel_in_place
@@ -278,6 +273,7 @@ policy = register(
         select=select,
         observe=observe,
         conclude=conclude,
+        ticket_size=lambda state: 1,
         ticket=ticket,
         stream=stream,
         thresholds=("theorem", "released", SHARP),

@@ -8,13 +8,25 @@ chose the same representation share its contests.
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
 
 from osrl.arrays import Flags, Floats, Integers
 from osrl.compiled import kernel, kernel_in_place
-from osrl.policies.contest import (
+from osrl.hypotheses.possible import survivor
+from osrl.outcome import DECIDED, EXHAUSTED, PREDICTOR, REPRESENTATION, STATUS, TAU, TAU_G, Outcome
+from osrl.policies.contract import Problem
+from osrl.policies.sharp import Counting, count_predictors, look_due, new_counting
+from osrl.policies.track_and_stop import (
+    DUE,
+    FIRST,
+    MEANS,
+    PULLS,
+    ROUNDS,
+    SUMS,
+    WEIGHTS,
     Contests,
     contest_design,
     contest_due,
@@ -24,28 +36,17 @@ from osrl.policies.contest import (
     contest_stops,
     new_contests,
 )
-from osrl.policies.contract import DECIDED, EXHAUSTED, Outcome, Problem
-from osrl.policies.counting import (
-    Counting,
-    count_predictors,
-    left,
-    look_due,
-    new_counting,
-    note_first,
-)
 
-REPRESENTATION, TASK = 0, 1
+G_NOW, X_NOW = range(2)  # places of `now`
 
 
 class Phase2(NamedTuple):
     """The contests for predictors, and where they stand (arrays are updated in place)."""
 
-    contests: Contests  # among the arms of representation place[REPRESENTATION]
+    contests: Contests  # among the arms of the representation in progress
     stopped: Flags  # (R, X) whether the column has found the predictor of the task
-    place: Integers  # representation (-1 before phase 2) and task in progress
-    earlier_pulls: Floats  # (X, n) samples that count from the start: zeros, unless phase 1 is reused
-    earlier_sums: Floats  # (X, n)
-    earlier_first: Floats  # (X, n)
+    now: Integers  # (2,) representation (-1 before phase 2) and task in progress
+    earlier: Floats  # (3, X, n) pulls, sums, first rewards that count from the start: zeros without reuse
     counting: Counting  # for columns that stop by counts
 
 
@@ -55,23 +56,21 @@ def new_phase_2(problem: Problem) -> Phase2:
     columns, noise = problem.columns, problem.family.noise
     deltas = tuple(column.delta_h for column in columns)
     return Phase2(
-        new_contests(X, H, deltas, noise),
-        np.zeros((len(columns), X), np.bool_),
-        np.array([-1, 0]),
-        np.zeros((X, G * H)),
-        np.zeros((X, G * H)),
-        np.zeros((X, G * H)),
-        new_counting(columns, deltas, (X, H), H, noise),
+        contests=new_contests(X, H, deltas, noise),
+        stopped=np.zeros((len(columns), X), np.bool_),
+        now=np.array([-1, 0]),
+        earlier=np.zeros((3, X, G * H)),
+        counting=new_counting(columns, deltas, (X, H), H, noise),
     )
 
 
 @kernel_in_place
 def choose_representation(outcome: Outcome, r: int, g: int, rounds: int, pulls: Floats) -> None:
     """Column ``r`` has found representation ``g`` after ``rounds`` rounds with ``pulls`` (X, n)."""
-    outcome.tau_g[r] = rounds
-    outcome.tau[r] = rounds
+    outcome.reached[TAU_G, r] = rounds
+    outcome.reached[TAU, r] = rounds
     for x in range(pulls.shape[0]):
-        outcome.representation[r, x] = g
+        outcome.answer[REPRESENTATION, r, x] = g
         for a in range(pulls.shape[1]):
             outcome.pulls[r, x, a] = np.int64(pulls[x, a])
 
@@ -79,36 +78,32 @@ def choose_representation(outcome: Outcome, r: int, g: int, rounds: int, pulls: 
 @kernel_in_place
 def in_phase_2(phase: Phase2) -> bool:
     """Whether phase 2 has begun."""
-    place = phase.place
-    return bool(place[REPRESENTATION] >= 0)
+    return bool(phase.now[G_NOW] >= 0)
 
 
 @kernel_in_place
 def phase_2_due(phase: Phase2) -> bool:
     """Whether the weights of the contest in progress are old."""
-    contests, place = phase.contests, phase.place
-    return contest_due(contests, place[TASK])
+    return contest_due(phase.contests, phase.now[X_NOW])
 
 
 @kernel
 def phase_2_design(phase: Phase2) -> None:
     """New weights for the contest in progress."""
-    contest_design(phase.contests, phase.place[TASK])
+    contest_design(phase.contests, phase.now[X_NOW])
 
 
 @kernel_in_place
 def phase_2_select(phase: Phase2) -> int:
     """The arm x * n + a that lags behind its share in the contest in progress."""
-    contests, place, (_, n) = phase.contests, phase.place, phase.earlier_pulls.shape
-    x, g, predictors = int(place[TASK]), int(place[REPRESENTATION]), int(contests.pulls.shape[1])
-    return x * int(n) + g * predictors + contest_select(contests, x)
+    x, g, predictors = int(phase.now[X_NOW]), int(phase.now[G_NOW]), int(phase.contests.arms.shape[2])
+    return x * int(phase.earlier.shape[2]) + g * predictors + contest_select(phase.contests, x)
 
 
 @kernel_in_place
-def phase_ticket(phase: Phase2, room: Floats) -> int:
+def phase_ticket(phase: Phase2, ticket: Floats) -> None:
     """Write down the phase of a trial: 0 before phase 2, then 1 + the representation in progress."""
-    room[0] = 1.0 + phase.place[REPRESENTATION]
-    return 1
+    ticket[0] = 1.0 + phase.now[G_NOW]
 
 
 @kernel_in_place
@@ -120,14 +115,11 @@ def phase_2_observe(
     The late reward of a trial of phase 1, or of another representation, says nothing here; with ``reuse``
     those of phase 1 count, where their arm is in the contest.
     """
-    contests = phase.contests
-    predictors = contests.pulls.shape[1]
-    h = a % predictors
-    g = phase.place[REPRESENTATION]
+    contests, g = phase.contests, phase.now[G_NOW]
+    predictors = contests.arms.shape[2]
     if a // predictors != g or (ticket[0] != 1.0 + g and not reuse):
         return
-    note_first(phase.counting, x, h, contests.pulls[x, h], reward)
-    contest_observe(contests, x, h, reward)
+    contest_observe(contests, x, a % predictors, reward)
     if not _goes_on(phase, outcome, x):
         next_contest(phase, outcome)
 
@@ -135,20 +127,21 @@ def phase_2_observe(
 @kernel_in_place
 def _goes_on(phase: Phase2, outcome: Outcome, x: int) -> bool:
     """Note the columns that have found the predictor of task ``x``; whether others are still looking."""
-    contests, stopped, representation = phase.contests, phase.stopped, outcome.representation
-    counting, g = phase.counting, phase.place[REPRESENTATION]
-    if look_due(counting, x, contests.rounds[x]):
-        count_predictors(counting, x, contests.pulls[x], contests.sums[x])
+    contests, counting, stopped = phase.contests, phase.counting, phase.stopped
+    if look_due(counting, x, contests.tasks[ROUNDS, x]):
+        count_predictors(counting, x, contests.arms)
     evidence = contest_evidence(contests, x)
     undecided = False
     for r in range(stopped.shape[0]):
-        if representation[r, x] == g and not stopped[r, x]:
-            if counting.sharp[r]:
-                found = left(counting.against[x], counting.limit[r])
+        if outcome.answer[REPRESENTATION, r, x] == phase.now[G_NOW] and not stopped[r, x]:
+            if counting.limit[r] < math.inf:
+                best = survivor(counting.possible[r, x])
             else:
-                found = int(np.argmax(contests.means[x])) if contest_stops(contests, x, evidence, r) else -1
-            if found >= 0:
-                _note_predictor(phase, outcome, r, x, found)
+                best = (
+                    int(np.argmax(contests.arms[MEANS, x])) if contest_stops(contests, x, evidence, r) else -1
+                )
+            if best >= 0:
+                _note_predictor(phase, outcome, r, x, best)
                 stop_task(phase, outcome, r, x)
             else:
                 undecided = True
@@ -160,20 +153,20 @@ def stop_task(phase: Phase2, outcome: Outcome, r: int, x: int) -> None:
     """Column ``r`` has the predictor of task ``x``; it is decided when it has all of them."""
     phase.stopped[r, x] = True
     if np.all(phase.stopped[r]):
-        outcome.status[r] = DECIDED
+        outcome.reached[STATUS, r] = DECIDED
 
 
 @kernel_in_place
-def _note_predictor(phase: Phase2, outcome: Outcome, r: int, x: int, found: int) -> None:
-    """Write down the predictor ``found`` of task ``x`` for column ``r`` and what it has cost."""
-    contests = phase.contests
-    predictors = contests.pulls.shape[1]
-    outcome.predictor[r, x] = found
+def _note_predictor(phase: Phase2, outcome: Outcome, r: int, x: int, best: int) -> None:
+    """Write down the predictor ``best`` of task ``x`` for column ``r`` and what it has cost."""
+    arms = phase.contests.arms
+    predictors = arms.shape[2]
+    outcome.answer[PREDICTOR, r, x] = best
     for h in range(predictors):
-        a = outcome.representation[r, x] * predictors + h
-        spent = np.int64(contests.pulls[x, h] - phase.earlier_pulls[x, a])
+        a = outcome.answer[REPRESENTATION, r, x] * predictors + h
+        spent = np.int64(arms[PULLS, x, h] - phase.earlier[PULLS, x, a])
         outcome.pulls[r, x, a] += spent
-        outcome.tau[r] += spent
+        outcome.reached[TAU, r] += spent
 
 
 @kernel_in_place
@@ -182,18 +175,18 @@ def next_contest(phase: Phase2, outcome: Outcome) -> None:
 
     A single predictor needs no contest, and neither does a task that earlier samples decide.
     """
-    alone = phase.contests.pulls.shape[1] == 1
+    alone = phase.contests.arms.shape[2] == 1
     for r in range(phase.stopped.shape[0]):
         for x in range(phase.stopped.shape[1]):
             if phase.stopped[r, x]:
                 continue
             if alone:
-                outcome.predictor[r, x] = 0
+                outcome.answer[PREDICTOR, r, x] = 0
                 stop_task(phase, outcome, r, x)
                 continue
-            if outcome.representation[r, x] != phase.place[REPRESENTATION]:
-                _begin_contests(phase, outcome.representation[r, x])
-            phase.place[TASK] = x
+            if outcome.answer[REPRESENTATION, r, x] != phase.now[G_NOW]:
+                _begin_contests(phase, outcome.answer[REPRESENTATION, r, x])
+            phase.now[X_NOW] = x
             if _goes_on(phase, outcome, x):
                 return
 
@@ -201,33 +194,33 @@ def next_contest(phase: Phase2, outcome: Outcome) -> None:
 @kernel_in_place
 def _begin_contests(phase: Phase2, g: int) -> None:
     """Set up the contests among the arms of ``g``, with the samples that count from the start."""
-    contests, counting = phase.contests, phase.counting
-    tasks, predictors = contests.pulls.shape
-    counting.against[:] = 0.0
-    counting.due[:] = 0.0
-    phase.place[REPRESENTATION] = g
-    for x in range(tasks):
+    arms, tasks = phase.contests.arms, phase.contests.tasks
+    predictors = arms.shape[2]
+    phase.counting.possible[:] = True
+    phase.counting.due[:] = 0.0
+    phase.now[G_NOW] = g
+    for x in range(arms.shape[1]):
         for h in range(predictors):
             a = g * predictors + h
-            contests.pulls[x, h] = phase.earlier_pulls[x, a]
-            contests.sums[x, h] = phase.earlier_sums[x, a]
-            contests.means[x, h] = contests.sums[x, h] / max(contests.pulls[x, h], 1.0)
-            contests.weights[x, h] = 1.0 / predictors
-            counting.first[x, h] = phase.earlier_first[x, a]
-        contests.rounds[x] = contests.pulls[x].sum()
-        contests.due[x] = max(contests.rounds[x], float(predictors))
+            for row in (PULLS, SUMS, FIRST):
+                arms[row, x, h] = phase.earlier[row, x, a]
+            arms[MEANS, x, h] = arms[SUMS, x, h] / max(arms[PULLS, x, h], 1.0)
+            arms[WEIGHTS, x, h] = 1.0 / predictors
+        tasks[ROUNDS, x] = arms[PULLS, x].sum()
+        tasks[DUE, x] = max(tasks[ROUNDS, x], float(predictors))
 
 
 @kernel
 def conclude_phase_2(phase: Phase2, outcome: Outcome, r: int, means: Floats) -> None:
     """The best guess of every task: by its samples in phase 2, without any by ``means`` (X, n) of phase 1."""
-    predictors = phase.contests.pulls.shape[1]
+    contests = phase.contests
+    predictors = contests.arms.shape[2]
     for x in range(phase.stopped.shape[1]):
         if phase.stopped[r, x]:
             continue
-        g = outcome.representation[r, x]
-        if g == phase.place[REPRESENTATION] and phase.contests.rounds[x] > 0.0:
-            _note_predictor(phase, outcome, r, x, int(np.argmax(phase.contests.means[x])))
+        g = outcome.answer[REPRESENTATION, r, x]
+        if g == phase.now[G_NOW] and contests.tasks[ROUNDS, x] > 0.0:
+            _note_predictor(phase, outcome, r, x, int(np.argmax(contests.arms[MEANS, x])))
         else:
-            outcome.predictor[r, x] = np.argmax(means[x, g * predictors : (g + 1) * predictors])
-    outcome.status[r] = EXHAUSTED
+            outcome.answer[PREDICTOR, r, x] = np.argmax(means[x, g * predictors : (g + 1) * predictors])
+    outcome.reached[STATUS, r] = EXHAUSTED

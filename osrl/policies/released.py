@@ -36,8 +36,8 @@ from osrl.allocation.mirror_ascent import ReleasedState, new_released_state, rel
 from osrl.arrays import Floats, Integers
 from osrl.compiled import kernel, kernel_in_place
 from osrl.glr import Glr, cheapest, new_glr, update_task
-from osrl.policies.contest import leader_of
-from osrl.policies.contract import Outcome, Policy, Problem, new_outcome, register
+from osrl.outcome import REPRESENTATION, Outcome, new_outcome
+from osrl.policies.contract import Policy, Problem, register
 from osrl.policies.phase2 import (
     Phase2,
     choose_representation,
@@ -51,26 +51,37 @@ from osrl.policies.phase2 import (
     phase_2_select,
     phase_ticket,
 )
+from osrl.policies.track_and_stop import leader_of
 from osrl.policies.tracking import least_pulled, track
 from osrl.thresholds import beta_2
 
 CUT = 20000
 
-ROUNDS, TRACKED = 0, 1
+PULLS, MEANS = range(2)  # rows of `arms`
+ROUNDS, TRACKED = range(2)  # places of `clock`
 
 
 class OsrlScReleasedState(NamedTuple):
     """Estimates of phase 1, where the mirror ascent stands, and phase 2."""
 
-    pulls: Floats  # (X, n) in phase 1
-    means: Floats  # (X, n)
+    arms: Floats  # (2, X, n) pulls and means in phase 1
     ascent: ReleasedState  # its q is the allocation that is tracked
     glr: Glr
     threshold: Floats  # (R,)
-    clock: Integers  # rounds of phase 1, rounds of tracking since the last design
+    clock: Integers  # (2,) rounds of phase 1, rounds of tracking since the last design
     phase2: Phase2
     outcome: Outcome
     noise: float
+
+    @property
+    def weights(self) -> Floats:
+        """The allocation that phase 1 tracks, (X, n)."""
+        return self.ascent.q
+
+    @property
+    def means(self) -> Floats:
+        """The estimate of phase 1, (X, n)."""
+        return self.arms[MEANS, :]
 
 
 def new(problem: Problem, draw: float) -> OsrlScReleasedState:
@@ -79,19 +90,18 @@ def new(problem: Problem, draw: float) -> OsrlScReleasedState:
     n = G * H
     columns = problem.columns
     state = OsrlScReleasedState(
-        np.zeros((X, n)),
-        np.zeros((X, n)),
-        new_released_state(X, G, H),
-        new_glr(X, G, H),
-        np.array([beta_2(problem.shape, column.delta_g) for column in columns]),
-        np.array([0, X * n + 1]),
-        new_phase_2(problem),
-        new_outcome(len(columns), X, n),
-        problem.family.noise,
+        arms=np.zeros((2, X, n)),
+        ascent=new_released_state(X, G, H),
+        glr=new_glr(X, G, H),
+        threshold=np.array([beta_2(problem.shape, column.delta_g) for column in columns]),
+        clock=np.array([0, X * n + 1]),
+        phase2=new_phase_2(problem),
+        outcome=new_outcome(len(columns), X, n),
+        noise=problem.family.noise,
     )
     if G == 1:
         for column in range(len(columns)):
-            choose_representation(state.outcome, column, 0, 0, state.pulls)
+            choose_representation(state.outcome, column, 0, 0, state.arms[PULLS])
         next_contest(state.phase2, state.outcome)
     return state
 
@@ -116,17 +126,19 @@ def clear_leader(means: Floats, representations: int) -> int:
 @kernel_in_place
 def _estimate_of(state: OsrlScReleasedState) -> int:
     """The best representation under the estimate, or -1 while there is none to track."""
-    if state.clock[ROUNDS] <= state.pulls.size:
+    means = state.arms[MEANS]
+    if state.clock[ROUNDS] <= means.size:
         return -1
-    return clear_leader(state.means, state.glr.total.size)
+    return clear_leader(means, state.glr.total.size)
 
 
 @kernel_in_place
 def _tracks(state: OsrlScReleasedState) -> bool:
     """Whether the next round of phase 1 follows the weights: no arm is forced."""
-    enough = math.sqrt(state.clock[ROUNDS]) - 0.5 * state.pulls.size
-    least = least_pulled(state.pulls)
-    fewest = state.pulls[least // state.pulls.shape[1], least % state.pulls.shape[1]]
+    pulls = state.arms[PULLS]
+    enough = math.sqrt(state.clock[ROUNDS]) - 0.5 * pulls.size
+    least = least_pulled(pulls)
+    fewest = pulls[least // pulls.shape[1], least % pulls.shape[1]]
     return _estimate_of(state) >= 0 and fewest >= enough
 
 
@@ -135,7 +147,7 @@ def wants_design(state: OsrlScReleasedState) -> bool:
     """Whether the weights are needed now and old."""
     if in_phase_2(state.phase2):
         return phase_2_due(state.phase2)
-    return state.clock[TRACKED] > state.pulls.size and _tracks(state)
+    return bool(state.clock[TRACKED] > state.arms[PULLS].size and _tracks(state))
 
 
 @kernel
@@ -144,7 +156,7 @@ def design(state: OsrlScReleasedState) -> None:
     if in_phase_2(state.phase2):
         phase_2_design(state.phase2)
         return
-    released_solve(state.ascent, state.means, _estimate_of(state), state.noise)
+    released_solve(state.ascent, state.arms[MEANS], _estimate_of(state), state.noise)
     state.clock[TRACKED] = 0
 
 
@@ -154,14 +166,14 @@ def select(state: OsrlScReleasedState, task: int, propensities: Floats) -> int:
     if in_phase_2(state.phase2):
         return phase_2_select(state.phase2)
     if _estimate_of(state) < 0:
-        return least_pulled(state.pulls)
-    return track(state.pulls, state.ascent.q, float(state.clock[ROUNDS]))
+        return least_pulled(state.arms[PULLS])
+    return track(state.arms[PULLS], state.ascent.q, float(state.clock[ROUNDS]))
 
 
 @kernel_in_place
-def ticket(state: OsrlScReleasedState, x: int, a: int, propensities: Floats, room: Floats) -> int:
+def ticket(state: OsrlScReleasedState, x: int, a: int, propensities: Floats, ticket: Floats) -> None:
     """Which phase the trial belongs to: its reward may come late."""
-    return phase_ticket(state.phase2, room)
+    phase_ticket(state.phase2, ticket)
 
 
 @kernel_in_place
@@ -172,17 +184,18 @@ def observe(state: OsrlScReleasedState, x: int, a: int, reward: float, ticket: F
         return
     if _tracks(state):
         state.clock[TRACKED] += 1
-    state.pulls[x, a] += 1.0
-    count = state.pulls[x, a]
-    state.means[x, a] = ((count - 1.0) * state.means[x, a] + reward) / count
+    arms = state.arms
+    arms[PULLS, x, a] += 1.0
+    count = arms[PULLS, x, a]
+    arms[MEANS, x, a] = ((count - 1.0) * arms[MEANS, x, a] + reward) / count
     state.clock[ROUNDS] += 1
-    update_task(state.glr, x, state.means[x], state.pulls[x], state.noise)
+    update_task(state.glr, x, arms[MEANS, x], arms[PULLS, x], state.noise)
     g = _estimate_of(state)
     evidence = state.glr.total[cheapest(state.glr, g)] if g >= 0 else -math.inf
     cut = state.clock[ROUNDS] > CUT
     undecided = False
     for r in range(state.threshold.size):
-        if state.outcome.representation[r, 0] < 0:
+        if state.outcome.answer[REPRESENTATION, r, 0] < 0:
             if evidence > state.threshold[r] or cut:
                 _answer(state, r)
             else:
@@ -194,17 +207,18 @@ def observe(state: OsrlScReleasedState, x: int, a: int, reward: float, ticket: F
 @kernel
 def _answer(state: OsrlScReleasedState, r: int) -> None:
     """Column ``r`` ends phase 1 with the representation of the largest estimate."""
-    predictors = state.phase2.contests.pulls.shape[1]
-    best = np.argmax(state.means) % state.means.shape[1]
-    choose_representation(state.outcome, r, best // predictors, state.clock[ROUNDS], state.pulls)
+    arms = state.arms
+    predictors = state.phase2.contests.arms.shape[2]
+    best = np.argmax(arms[MEANS]) % arms.shape[2]
+    choose_representation(state.outcome, r, best // predictors, state.clock[ROUNDS], arms[PULLS])
 
 
 @kernel
 def conclude(state: OsrlScReleasedState, column: int) -> None:
     """The best guess, as at the cut of phase 1."""
-    if state.outcome.representation[column, 0] < 0:
+    if state.outcome.answer[REPRESENTATION, column, 0] < 0:
         _answer(state, column)
-    conclude_phase_2(state.phase2, state.outcome, column, state.means)
+    conclude_phase_2(state.phase2, state.outcome, column, state.arms[MEANS])
 
 
 @kernel
@@ -224,6 +238,7 @@ policy = register(
         select=select,
         observe=observe,
         conclude=conclude,
+        ticket_size=lambda state: 1,
         ticket=ticket,
         unproved=("own",),
         stream=stream,

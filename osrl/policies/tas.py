@@ -13,8 +13,23 @@ import numpy as np
 
 from osrl.arrays import Floats, Integers
 from osrl.compiled import kernel, kernel_in_place
-from osrl.policies.contest import (
+from osrl.outcome import (
+    DECIDED,
+    EXHAUSTED,
+    PREDICTOR,
+    REPRESENTATION,
+    STATUS,
+    TAU,
+    TAU_G,
+    Outcome,
+    new_outcome,
+)
+from osrl.policies.contract import Policy, Problem, register
+from osrl.policies.track_and_stop import (
     GROWTH,
+    MEANS,
+    PULLS,
+    ROUNDS,
     Contests,
     contest_design,
     contest_due,
@@ -23,17 +38,6 @@ from osrl.policies.contest import (
     contest_select,
     contest_stops,
     new_contests,
-)
-from osrl.policies.contract import (
-    DECIDED,
-    EXHAUSTED,
-    Outcome,
-    Policy,
-    Problem,
-    new_outcome,
-    no_ticket,
-    one_stream,
-    register,
 )
 
 
@@ -52,11 +56,11 @@ def new(problem: Problem, draw: float, *, growth: float = GROWTH) -> TasState:
     X, G, H = problem.shape
     deltas = tuple(column.delta_g for column in problem.columns)
     return TasState(
-        new_contests(X, G * H, deltas, problem.family.noise, growth),
-        np.zeros(1, np.int64),
-        np.zeros((len(deltas), X), np.int64),
-        new_outcome(len(deltas), X, G * H),
-        H,
+        contests=new_contests(X, G * H, deltas, problem.family.noise, growth),
+        current=np.zeros(1, np.int64),
+        stopped=np.zeros((len(deltas), X), np.int64),
+        outcome=new_outcome(len(deltas), X, G * H),
+        predictors=H,
     )
 
 
@@ -76,39 +80,40 @@ def design(state: TasState) -> None:
 def select(state: TasState, task: int, propensities: Floats) -> int:
     """The arm that lags behind its share in the current task."""
     x = int(state.current[0])
-    return x * int(state.contests.pulls.shape[1]) + contest_select(state.contests, x)
+    return x * int(state.contests.arms.shape[2]) + contest_select(state.contests, x)
 
 
 @kernel_in_place
 def observe(state: TasState, x: int, a: int, reward: float, ticket: Floats) -> None:
     """Take in a reward; on to the next task when every column has stopped in this one."""
-    contest_observe(state.contests, x, a, reward)
-    evidence = contest_evidence(state.contests, x)
-    open_columns = False
-    for r in range(state.stopped.shape[0]):
-        if state.stopped[r, x] == 0:
-            if contest_stops(state.contests, x, evidence, r):
+    contests, stopped = state.contests, state.stopped
+    contest_observe(contests, x, a, reward)
+    evidence = contest_evidence(contests, x)
+    undecided = False
+    for r in range(stopped.shape[0]):
+        if stopped[r, x] == 0:
+            if contest_stops(contests, x, evidence, r):
                 _note(state, r, x)
-                state.stopped[r, x] = np.int64(state.contests.rounds[x])
-                if x == state.stopped.shape[1] - 1:
-                    state.outcome.status[r] = DECIDED
+                stopped[r, x] = np.int64(contests.tasks[ROUNDS, x])
+                if x == stopped.shape[1] - 1:
+                    state.outcome.reached[STATUS, r] = DECIDED
             else:
-                open_columns = True
-    if not open_columns and x + 1 < state.stopped.shape[1]:
+                undecided = True
+    if not undecided and x == state.current[0] and x + 1 < stopped.shape[1]:
         state.current[0] = x + 1
 
 
 @kernel_in_place
 def _note(state: TasState, r: int, x: int) -> None:
     """Write down the answer of task ``x`` and what it has used."""
-    best = np.argmax(state.contests.means[x])
-    out = state.outcome
-    out.representation[r, x] = best // state.predictors
-    out.predictor[r, x] = best % state.predictors
-    out.tau[r] += np.int64(state.contests.rounds[x])
-    out.tau_g[r] = out.tau[r]
-    for a in range(state.contests.pulls.shape[1]):
-        out.pulls[r, x, a] = np.int64(state.contests.pulls[x, a])
+    contests, outcome = state.contests, state.outcome
+    best = np.argmax(contests.arms[MEANS, x])
+    outcome.answer[REPRESENTATION, r, x] = best // state.predictors
+    outcome.answer[PREDICTOR, r, x] = best % state.predictors
+    outcome.reached[TAU, r] += np.int64(contests.tasks[ROUNDS, x])
+    outcome.reached[TAU_G, r] = outcome.reached[TAU, r]
+    for a in range(contests.arms.shape[2]):
+        outcome.pulls[r, x, a] = np.int64(contests.arms[PULLS, x, a])
 
 
 @kernel
@@ -117,7 +122,7 @@ def conclude(state: TasState, column: int) -> None:
     for x in range(state.stopped.shape[1]):
         if state.stopped[column, x] == 0:
             _note(state, column, x)
-    state.outcome.status[column] = EXHAUSTED
+    state.outcome.reached[STATUS, column] = EXHAUSTED
 
 
 policy = register(
@@ -131,7 +136,5 @@ policy = register(
         select=select,
         observe=observe,
         conclude=conclude,
-        ticket=no_ticket,
-        stream=one_stream,
     )
 )

@@ -14,17 +14,8 @@ import numpy as np
 
 from osrl.arrays import Floats
 from osrl.compiled import kernel, kernel_in_place
-from osrl.policies.contest import (
-    Contests,
-    contest_design,
-    contest_due,
-    contest_evidence,
-    contest_observe,
-    contest_select,
-    contest_stops,
-    new_contests,
-)
-from osrl.policies.contract import Outcome, Policy, Problem, new_outcome, one_stream, register
+from osrl.outcome import PREDICTOR, REPRESENTATION, TAU, TAU_G, Outcome, new_outcome
+from osrl.policies.contract import Policy, Problem, register
 from osrl.policies.phase2 import (
     Phase2,
     conclude_phase_2,
@@ -37,6 +28,19 @@ from osrl.policies.phase2 import (
     phase_2_select,
     phase_ticket,
     stop_task,
+)
+from osrl.policies.track_and_stop import (
+    MEANS,
+    PULLS,
+    ROUNDS,
+    Contests,
+    contest_design,
+    contest_due,
+    contest_evidence,
+    contest_observe,
+    contest_select,
+    contest_stops,
+    new_contests,
 )
 
 
@@ -54,10 +58,10 @@ def new(problem: Problem, draw: float) -> TasTransferState:
     X, G, H = problem.shape
     deltas = tuple(column.delta_g for column in problem.columns)
     return TasTransferState(
-        new_contests(1, G * H, deltas, problem.family.noise),
-        new_phase_2(problem),
-        new_outcome(len(deltas), X, G * H),
-        int(draw * X),
+        first=new_contests(1, G * H, deltas, problem.family.noise),
+        phase2=new_phase_2(problem),
+        outcome=new_outcome(len(deltas), X, G * H),
+        first_task=int(draw * X),
     )
 
 
@@ -83,23 +87,23 @@ def design(state: TasTransferState) -> None:
 @kernel_in_place
 def select(state: TasTransferState, task: int, propensities: Floats) -> int:
     """The arm that lags behind its share in the contest in progress."""
-    first, phase2, first_task = state.first, state.phase2, state.first_task
+    first, phase2 = state.first, state.phase2
     if in_phase_2(phase2):
         return phase_2_select(phase2)
-    return first_task * int(first.pulls.shape[1]) + contest_select(first, 0)
+    return state.first_task * int(first.arms.shape[2]) + contest_select(first, 0)
 
 
 @kernel_in_place
-def ticket(state: TasTransferState, x: int, a: int, propensities: Floats, room: Floats) -> int:
+def ticket(state: TasTransferState, x: int, a: int, propensities: Floats, ticket: Floats) -> None:
     """Which phase the trial belongs to: its reward may come late."""
-    return phase_ticket(state.phase2, room)
+    phase_ticket(state.phase2, ticket)
 
 
 @kernel_in_place
 def observe(state: TasTransferState, x: int, a: int, reward: float, ticket: Floats) -> None:
     """Take in a reward; on to the other tasks when every column has stopped in the first one."""
     first, phase2, outcome = state.first, state.phase2, state.outcome
-    representation = outcome.representation
+    representation = outcome.answer[REPRESENTATION]
     if in_phase_2(phase2):
         phase_2_observe(phase2, outcome, x, a, reward, ticket, False)
         return
@@ -119,24 +123,24 @@ def observe(state: TasTransferState, x: int, a: int, reward: float, ticket: Floa
 @kernel_in_place
 def _answer(state: TasTransferState, r: int) -> None:
     """Column ``r`` takes the leader of the first task: its predictor, and its representation for all."""
-    out, first, x = state.outcome, state.first, state.first_task
-    predictors = state.phase2.contests.pulls.shape[1]
-    best = np.argmax(first.means[0])
-    out.representation[r] = best // predictors
-    out.predictor[r, x] = best % predictors
-    out.tau_g[r] = np.int64(first.rounds[0])
-    out.tau[r] = out.tau_g[r]
-    for a in range(first.pulls.shape[1]):
-        out.pulls[r, x, a] = np.int64(first.pulls[0, a])
-    stop_task(state.phase2, out, r, x)
+    outcome, first, x = state.outcome, state.first, state.first_task
+    predictors = state.phase2.contests.arms.shape[2]
+    best = np.argmax(first.arms[MEANS, 0])
+    outcome.answer[REPRESENTATION, r] = best // predictors
+    outcome.answer[PREDICTOR, r, x] = best % predictors
+    outcome.reached[TAU_G, r] = np.int64(first.tasks[ROUNDS, 0])
+    outcome.reached[TAU, r] = outcome.reached[TAU_G, r]
+    for a in range(first.arms.shape[2]):
+        outcome.pulls[r, x, a] = np.int64(first.arms[PULLS, 0, a])
+    stop_task(state.phase2, outcome, r, x)
 
 
 @kernel
 def conclude(state: TasTransferState, column: int) -> None:
     """The best guess; the first predictor in a task without samples."""
-    if state.outcome.representation[column, 0] < 0:
+    if state.outcome.answer[REPRESENTATION, column, 0] < 0:
         _answer(state, column)
-    nothing = np.zeros(state.phase2.earlier_pulls.shape)
+    nothing = np.zeros(state.phase2.earlier.shape[1:])
     conclude_phase_2(state.phase2, state.outcome, column, nothing)
 
 
@@ -151,7 +155,7 @@ policy = register(
         select=select,
         observe=observe,
         conclude=conclude,
+        ticket_size=lambda state: 1,
         ticket=ticket,
-        stream=one_stream,
     )
 )

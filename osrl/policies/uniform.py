@@ -11,16 +11,28 @@ from typing import NamedTuple
 from osrl.arrays import Floats
 from osrl.compiled import kernel, kernel_in_place
 from osrl.evidence.betting import new_bets
-from osrl.policies.betting import clear_trials, forfeit_trial, pend_trial, take_reward, take_ticket
-from osrl.policies.contract import Outcome, Policy, Problem, one_stream, register
-from osrl.policies.hypotheses import Tests, best_guess, new_tests
+from osrl.hypotheses.possible import Hypotheses, best_guess, new_hypotheses
+from osrl.hypotheses.trials import (
+    clear_trials,
+    forfeit_trial,
+    pend_trial,
+    take_reward,
+    take_ticket,
+    ticket_size,
+)
+from osrl.outcome import Outcome
+from osrl.policies.contract import Policy, Problem, register
 
 
 class UniformState(NamedTuple):
-    """The tests alone: sampling depends on nothing."""
+    """The hypotheses alone: sampling depends on nothing."""
 
-    tests: Tests
-    outcome: Outcome
+    hypotheses: Hypotheses
+
+    @property
+    def outcome(self) -> Outcome:
+        """What is decided."""
+        return self.hypotheses.outcome
 
 
 def new(
@@ -37,19 +49,9 @@ def new(
     safe: float = 0.98,
 ) -> UniformState:
     """The state before the first sample; the options of the bets are those of `new_bets`."""
-    tests = new_tests(problem, new_bets(smallest, largest, points, power, plugged, idle, shrinkage, safe))
-    return UniformState(tests, tests.outcome)
-
-
-@kernel_in_place
-def wants_design(state: UniformState) -> bool:
-    """Never: the weights are fixed."""
-    return False
-
-
-@kernel_in_place
-def design(state: UniformState) -> None:
-    """Nothing to solve."""
+    column = problem.columns[0]
+    bets = new_bets(smallest, largest, points, power, plugged, idle, shrinkage, safe)
+    return UniformState(new_hypotheses(problem.shape, problem.family, (column.delta_g, column.delta_h), bets))
 
 
 @kernel_in_place
@@ -63,39 +65,21 @@ def select(state: UniformState, task: int, propensities: Floats) -> int:
 
 
 @kernel_in_place
-def ticket(state: UniformState, x: int, a: int, propensities: Floats, room: Floats) -> int:
+def ticket(state: UniformState, x: int, a: int, propensities: Floats, ticket: Floats) -> None:
     """The terms of the bets on this trial."""
-    return take_ticket(state.tests, x, a, propensities[x], room)
+    take_ticket(state.hypotheses, x, a, propensities, ticket)
 
 
 @kernel_in_place
 def observe(state: UniformState, x: int, a: int, reward: float, ticket: Floats) -> None:
-    """Settle the bets, and reject what can be rejected."""
-    take_reward(state.tests, x, a, reward, ticket)
+    """Settle the bets, and rule out what can be."""
+    take_reward(state.hypotheses, x, a, reward, ticket)
 
 
 @kernel
 def conclude(state: UniformState, column: int) -> None:
     """The best guess."""
-    best_guess(state.tests)
-
-
-@kernel
-def clear_pending(state: UniformState) -> None:
-    """Forget which trials have not reported."""
-    clear_trials(state.tests)
-
-
-@kernel_in_place
-def pend(state: UniformState, x: int, a: int, ticket: Floats) -> None:
-    """Count a trial that has not reported by its worst factor."""
-    pend_trial(state.tests, x, a, ticket)
-
-
-@kernel_in_place
-def forfeit(state: UniformState, x: int, a: int, ticket: Floats) -> None:
-    """A trial that will never report keeps its worst factor."""
-    forfeit_trial(state.tests, x, a, ticket)
+    best_guess(state.hypotheses)
 
 
 policy = register(
@@ -104,17 +88,15 @@ policy = register(
         summary="every arm with the same probability, with the evidence of osrl",
         state=UniformState,
         new=new,
-        wants_design=wants_design,
-        design=design,
         select=select,
         observe=observe,
         conclude=conclude,
+        ticket_size=lambda state: ticket_size(state.hypotheses),
         ticket=ticket,
-        stream=one_stream,
         given_tasks=True,
         shares_runs=lambda options: False,
-        clear_pending=clear_pending,
-        pend=pend,
-        forfeit=forfeit,
+        clear_pending=lambda state: clear_trials(state.hypotheses),
+        pend=lambda state, x, a, ticket: pend_trial(state.hypotheses, x, a, ticket),
+        forfeit=lambda state, x, a, ticket: forfeit_trial(state.hypotheses, x, a, ticket),
     )
 )

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
+from osrl.analysis.analyse import Analysis
 from osrl.report.assumptions import SHARED, STEADY, chance
 from osrl.report.hypotheses import (
     HypothesesView,
@@ -16,7 +17,6 @@ from osrl.report.hypotheses import (
     hypotheses_document,
 )
 from osrl.shown import printable
-from osrl.study.analyse import Analysis
 
 _MEANING = {
     "decided": "the answer is known",

@@ -12,9 +12,8 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
 from rich.text import Text
 
+from osrl.hypotheses.words import Answer, Claim, Hypothesis, Objection
 from osrl.shown import printable
-from osrl.study.standing import Claim, Hypothesis, Objection
-from osrl.study.trial import Answer
 
 BAR = 16  # characters of a full bar
 NOISE = 1e-6  # of a risk, as a share of it

@@ -86,7 +86,7 @@ class SimulationReport(NamedTuple):
         speeds = {row["policy"]: row["rounds"] / row["seconds"] for row in rows if row["seconds"] > 0}
         if speeds:
             each = ", ".join(f"{policy} {_two_digits(speed)}" for policy, speed in speeds.items())
-            yield f"Rounds a second and core: {each}."
+            yield f"Rounds per second per core: {each}."
 
 
 def _risks(row: Row) -> str:

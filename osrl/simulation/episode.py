@@ -7,73 +7,55 @@ the same run alone or in a list.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from osrl.arrays import Floats, Integers
+from osrl.arrays import Floats
 from osrl.compiled import kernel_in_place
-from osrl.draws import CHOICES, FIRST_REWARD_LANE, Key, pick, reward, uniform
-from osrl.families import Family
-from osrl.policies.contract import (
-    RUNNING,
+from osrl.draws import Key
+from osrl.instance import Instance
+from osrl.outcome import RUNNING, STATUS, Outcome, is_open
+from osrl.policies.contract import loop_for, policy_of
+from osrl.policies.round import (
+    World,
     conclude,
+    deal,
     design,
-    is_open,
-    loop_for,
-    observe,
-    policy_of,
-    room_for,
-    select,
+    draw_reward,
+    new_ticket,
+    new_world,
+    settle,
     stream,
-    ticket,
     wants_design,
 )
 
-STREAMS = 2
 
-
-class Room(NamedTuple):
-    """What the loop writes down on its way."""
-
-    propensities: Floats  # (X, n)
-    drawn: Integers  # (STREAMS, X, n) how many rewards of every arm have been drawn
-    ticket: Floats
-
-
-def episode(state: Any, means: Floats, family: Family, key: Key, budget: int) -> int:
+def episode(state: Any, instance: Instance, key: Key, budget: int) -> int:
     """Drive ``state`` until every column is decided, or for ``budget`` rounds; the rounds played.
 
-    ``means`` (X, n) are the true means. What was decided is in ``state.outcome``.
+    What was decided is in ``state.outcome``.
     """
-    tasks, n = means.shape
-    room = Room(np.zeros((tasks, n)), np.zeros((STREAMS, tasks, n), np.int64), room_for(n))
+    world = new_world(instance, key)
     loop = loop_for(play, policy_of(state))
-    return loop(state, means, family.noise, family.name == "bounded", key, budget, room)
+    return loop(state, state.outcome, world, np.zeros(world.means.shape), new_ticket(state), budget)
 
 
 @kernel_in_place
-def play(state: Any, means: Floats, noise: float, bounded: bool, key: Key, budget: int, room: Room) -> int:
+def play(
+    state: Any, outcome: Outcome, world: World, propensities: Floats, ticket: Floats, budget: int
+) -> int:
     """The rounds of `episode`."""
-    propensities, drawn, terms = room
-    status = state.outcome.status
-    tasks, n = means.shape
+    n = propensities.shape[1]
     rounds = 0
-    while rounds < budget and is_open(status):
+    while rounds < budget and is_open(outcome):
         if wants_design(state):
             design(state)
-        chosen = select(state, -1, propensities)
-        if chosen < 0:
-            chosen = pick(propensities, uniform(key, CHOICES, rounds))
-        x, a = chosen // n, chosen % n
-        size = ticket(state, x, a, propensities, terms)
-        s = stream(state)
-        lane = FIRST_REWARD_LANE + 2 * ((s * tasks + x) * n + a)
-        value = reward(key, lane, drawn[s, x, a], means[x, a], noise, bounded)
-        drawn[s, x, a] += 1
-        observe(state, x, a, value, terms[:size])
+        arm = deal(state, -1, world.key, rounds, propensities, ticket)
+        x, a = arm // n, arm % n
+        settle(state, x, a, draw_reward(world, stream(state), x, a), ticket)
         rounds += 1
-    for column in range(status.size):
-        if status[column] == RUNNING:
+    for column in range(outcome.reached.shape[1]):
+        if outcome.reached[STATUS, column] == RUNNING:
             conclude(state, column)
     return rounds

@@ -20,7 +20,8 @@ from osrl.compiled import kernel_version
 from osrl.draws import START, Key, new_key, uniform
 from osrl.errors import OsrlError
 from osrl.instance import Instance
-from osrl.policies.contract import EXHAUSTED, Column, Outcome, Policy, Problem, find, registered, stamp_of
+from osrl.outcome import EXHAUSTED, Outcome
+from osrl.policies.contract import Column, Policy, Problem, find, registered, stamp_of
 from osrl.simulation.episode import episode
 from osrl.simulation.table import Label, Rows
 
@@ -66,8 +67,7 @@ class Job:
 
     def play(self, state: Any, key: Key, budget: int | None) -> int:
         """One run from its first state to its end; the rounds played. What came of it is in the state."""
-        means = self.instance.means.reshape(self.instance.shape[0], -1)
-        return episode(state, means, self.instance.family, key, UNLIMITED if budget is None else budget)
+        return episode(state, self.instance, key, UNLIMITED if budget is None else budget)
 
     @property
     def bytes_of_a_run(self) -> int:

@@ -12,7 +12,8 @@ import numpy as np
 import polars as pl
 
 from osrl.instance import Instance
-from osrl.policies.contract import EXHAUSTED, VERDICTS, Column
+from osrl.outcome import EXHAUSTED, VERDICTS
+from osrl.policies.contract import Column
 from osrl.simulation.campaign import Campaign
 from osrl.simulation.job import Job
 from osrl.simulation.store import Part, Store

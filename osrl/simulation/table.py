@@ -25,7 +25,8 @@ import polars as pl
 from numpy.typing import NDArray
 
 from osrl.instance import Instance
-from osrl.policies.contract import VERDICTS, Column, Outcome
+from osrl.outcome import VERDICTS, Outcome
+from osrl.policies.contract import Column
 
 _KEY = "osrl"  # of the label in the metadata of a Parquet file
 

@@ -17,5 +17,4 @@
 - `osrl.study.replay`: does everything follow from the log?
 - `osrl.study.status`, `osrl.study.standing`, `osrl.study.history`: what can be read off
 - `osrl.study.export`: logs and trials as files
-- `osrl.study.analyse`: what trials prove that were collected elsewhere; `osrl.study.table`: how they are read
 """

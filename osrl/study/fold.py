@@ -23,12 +23,14 @@ from numpy.typing import NDArray
 
 import osrl.policies  # noqa: F401  (registers the policies of the package)
 from osrl.arrays import Floats
-from osrl.draws import CHOICES, START, new_key, pick, uniform
+from osrl.draws import START, new_key, uniform
 from osrl.errors import OsrlError, StorageDamaged
 from osrl.families import Family
-from osrl.policies.contract import RUNNING, VERDICTS, Column, Problem, find, new_ticket, no_evidence
-from osrl.policies.hypotheses import Tests, reject
+from osrl.hypotheses.possible import Hypotheses, reject
+from osrl.outcome import RUNNING, VERDICTS
+from osrl.policies.contract import Column, Problem, find
 from osrl.policies.options import read_options
+from osrl.policies.round import conclude, deal, design, new_ticket, settle, wants_design, write_ticket
 from osrl.policies.states import arrays_of, contents, differences, digest
 from osrl.study.constants import WATCH, set_constants
 from osrl.study.events import (
@@ -46,6 +48,7 @@ from osrl.study.events import (
 )
 from osrl.study.losses import Losses
 from osrl.study.prefix import LEFT_OUT, Ended, Prefix
+from osrl.study.renamed import old_names
 from osrl.study.stretch import Pair, Stretch, in_stretches, new_stretch, run_stretch
 
 
@@ -77,13 +80,13 @@ class Fold:
         options = {name: _tuples(value) for name, value in created.options.items()}
         self.state: Any = self.policy.new(problem, uniform(self.key, START, 0), **options)
         set_constants(self.state, created)
-        tests = getattr(self.state, "tests", None)
-        self.tests: Tests | None = tests if isinstance(tests, Tests) else None
+        self.hypotheses: Hypotheses | None = getattr(self.state, "hypotheses", None)
         # Counts in the order of hand-out and in that of reports are two e-processes: one has to be chosen.
-        self.prefix = Prefix(self.tests) if self.tests is not None and self.family.noise == 0 else None
+        bets = self.hypotheses is not None and self.family.noise == 0
+        self.prefix = Prefix(self.hypotheses) if bets and self.hypotheses is not None else None
         self.losses: Losses | None = None
-        if self.tests is not None and self.prefix is not None:
-            self.losses = Losses(self.tests, created.evidence.get(WATCH, 0.0))
+        if self.hypotheses is not None and self.prefix is not None:
+            self.losses = Losses(self.hypotheses, created.evidence.get(WATCH, 0.0))
         self.writers = [created.versions]  # the versions of all programs that have written
         self.position = 1
         self.last = Event(0, 0, created)  # the last event
@@ -94,6 +97,7 @@ class Fold:
         self.design: int | None = None
         self.pending: dict[int, Pending] = {}
         self.verdict: Verdict | None = None
+        self._undrawn = [0.0] * (self.shape[1] * self.shape[2])
         self._places = tuple(
             {name: i for i, name in enumerate(names)}
             for names in (created.tasks, created.representations, created.predictors)
@@ -112,7 +116,7 @@ class Fold:
             case Abandoned() as abandoned:
                 self.give_up(abandoned.trial, abandoned.ignorable)
             case Designed() as designed:
-                self.policy.clear_pending(self.state)
+                self.clear_pending()
                 self.set_arrays(designed.arrays)
         self.advance(event)
 
@@ -175,11 +179,11 @@ class Fold:
 
     def solve(self) -> Designed | None:
         """New weights, if it is time for them. What is pending is expected to do better than its worst."""
-        if not self.policy.wants_design(self.state):
+        if not wants_design(self.state):
             return None
-        self.policy.clear_pending(self.state)
+        self.clear_pending()
         before = contents(self.state)
-        self.policy.design(self.state)
+        design(self.state)
         after = contents(self.state)
         changed = differences(before, after)
         return Designed({name: to_lists(after[name]) for name in changed}, digest(before))
@@ -190,17 +194,14 @@ class Fold:
         n = representations * predictors
         propensities = np.zeros((tasks, n))
         given = -1 if task is None else self.place(0, task)
-        arm = self.policy.select(self.state, given, propensities)
-        drawn = arm < 0
-        if drawn:
-            arm = pick(propensities, uniform(self.key, CHOICES, self.asked))
-        x, a = int(arm) // n, int(arm) % n
+        arm = int(deal(self.state, given, self.key, self.asked, propensities, new_ticket(self.state)))
+        x, a = arm // n, arm % n
         return Asked(
             self.asked + 1,
             self.created.tasks[x],
             self.created.representations[a // predictors],
             self.created.predictors[a % predictors],
-            propensities[x].tolist() if drawn else None,
+            propensities[x].tolist() if propensities.any() else None,
             task is not None,
             self.design,
         )
@@ -209,11 +210,10 @@ class Fold:
         """A trial goes out; its ticket is fixed now."""
         x = self.place(0, asked.task)
         a = self.place(1, asked.representation) * self.shape[2] + self.place(2, asked.predictor)
-        propensities = np.zeros((self.shape[0], self.shape[1] * self.shape[2]))
-        if asked.propensities is not None:
-            propensities[x] = asked.propensities
-        ticket = new_ticket(self.state, x, a, propensities)
-        draw = np.zeros(0) if self.losses is None else self.losses.hand_out(x, a, propensities[x])
+        propensities = np.array(asked.propensities or self._undrawn)
+        ticket = new_ticket(self.state)
+        write_ticket(self.state, x, a, propensities, ticket)
+        draw = np.zeros(0) if self.losses is None else self.losses.hand_out(x, a, propensities)
         self.pending[asked.trial] = Pending(x, a, event.at, ticket, event.hash, draw)
         if self.prefix is not None:
             self.prefix.hand_out(asked.trial, x)
@@ -228,7 +228,7 @@ class Fold:
             return None
         with self._in_order(trial, Ended(told.x, told.a, told.ticket, reward)):
             self.count_pending()
-            self.policy.observe(self.state, told.x, told.a, reward, told.ticket)
+            settle(self.state, told.x, told.a, reward, told.ticket)
         if self.losses is not None:
             self.losses.count(told.x, told.a, told.ticket, reward)
         if alarm:
@@ -250,11 +250,12 @@ class Fold:
         ended = LEFT_OUT if ignorable else Ended(lost.x, lost.a, lost.ticket, np.nan)
         with self._in_order(trial, ended):
             if not ignorable:
-                self.policy.forfeit(self.state, lost.x, lost.a, lost.ticket)
+                if self.policy.forfeit is not None:
+                    self.policy.forfeit(self.state, lost.x, lost.a, lost.ticket)
             elif self.prefix is not None:  # without its worst factor, there is more evidence
                 self.count_pending()
                 first = lost.a - lost.a % self.shape[2]
-                reject(self.state.tests, lost.x, first, first + self.shape[2])
+                reject(self.state.hypotheses, lost.x, first, first + self.shape[2])
         if self.losses is not None and ignorable:
             self.losses.leave_out(lost.x, lost.a, lost.ticket)
         elif self.losses is not None:
@@ -281,7 +282,7 @@ class Fold:
         self.prefix.begin_again(self.pending)
         self.count_pending()
         for x in range(self.shape[0]):
-            reject(self.state.tests, x, 0, self.shape[1] * self.shape[2])
+            reject(self.state.hypotheses, x, 0, self.shape[1] * self.shape[2])
 
     @contextmanager
     def _in_order(self, trial: int, ended: Ended) -> Iterator[None]:
@@ -297,20 +298,26 @@ class Fold:
     @property
     def bears_loss(self) -> bool:
         """Whether the guarantee survives trials that are lost for a reason which may tell something."""
-        return self.policy.forfeit is not no_evidence and self.family.noise == 0
+        return self.policy.forfeit is not None and self.family.noise == 0
 
     def count_pending(self) -> None:
         """Let every trial that has not reported count by its worst factor, in order of hand-out."""
-        self.policy.clear_pending(self.state)
-        for trial in self.pending.values():
-            self.policy.pend(self.state, trial.x, trial.a, trial.ticket)
+        self.clear_pending()
+        if self.policy.pend is not None:
+            for trial in self.pending.values():
+                self.policy.pend(self.state, trial.x, trial.a, trial.ticket)
+
+    def clear_pending(self) -> None:
+        """Forget which trials have not reported, where they count."""
+        if self.policy.clear_pending is not None:
+            self.policy.clear_pending(self.state)
 
     def _judge(self) -> Verdict | None:
         """The verdict, when there is one now."""
         outcome = self.state.outcome
         budget = self.created.budget
         if outcome.status[0] == RUNNING and budget is not None and self.told + self.abandoned >= budget:
-            self.policy.conclude(self.state, 0)
+            conclude(self.state, 0)
         return None if outcome.status[0] == RUNNING else self.answer()
 
     # What can be read off
@@ -327,8 +334,9 @@ class Fold:
     def best_guess(self) -> Verdict:
         """The answer as it looks now, by the trials that have reported."""
         state = copy.deepcopy(self.state)
-        self.policy.clear_pending(state)
-        self.policy.conclude(state, 0)
+        if self.policy.clear_pending is not None:
+            self.policy.clear_pending(state)
+        conclude(state, 0)
         return self._answer(state)
 
     def place(self, axis: int, name: str) -> int:
@@ -350,9 +358,12 @@ class Fold:
 
     def set_arrays(self, arrays: Mapping[str, Any]) -> None:
         """Write arrays into the state, by name."""
-        own = dict(arrays_of(self.state))
+        own, old = dict(arrays_of(self.state)), old_names(self.state)
         for name, content in arrays.items():
-            own[name][...] = np.array(content, dtype=own[name].dtype)
+            if name in own:
+                own[name][...] = np.array(content, dtype=own[name].dtype)
+            else:
+                old[name].set(content)
 
     def _answer(self, state: Any) -> Verdict:
         outcome = state.outcome

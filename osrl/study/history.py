@@ -19,8 +19,8 @@ from typing import Any
 
 import polars as pl
 
+from osrl.hypotheses.words import Hypothesis
 from osrl.study.events import Created, Row, read_event
-from osrl.study.standing import Hypothesis
 
 _TIME = pl.Datetime("us", "UTC")
 

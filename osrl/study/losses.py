@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 
 from osrl.arrays import Floats
 from osrl.evidence.watch import COUNTED, LEFT_OUT, end, evidence_of, hand_out, new_watch, odds_of
-from osrl.policies.betting import clear_trials, forfeit_trial, take_reward
-from osrl.policies.hypotheses import Tests
+from osrl.hypotheses.possible import Hypotheses
+from osrl.hypotheses.trials import clear_trials, forfeit_trial, take_reward
 from osrl.policies.states import arrays_of
 
 MOST_SUSPECTS = 3  # arms that are named in an alarm
@@ -33,11 +33,11 @@ class Losses:
     ``level``: the probability of a false alarm; 0 for a study that was begun without a watch.
     """
 
-    def __init__(self, tests: Tests, level: float) -> None:
-        self._all = tests
+    def __init__(self, hypotheses: Hypotheses, level: float) -> None:
+        self._all = hypotheses
         self._limit = math.log(1 / level) if level > 0 else math.inf
-        self.watch = new_watch(*tests.pulls.shape)
-        self._strict = copy.deepcopy(tests)
+        self.watch = new_watch(*hypotheses.possible_h.shape)
+        self._strict = copy.deepcopy(hypotheses)
         self._largest = np.zeros(1)
         self._flags = np.zeros(3, np.bool_)  # strict tests differ; alarm; alarm after a verdict rested on it
 
@@ -117,6 +117,6 @@ class Losses:
         yield "losses.flags", self._flags
 
 
-def _copy(tests: Tests, to: Tests) -> None:
-    for (_, array), (_, own) in zip(arrays_of(tests), arrays_of(to), strict=True):
+def _copy(hypotheses: Hypotheses, to: Hypotheses) -> None:
+    for (_, array), (_, own) in zip(arrays_of(hypotheses), arrays_of(to), strict=True):
         own[...] = array

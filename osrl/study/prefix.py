@@ -24,8 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osrl.arrays import Floats
-from osrl.policies.betting import clear_trials, forfeit_trial, take_reward
-from osrl.policies.hypotheses import Tests, look, settle_verdict
+from osrl.hypotheses.possible import LIMIT_G, Hypotheses, look, settle_verdict
+from osrl.hypotheses.trials import clear_trials, forfeit_trial, take_reward
 from osrl.policies.states import arrays_of
 
 WINDOW = 256  # trials that have ended and wait for one that has not
@@ -49,13 +49,13 @@ LEFT_OUT = Ended(-1, -1, np.zeros(0), 0.0)
 class Prefix:
     """The tests of a study as they would be after its first trials; what is rejected, they share."""
 
-    def __init__(self, tests: Tests) -> None:
-        self._all = tests
-        self._in_order = _like(tests)  # of all tasks
-        self._by_task = _like(tests)  # each task in an order of its own: says nothing of representations
-        self._by_task.limits[0] = math.inf
+    def __init__(self, hypotheses: Hypotheses) -> None:
+        self._all = hypotheses
+        self._in_order = _like(hypotheses)  # of all tasks
+        self._by_task = _like(hypotheses)  # each task in an order of its own: says nothing of representations
+        self._by_task.numbers[LIMIT_G] = math.inf
         self.order: deque[int] = deque()  # trials that are not in the prefix
-        self.of_task: tuple[deque[int], ...] = tuple(deque() for _ in range(len(tests.pulls)))
+        self.of_task: tuple[deque[int], ...] = tuple(deque() for _ in range(len(hypotheses.possible_h)))
         self.ended: dict[int, Ended] = {}  # those of them that have ended
         self.passed: set[int] = set()  # pending trials that are in the prefix, at their worst
         self.whole = True  # the prefix is all that has ended; its tests are not up to date
@@ -137,25 +137,26 @@ class Prefix:
         yield from arrays_of(self._by_task, "by_task.")
 
 
-def _like(tests: Tests) -> Tests:
+def _like(hypotheses: Hypotheses) -> Hypotheses:
     """Tests of the same kind, with the same rejections and a verdict of their own."""
-    return copy.deepcopy(tests)._replace(possible_g=tests.possible_g, possible_h=tests.possible_h)
+    own = copy.deepcopy(hypotheses)
+    return own._replace(possible_g=hypotheses.possible_g, possible_h=hypotheses.possible_h)
 
 
-def _copy(tests: Tests, to: Tests) -> None:
+def _copy(hypotheses: Hypotheses, to: Hypotheses) -> None:
     """Bring other tests to the same state, with nothing pending; they keep their limits."""
     limits = to.limits.copy()
-    for (_, array), (_, own) in zip(arrays_of(tests), arrays_of(to), strict=True):
+    for (_, array), (_, own) in zip(arrays_of(hypotheses), arrays_of(to), strict=True):
         own[...] = array
     to.limits[...] = limits
     clear_trials(to)
 
 
-def _take(tests: Tests, ended: Ended) -> bool:
+def _take(hypotheses: Hypotheses, ended: Ended) -> bool:
     """Take in the end of a trial; whether something is rejected by it."""
     if ended.x < 0:
         return False
     if math.isnan(ended.reward):
-        forfeit_trial(tests, ended.x, ended.a, ended.ticket)
+        forfeit_trial(hypotheses, ended.x, ended.a, ended.ticket)
         return False
-    return take_reward(tests, ended.x, ended.a, ended.reward, ended.ticket)
+    return take_reward(hypotheses, ended.x, ended.a, ended.reward, ended.ticket)

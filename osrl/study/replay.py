@@ -18,7 +18,8 @@ from typing import NamedTuple
 import numpy as np
 
 from osrl.errors import OsrlError, StorageDamaged
-from osrl.policies.contract import RUNNING
+from osrl.outcome import RUNNING
+from osrl.policies.round import wants_design
 from osrl.policies.states import contents, digest
 from osrl.study.events import Abandoned, Asked, Created, Designed, Event, Kept, Told
 from osrl.study.fold import begin
@@ -187,9 +188,9 @@ class _Replay:
 
     def _compare_design(self, where: str, designed: Designed) -> None:
         fold = self.fold
-        if not fold.policy.wants_design(fold.state):
+        if not wants_design(fold.state):
             self._complain(f"{where}: new weights, though it was not time for them")
-        fold.policy.clear_pending(fold.state)
+        fold.clear_pending()
         if self.exact and digest(contents(fold.state)) != designed.before:
             self._complain(f"{where}: the state before new weights is not the one of the log")
         for name, value in evidence_at_design(fold).items():
@@ -200,7 +201,7 @@ class _Replay:
     def _compare_ask(self, where: str, asked: Asked) -> None:
         fold = self.fold
         same = self.exact
-        if same and not self._designed and fold.policy.wants_design(fold.state):
+        if same and not self._designed and wants_design(fold.state):
             # An ask that others kept from solving goes on with the weights that there are.
             self._note(f"{where}: it was time for new weights, but there are none")
         again = fold.choose(asked.task if asked.given else None)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from osrl.hypotheses.words import Answer, Claim, Hypothesis, Objection
 from osrl.study.events import Created
 from osrl.study.fold import Fold
-from osrl.study.standing import Claim, Hypothesis, Objection, read_standing
-from osrl.study.trial import Answer, read_answer
+from osrl.study.standing import expected_remaining, read_standing
+from osrl.study.trial import read_answer
 
 
 class PendingTrial(NamedTuple):
@@ -78,12 +79,13 @@ def read_status(fold: Fold) -> Status:
         )
         for trial, one in fold.pending.items()
     )
-    standing = read_standing(fold)
+    guess = fold.verdict or fold.best_guess()
+    standing = read_standing(fold, guess)
     alarm = _read_alarm(fold)
     return Status(
         created,
         fold.status,
-        read_answer(created, fold.verdict or fold.best_guess()),
+        read_answer(created, guess),
         fold.asked,
         fold.told,
         fold.abandoned,
@@ -93,7 +95,7 @@ def read_status(fold: Fold) -> Status:
         standing.hypotheses,
         None if alarm is not None and alarm.void else standing.claim,
         standing.objections,
-        standing.expected_remaining,
+        expected_remaining(fold, guess),
         fold.last.hash,
     )
 

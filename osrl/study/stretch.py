@@ -14,9 +14,11 @@ import numpy as np
 
 from osrl.arrays import Flags, Floats, Integers
 from osrl.compiled import kernel_in_place
-from osrl.draws import CHOICES, Key, pick, uniform
+from osrl.draws import Key
 from osrl.errors import OsrlError
-from osrl.policies.contract import RUNNING, loop_for, observe, room_for, select, ticket, wants_design
+from osrl.outcome import RUNNING, STATUS, Outcome
+from osrl.policies.contract import loop_for
+from osrl.policies.round import deal, new_ticket, settle, wants_design, write_ticket
 from osrl.study.events import Asked, Event, Told
 
 LEAST = 200  # trials for which it is worth the while
@@ -26,12 +28,11 @@ Pair = tuple[Event, Event]  # a trial: its ask, and its tell
 
 
 class Stretch(NamedTuple):
-    """Trials in order, by index: task, arm of the task, whether the task was given, what was drawn from."""
+    """Trials in order: task, arm of the task, whether the task was given, what was drawn from (or zeros)."""
 
     tasks: Integers  # (k,)
     arms: Integers  # (k,)
     given: Flags  # (k,)
-    drawn: Flags  # (k,)
     propensities: Floats  # (k, n)
     rewards: Floats  # (k,)
 
@@ -103,7 +104,6 @@ def new_stretch(fold: Any, pairs: Sequence[Pair]) -> Stretch | None:
             np.array([fold.place(0, ask.task) for ask in asks], np.int64),
             np.array(g, np.int64) * fold.shape[2] + np.array(h, np.int64),
             np.array([ask.given for ask in asks], np.bool_),
-            np.array([ask.propensities is not None for ask in asks], np.bool_),
             np.array([none if ask.propensities is None else ask.propensities for ask in asks], np.float64),
             np.array([tell.reward for tell in tells], np.float64),
         )
@@ -119,42 +119,41 @@ def run_stretch(fold: Any, stretch: Stretch, *, check: bool) -> int:
 
     How many were taken in: with ``check``, the next one differs, or the last one has ended the study.
     """
-    fold.policy.clear_pending(fold.state)
-    n = stretch.propensities.shape[1]
-    propensities, terms = np.zeros((fold.shape[0], n)), room_for(2 * n + 1)
+    fold.clear_pending()
+    propensities, ticket = np.zeros((fold.shape[0], stretch.propensities.shape[1])), new_ticket(fold.state)
     loop = loop_for(replay, fold.policy)
-    return loop(fold.state, fold.key, fold.asked, stretch, check, propensities, terms)
+    outcome = fold.state.outcome
+    return loop(fold.state, outcome, fold.key, fold.asked, stretch, check, propensities, ticket)
 
 
 @kernel_in_place
 def replay(
-    state: Any, key: Key, before: int, trials: Stretch, check: bool, propensities: Floats, terms: Floats
+    state: Any,
+    outcome: Outcome,
+    key: Key,
+    before: int,
+    trials: Stretch,
+    check: bool,
+    propensities: Floats,
+    ticket: Floats,
 ) -> int:
     """The trials of `run_stretch`."""
-    tasks, arms, given, drawn, logged, rewards = trials
-    status = state.outcome.status
+    tasks, arms, given, logged, rewards = trials
     n = logged.shape[1]
     for i in range(tasks.size):
         x, a = tasks[i], arms[i]
         if check:
             if wants_design(state):
                 return i
-            propensities[:] = 0.0
-            arm = select(state, x if given[i] else -1, propensities)
-            if (arm < 0) != drawn[i]:
+            propensities[:] = 0.0  # they stay so where nothing is drawn
+            if deal(state, x if given[i] else -1, key, before + i, propensities, ticket) != x * n + a:
                 return i
-            if arm < 0:
-                arm = pick(propensities, uniform(key, CHOICES, before + i))
-                for b in range(n):
-                    if propensities[x, b] != logged[i, b]:
-                        return i
-            if arm != x * n + a:
-                return i
-        propensities[:] = 0.0
-        for b in range(n):
-            propensities[x, b] = logged[i, b]
-        size = ticket(state, x, a, propensities, terms)
-        observe(state, x, a, rewards[i], terms[:size])
-        if check and status[0] != RUNNING:
+            for b in range(n):
+                if propensities[x, b] != logged[i, b]:
+                    return i
+        else:
+            write_ticket(state, x, a, logged[i], ticket)
+        settle(state, x, a, rewards[i], ticket)
+        if check and outcome.reached[STATUS, 0] != RUNNING:
             return i + 1
     return tasks.size

@@ -23,13 +23,14 @@ from numbers import Integral
 from typing import TYPE_CHECKING, Any, SupportsFloat, overload
 
 from osrl.errors import OsrlError, RewardRefused, StorageDamaged
+from osrl.hypotheses.words import Answer
 from osrl.instance import MOST_LETTERS
 from osrl.study.checks import check_ask, check_loss, ending
 from osrl.study.events import Abandoned, Created, Event, Recovered, Row, Told, next_event
 from osrl.study.session import Session
 from osrl.study.settings import Names, new_settings
 from osrl.study.storage import Storage, Tombstone
-from osrl.study.trial import Answer, Trial, new_trial, read_answer, read_reward, read_token, short_id
+from osrl.study.trial import Trial, new_trial, read_answer, read_reward, read_token, short_id
 from osrl.study.weights import Weights
 
 if TYPE_CHECKING:
@@ -308,8 +309,10 @@ class Study:
         of the trials before them, whichever is larger.
         """
         from osrl.study.history import evidence
+        from osrl.study.standing import read_hypotheses
 
-        return evidence(self.status.hypotheses)
+        with self._session.reading() as fold:
+            return evidence(read_hypotheses(fold))
 
     @property
     def expected_remaining(self) -> float | None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
 from numbers import Integral
 from typing import Any, NamedTuple
 
 from osrl.errors import OsrlError, RewardRefused, UnknownTrial
 from osrl.families import Family
+from osrl.hypotheses.words import Answer
 from osrl.study.events import Asked, Created, Verdict
 
 MOST = 2**63  # numbers beyond it fit no database
@@ -29,14 +29,6 @@ class Trial(NamedTuple):
     predictor: str
     propensity: float
     token: str
-
-
-class Answer(NamedTuple):
-    """The best arms by name; ``representation`` is None where a policy that shares none finds several."""
-
-    representation: str | None
-    representations: Mapping[str, str | None]  # task -> representation
-    predictors: Mapping[str, str | None]  # task -> predictor
 
 
 def new_trial(asked: Asked, created: Created, hash: str) -> Trial:

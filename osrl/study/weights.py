@@ -12,7 +12,7 @@ from __future__ import annotations
 import copy
 import time
 
-from osrl.policies.contract import no_evidence
+from osrl.policies.round import wants_design
 from osrl.study.events import Designed
 from osrl.study.fold import Fold
 from osrl.study.session import Session, Turn
@@ -35,7 +35,7 @@ class Weights:
     def renew(self, turn: Turn) -> bool:
         """Use what was found, if it fits; False if the log is to be let go, to solve."""
         fold = turn.fold
-        if not fold.policy.wants_design(fold.state):
+        if not wants_design(fold.state):
             return True
         if self._found is not None and self._head == fold.last.hash:
             turn.do(self._found)
@@ -50,7 +50,7 @@ class Weights:
     def renew_within(self, turn: Turn) -> None:
         """Solve while the log is held, where that is quick; or where nothing may be handed out without."""
         fold = turn.fold
-        needed = fold.policy.forfeit is no_evidence
+        needed = fold.policy.forfeit is None
         if (needed or self._seconds < QUICK) and (designed := fold.solve()) is not None:
             turn.note(designed)
 

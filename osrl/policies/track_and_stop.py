@@ -24,15 +24,15 @@ from osrl.thresholds import track_and_stop
 GROWTH = 0.02
 
 
+PULLS, SUMS, FIRST, MEANS, WEIGHTS = range(5)  # rows of `arms`
+ROUNDS, DUE = range(2)  # rows of `tasks`
+
+
 class Contests(NamedTuple):
     """One contest for each task; arrays are updated in place."""
 
-    pulls: Floats  # (X, n)
-    sums: Floats  # (X, n)
-    means: Floats  # (X, n)
-    weights: Floats  # (X, n) proportions to follow
-    rounds: Floats  # (X,) pulls of the task
-    due: Floats  # (X,) pulls at which to recompute the weights
+    arms: Floats  # (5, X, n) pulls, sums and means of rewards, the first of them, proportions to follow
+    tasks: Floats  # (2, X) pulls of the task, and at how many to recompute the proportions
     threshold: Floats  # (R, 3) terms of each column
     growth: float
     noise: float
@@ -44,17 +44,16 @@ def new_contests(
     """Contests of ``arms`` arms in each task, to be stopped at the risks ``deltas``."""
     if not 0 <= growth < math.inf:
         raise OsrlError(f"growth is {growth}; give a number from 0 on, such as {GROWTH}")
-    return Contests(
-        np.zeros((tasks, arms)),
-        np.zeros((tasks, arms)),
-        np.zeros((tasks, arms)),
-        np.full((tasks, arms), 1.0 / arms),
-        np.zeros(tasks),
-        np.full(tasks, float(arms)),
-        np.array([track_and_stop(arms, delta, noise).terms for delta in deltas]),
-        growth,
-        noise,
+    contests = Contests(
+        arms=np.zeros((5, tasks, arms)),
+        tasks=np.zeros((2, tasks)),
+        threshold=np.array([track_and_stop(arms, delta, noise).terms for delta in deltas]),
+        growth=growth,
+        noise=noise,
     )
+    contests.arms[WEIGHTS] = 1.0 / arms
+    contests.tasks[DUE] = float(arms)
+    return contests
 
 
 @kernel_in_place
@@ -72,16 +71,16 @@ def leader_of(means: Floats) -> int:
 @kernel_in_place
 def contest_due(contests: Contests, x: int) -> bool:
     """Whether the weights of task ``x`` are to be recomputed."""
-    means, rounds, due = contests.means[x], contests.rounds[x], contests.due[x]
-    return rounds >= due and leader_of(means) >= 0
+    tasks = contests.tasks
+    return tasks[ROUNDS, x] >= tasks[DUE, x] and leader_of(contests.arms[MEANS, x]) >= 0
 
 
 @kernel
 def contest_design(contests: Contests, x: int) -> None:
     """Recompute the weights of task ``x``."""
-    found = single_task(contests.means[x], contests.noise)
-    contests.weights[x] = found.weights
-    contests.due[x] = max(contests.rounds[x] + 1.0, contests.rounds[x] * (1.0 + contests.growth))
+    arms, tasks = contests.arms, contests.tasks
+    arms[WEIGHTS, x] = single_task(arms[MEANS, x], contests.noise).weights
+    tasks[DUE, x] = max(tasks[ROUNDS, x] + 1.0, tasks[ROUNDS, x] * (1.0 + contests.growth))
 
 
 @kernel_in_place
@@ -91,12 +90,8 @@ def contest_select(contests: Contests, x: int) -> int:
     Forced exploration comes first: rewards that repeat exactly may keep a lead shared for ever.
     """
     one = slice(x, x + 1)
-    pulls, weights, means, rounds = (
-        contests.pulls[one],
-        contests.weights[one],
-        contests.means[x],
-        contests.rounds[x],
-    )
+    arms, rounds = contests.arms, contests.tasks[ROUNDS, x]
+    pulls, weights, means = arms[PULLS, one], arms[WEIGHTS, one], arms[MEANS, x]
     if leader_of(means) >= 0:
         return track(pulls, weights, rounds)
     least = least_pulled(pulls)
@@ -106,21 +101,28 @@ def contest_select(contests: Contests, x: int) -> int:
 @kernel_in_place
 def tied_leader(pulls: Floats, means: Floats) -> int:
     """The least pulled of the arms with the largest mean."""
-    found = 0
+    best = 0
     for a in range(1, means.size):
-        if means[a] > means[found] or (means[a] == means[found] and pulls[a] < pulls[found]):
-            found = a
-    return found
+        if means[a] > means[best] or (means[a] == means[best] and pulls[a] < pulls[best]):
+            best = a
+    return best
 
 
 @kernel_in_place
 def contest_observe(contests: Contests, x: int, a: int, reward: float) -> None:
     """Take in a reward of arm ``a`` of task ``x``."""
-    pulls, sums, means, rounds = contests.pulls, contests.sums, contests.means, contests.rounds
-    pulls[x, a] += 1.0
-    sums[x, a] += reward
-    means[x, a] = sums[x, a] / pulls[x, a]
-    rounds[x] += 1.0
+    add_reward(contests.arms, x, a, reward)
+    contests.tasks[ROUNDS, x] += 1.0
+
+
+@kernel_in_place
+def add_reward(arms: Floats, x: int, a: int, reward: float) -> None:
+    """Bring pulls, sums, first rewards and means up to date."""
+    if arms[PULLS, x, a] == 0.0:
+        arms[FIRST, x, a] = reward
+    arms[PULLS, x, a] += 1.0
+    arms[SUMS, x, a] += reward
+    arms[MEANS, x, a] = arms[SUMS, x, a] / arms[PULLS, x, a]
 
 
 @kernel_in_place
@@ -129,7 +131,8 @@ def contest_evidence(contests: Contests, x: int) -> float:
 
     min over b of N_1 kl(mu_1, m) + N_b kl(mu_b, m), m their pooled mean; -1 while an arm is untried.
     """
-    means, pulls, sums, noise = contests.means[x], contests.pulls[x], contests.sums[x], contests.noise
+    pulls, sums, means = contests.arms[PULLS, x], contests.arms[SUMS, x], contests.arms[MEANS, x]
+    noise = contests.noise
     leader = leader_of(means)
     if leader < 0:
         return -1.0
@@ -149,5 +152,5 @@ def contest_evidence(contests: Contests, x: int) -> float:
 @kernel_in_place
 def contest_stops(contests: Contests, x: int, evidence: float, column: int) -> bool:
     """Whether the evidence of task ``x`` exceeds the threshold of ``column``."""
-    terms, rounds = contests.threshold[column], contests.rounds[x]
+    terms, rounds = contests.threshold[column], contests.tasks[ROUNDS, x]
     return bool(evidence > terms[0] + terms[2] * math.log(max(rounds, 1.0)))

@@ -1,0 +1,346 @@
+"""The hypotheses: which representations and predictors are still possible, and what rules them out.
+
+Nulls: "g is the best representation", each at level delta_g, and for each (task, g) "h is the best
+predictor of g", each at delta_h. A rejection is permanent, and the last predictor of a (task, g) is
+never rejected. When one representation is left, and in each task one predictor of it, the answer
+is known: it is wrong only if the *one* true null was rejected, so there are no union bounds. When
+every representation is rejected, the tasks do not share one. (See `docs/guarantee.md`.)
+
+Rewards in [0, 1] are judged by bets (`osrl.evidence.betting`); Gaussian ones, and logs without propensities,
+by counts (`osrl.evidence.counts`, `pairs`): all tasks are counted again, at the same time, when there are
+2 % more samples. Evidence of several tasks at *different* times must not be multiplied: whoever chooses
+the tasks could leave each of them at its luckiest moment.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from osrl.arrays import Flags, Floats, Integers
+from osrl.compiled import kernel, kernel_in_place
+from osrl.evidence.betting import LOCAL, Bets, log_mixture, new_bets, no_bets, shrunk_means
+from osrl.evidence.counts import Samples, pooled, samples_of
+from osrl.evidence.pairs import Tilts, against_best, new_tilts
+from osrl.families import Family
+from osrl.hypotheses.shared import evidence_against, set_arms
+from osrl.outcome import (
+    DECIDED,
+    EXHAUSTED,
+    NO_SHARED,
+    PREDICTOR,
+    REPRESENTATION,
+    STATUS,
+    TAU,
+    TAU_G,
+    Outcome,
+    new_outcome,
+)
+
+CLEAR = 12.0  # samples of an arm before its estimate is believed
+PATIENCE = 0.02  # growth of the number of samples between two looks at the counts
+
+PULLS, SUMS, FIRST, MEANS, LOCAL_MEANS = range(5)  # rows of `arms`
+OF_TASK, OF_G = range(2)  # rows of `order` and `evidence`: among the arms of a task, or of a representation
+WEALTH, PENDING, LOCAL_WEALTH, LOCAL_PENDING = range(4)  # rows of `wealth`
+LIMIT_G, LIMIT_H, SAMPLES, DUE, RULED_OUT, WAITING = range(6)  # places of `numbers`
+
+
+class Hypotheses(NamedTuple):
+    """Samples, the evidence, and what is still possible (arrays are updated in place)."""
+
+    arms: Floats  # (5, X, n) pulls, sums, first reward, shrunk estimates in the task and the representation
+    order: Integers  # (2, X, n) arms in decreasing order of these estimates
+    wealth: Floats  # (4, X, n, J) of bets on the trials that ended, and worst factors of those pending
+    against: Floats  # (X + 1, G, J + 1) least evidence over the predictors of g, see `osrl.hypotheses.shared`
+    evidence: Floats  # (2, X, n) log evidence against each arm, as last looked at
+    evidence_g: Floats  # (G,) against each representation
+    possible_g: Flags  # (G,)
+    possible_h: Flags  # (X, n)
+    numbers: Floats  # (6,) limits, samples, when to look at counts, how many are ruled out, waiting
+    bets: Bets
+    tilts: Tilts
+    outcome: Outcome
+    noise: float
+    by_counts: bool  # whether counts are judged; otherwise bets
+
+    @property
+    def pulls(self) -> Floats:
+        """Samples of every arm, (X, n)."""
+        return self.arms[PULLS, :]
+
+    @property
+    def sums(self) -> Floats:
+        """Their rewards, summed, (X, n)."""
+        return self.arms[SUMS, :]
+
+    @property
+    def limits(self) -> Floats:
+        """log(1 / delta_g), log(1 / delta_h)."""
+        return self.numbers[: LIMIT_H + 1]
+
+    @property
+    def evidence_h(self) -> Floats:
+        """Log evidence against each predictor among those of its representation, (X, n)."""
+        return self.evidence[OF_G, :]
+
+    @property
+    def by_task(self) -> Floats:
+        """What each task alone says against a representation, (X, G)."""
+        return self.against[:-1, :, -1]
+
+
+def new_hypotheses(
+    shape: tuple[int, int, int],
+    family: Family,
+    risks: tuple[float, float],
+    bets: Bets | None = None,
+    *,
+    by_counts: bool = False,
+) -> Hypotheses:
+    """Nothing sampled, everything possible; ``risks`` are delta_g and delta_h.
+
+    Gaussian rewards are judged by counts in any case: nobody can bet on rewards without limits safely.
+    """
+    X, G, H = shape
+    n = G * H
+    noise = family.noise
+    by_counts = by_counts or noise > 0
+    used = no_bets() if by_counts else new_bets() if bets is None else bets
+    J = used.beta.size
+    hypotheses = Hypotheses(
+        arms=np.zeros((5, X, n)),
+        order=np.stack([np.tile(np.arange(n), (X, 1)), np.tile(np.arange(H), (X, G))]),
+        wealth=np.zeros((4, X, n, J)),
+        against=np.zeros((X + 1, G, J + 1)),
+        evidence=np.zeros((2, X, n)),
+        evidence_g=np.zeros(G),
+        possible_g=np.ones(G, np.bool_),
+        possible_h=np.ones((X, n), np.bool_),
+        numbers=np.array([math.log(1 / risks[0]), math.log(1 / risks[1]), 0.0, float(X * n), 0.0, 0.0]),
+        bets=used,
+        tilts=new_tilts(noise),
+        outcome=new_outcome(1, X, n),
+        noise=noise,
+        by_counts=by_counts,
+    )
+    hypotheses.arms[MEANS:] = 0.5
+    settle_verdict(hypotheses)
+    return hypotheses
+
+
+@kernel_in_place
+def survivor(possible: Flags) -> int:
+    """The only possibility left, or -1."""
+    left = -1
+    for i in range(possible.size):
+        if possible[i]:
+            if left >= 0:
+                return -1
+            left = i
+    return left
+
+
+@kernel_in_place
+def rule_out(possible: Flags, evidence: Floats, limit: float, last_stays: bool) -> int:
+    """Rule out what has evidence of at least ``limit`` against it, the most first; how many are.
+
+    Where ``last_stays``, the last possibility does, whatever speaks against it.
+    """
+    left = 0
+    for i in range(possible.size):
+        if possible[i]:
+            left += 1
+    least = 1 if last_stays else 0
+    ruled_out = 0
+    while left > least:
+        worst = -1
+        for i in range(possible.size):
+            if possible[i] and evidence[i] >= limit and (worst < 0 or evidence[i] > evidence[worst]):
+                worst = i
+        if worst < 0:
+            break
+        possible[worst] = False
+        left -= 1
+        ruled_out += 1
+    return ruled_out
+
+
+@kernel
+def count(hypotheses: Hypotheses, x: int) -> None:
+    """The evidence of the counts of task ``x``."""
+    arms, tilts, noise = hypotheses.arms, hypotheses.tilts, hypotheses.noise
+    evidence = hypotheses.evidence[OF_G, x]
+    samples = samples_of(arms[PULLS, x], arms[SUMS, x], arms[FIRST, x], noise)
+    number, mean, excess = samples.number, samples.mean, samples.excess
+    representations = hypotheses.possible_g.size
+    predictors = mean.size // representations
+    set_arms(hypotheses.against, hypotheses.evidence[OF_TASK, x], x, pooled(samples, noise))
+    for g in range(representations):
+        own = slice(g * predictors, (g + 1) * predictors)
+        evidence[own] = against_best(Samples(number[own], mean[own], excess[own]), tilts, noise)
+
+
+@kernel
+def recount(hypotheses: Hypotheses) -> bool:
+    """Count every task again, and rule out what can be; whether anything was."""
+    _, tasks, n = hypotheses.evidence.shape
+    for x in range(tasks):
+        count(hypotheses, x)
+    if hypotheses.numbers[WAITING] > 0.0:
+        settle_verdict(hypotheses)
+    changed = False
+    for x in range(tasks):
+        changed = reject(hypotheses, x, 0, n) or changed
+    return changed
+
+
+@kernel
+def look(hypotheses: Hypotheses) -> None:
+    """Bring every log evidence up to date."""
+    evidence_g, evidence = hypotheses.evidence_g, hypotheses.evidence
+    for x in range(evidence.shape[1]):
+        if hypotheses.by_counts:
+            count(hypotheses, x)
+        else:
+            weigh(hypotheses, x, 0, evidence.shape[2])
+    for g in range(evidence_g.size):
+        evidence_g[g] = evidence_against(hypotheses.against, hypotheses.bets, g)
+
+
+@kernel
+def weigh(hypotheses: Hypotheses, x: int, first: int, last: int) -> None:
+    """Bring the evidence of the bets against the arms first .. last - 1 of a task up to date."""
+    wealth, evidence, local = hypotheses.wealth, hypotheses.evidence, hypotheses.bets.grid[LOCAL]
+    for a in range(first, last):
+        held = wealth[LOCAL_WEALTH, x, a] + wealth[LOCAL_PENDING, x, a]
+        evidence[OF_G, x, a] = log_mixture(held, local)
+
+
+@kernel
+def reject(hypotheses: Hypotheses, x: int, first: int, last: int) -> bool:
+    """Rule out representations, and predictors among arms first .. last - 1 of task x; whether any was."""
+    numbers, evidence_g, possible_g = hypotheses.numbers, hypotheses.evidence_g, hypotheses.possible_g
+    evidence, possible_h = hypotheses.evidence[OF_G, x], hypotheses.possible_h[x]
+    predictors = evidence.size // possible_g.size
+    for g in range(possible_g.size):
+        if possible_g[g]:
+            evidence_g[g] = evidence_against(hypotheses.against, hypotheses.bets, g)
+    ruled_out = rule_out(possible_g, evidence_g, numbers[LIMIT_G], False)
+    if not hypotheses.by_counts:
+        weigh(hypotheses, x, first, last)
+    for start in range(first, last, predictors):
+        own = slice(start, start + predictors)
+        ruled_out += rule_out(possible_h[own], evidence[own], numbers[LIMIT_H], True)
+    if ruled_out > 0:
+        numbers[RULED_OUT] += ruled_out
+        settle_verdict(hypotheses)
+    return ruled_out > 0
+
+
+@kernel
+def settle_verdict(hypotheses: Hypotheses) -> None:
+    """Write down what the rejections so far decide.
+
+    An answer that does not look right waits: either its null is rejected too, because the tasks share no
+    representation, or it looks right in the end.
+    """
+    possible_g, possible_h = hypotheses.possible_g, hypotheses.possible_h
+    reached, numbers = hypotheses.outcome.reached, hypotheses.numbers
+    tasks, n = possible_h.shape
+    predictors = n // possible_g.size
+    if not possible_g.any():
+        _note(hypotheses, -1, NO_SHARED)
+        return
+    g = survivor(possible_g)
+    if g < 0:
+        return
+    if reached[TAU_G, 0] == 0 and possible_g.size > 1:
+        reached[TAU_G, 0] = int(hypotheses.arms[PULLS].sum())
+    for x in range(tasks):
+        if survivor(possible_h[x, g * predictors : (g + 1) * predictors]) < 0:
+            return
+    numbers[WAITING] = 0.0
+    for x in range(tasks):
+        if doubtful(hypotheses, x, g) >= 0:
+            numbers[WAITING] = 1.0
+    if numbers[WAITING] == 0.0:
+        _note(hypotheses, g, DECIDED)
+
+
+@kernel_in_place
+def doubtful(hypotheses: Hypotheses, x: int, g: int) -> int:
+    """The best-looking arm of other representations, if ``g`` does not clearly look better in task ``x``.
+
+    Otherwise -1. Clearly: its estimate is larger, and both arms have been tried ``CLEAR`` times.
+    """
+    pulls, means = hypotheses.arms[PULLS, x], hypotheses.arms[MEANS, x]
+    n = pulls.size
+    predictors = n // hypotheses.possible_g.size
+    own, rival = -1, -1
+    for a in range(n):
+        if a // predictors != g:
+            if rival < 0 or means[a] > means[rival]:
+                rival = a
+        elif own < 0 or means[a] > means[own]:
+            own = a
+    if rival < 0 or (means[rival] <= means[own] and min(pulls[rival], pulls[own]) >= CLEAR):
+        return -1
+    return rival
+
+
+@kernel
+def _note(hypotheses: Hypotheses, g: int, status: int) -> None:
+    """The answer: the predictors that look best for ``g``, or the best arms when g = -1."""
+    arms, possible_h, outcome = hypotheses.arms, hypotheses.possible_h, hypotheses.outcome
+    reached, answer = outcome.reached, outcome.answer
+    tasks, n = possible_h.shape
+    predictors = n // hypotheses.possible_g.size
+    reached[STATUS, 0] = status
+    reached[TAU, 0] = int(arms[PULLS].sum())
+    if survivor(hypotheses.possible_g) < 0:
+        reached[TAU_G, 0] = reached[TAU, 0]
+    means = np.empty(n)
+    for x in range(tasks):
+        shrunk_means(arms[PULLS, x], arms[SUMS, x], 1.0, means)
+        best = -1
+        for a in range(n):
+            outcome.pulls[0, x, a] = int(arms[PULLS, x, a])
+            fits = g < 0 or (a // predictors == g and possible_h[x, a])
+            if fits and (best < 0 or means[a] > means[best]):
+                best = a
+        answer[REPRESENTATION, 0, x] = best // predictors
+        answer[PREDICTOR, 0, x] = best % predictors
+
+
+@kernel
+def best_guess(hypotheses: Hypotheses) -> None:
+    """The answer of a run that is cut short: the least evidence against it, then the best estimates."""
+    look(hypotheses)
+    possible_g, evidence_g = hypotheses.possible_g, hypotheses.evidence_g
+    guess = -1
+    for g in range(possible_g.size):
+        if not possible_g[g]:
+            continue
+        if guess < 0 or evidence_g[g] < evidence_g[guess]:
+            guess = g
+        elif evidence_g[g] == evidence_g[guess] and promise(hypotheses, g) > promise(hypotheses, guess):
+            guess = g
+    _note(hypotheses, guess, EXHAUSTED)
+
+
+@kernel_in_place
+def promise(hypotheses: Hypotheses, g: int) -> float:
+    """The best estimates of ``g``, summed over tasks."""
+    means = hypotheses.arms[MEANS]
+    tasks, n = means.shape
+    predictors = n // hypotheses.possible_g.size
+    total = 0.0
+    for x in range(tasks):
+        best = -math.inf
+        for a in range(g * predictors, (g + 1) * predictors):
+            best = max(best, means[x, a])
+        total += best
+    return total

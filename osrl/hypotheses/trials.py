@@ -1,0 +1,171 @@
+"""What a trial does to the hypotheses: its ticket, its reward, its loss, or that it has not reported.
+
+The ticket holds the terms of the bets, fixed when the trial is handed out (`osrl.evidence.betting`). A
+reward settles them; a trial that has not reported, or never will, counts by its worst factors. Gaussian
+rewards have no ticket: their counts are looked at again when there are 2 % more samples.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from osrl.arrays import Floats
+from osrl.compiled import kernel, kernel_in_place
+from osrl.evidence.betting import BETA, LOCAL, TICKET, rank, settle, settle_worst, write_ticket
+from osrl.hypotheses.possible import (
+    DUE,
+    FIRST,
+    LIMIT_G,
+    LIMIT_H,
+    LOCAL_MEANS,
+    LOCAL_PENDING,
+    LOCAL_WEALTH,
+    MEANS,
+    OF_G,
+    OF_TASK,
+    PATIENCE,
+    PENDING,
+    PULLS,
+    SAMPLES,
+    SUMS,
+    WAITING,
+    WEALTH,
+    Hypotheses,
+    recount,
+    reject,
+    settle_verdict,
+)
+from osrl.hypotheses.shared import refresh
+
+
+def ticket_size(hypotheses: Hypotheses) -> int:
+    """How many numbers a ticket has: four for each arm of the task, then of the representation."""
+    n = hypotheses.possible_h.shape[1]
+    return (n + n // hypotheses.possible_g.size) * TICKET if not hypotheses.by_counts else 0
+
+
+@kernel
+def take_ticket(hypotheses: Hypotheses, x: int, a: int, propensities: Floats, ticket: Floats) -> None:
+    """Write the terms of the bets on this trial, drawn with the ``propensities`` (n,) of its task."""
+    arms, order = hypotheses.arms, hypotheses.order
+    possible_g, possible_h, safe = hypotheses.possible_g, hypotheses.possible_h[x], hypotheses.bets.safe
+    if hypotheses.by_counts:
+        return
+    n = propensities.size
+    predictors = n // possible_g.size
+    terms = ticket.reshape(n + predictors, TICKET)
+    work = np.empty((5, n + 1))
+    write_ticket(arms[MEANS, x], order[OF_TASK, x], propensities, a, safe, work, terms[:n])
+    first = a // predictors * predictors
+    own = slice(first, first + predictors)
+    write_ticket(
+        arms[LOCAL_MEANS, x, own], order[OF_G, x, own], propensities[own], a - first, safe, work, terms[n:]
+    )
+    for b in range(n):
+        if not possible_g[b // predictors]:
+            terms[b, 0] = 0.0  # what is ruled out needs no more evidence
+    for h in range(predictors):
+        if not possible_h[first + h]:
+            terms[n + h, 0] = 0.0
+
+
+@kernel_in_place
+def estimate(hypotheses: Hypotheses, x: int, a: int) -> None:
+    """Bring the estimates up to date after a reward of arm ``a`` in task ``x``."""
+    arms, order, prior = hypotheses.arms, hypotheses.order, hypotheses.bets.shrinkage
+    predictors = order.shape[2] // hypotheses.possible_g.size
+    own = slice(a // predictors * predictors, (a // predictors + 1) * predictors)
+    rank(arms[PULLS, x], arms[SUMS, x], prior, arms[MEANS, x], order[OF_TASK, x])
+    rank(arms[PULLS, x, own], arms[SUMS, x, own], prior, arms[LOCAL_MEANS, x, own], order[OF_G, x, own])
+
+
+@kernel_in_place
+def take_reward(hypotheses: Hypotheses, x: int, a: int, reward: float, ticket: Floats) -> bool:
+    """Judge a reward by the ticket of its trial and rule out what can be; whether anything was.
+
+    The evidence itself is computed only where a bound of it comes close to the limit.
+    """
+    arms, wealth, numbers, bets = hypotheses.arms, hypotheses.wealth, hypotheses.numbers, hypotheses.bets
+    if arms[PULLS, x, a] == 0.0:
+        arms[FIRST, x, a] = reward
+    arms[PULLS, x, a] += 1.0
+    arms[SUMS, x, a] += reward
+    numbers[SAMPLES] += 1.0
+    estimate(hypotheses, x, a)
+    if hypotheses.by_counts:
+        if numbers[SAMPLES] < numbers[DUE]:
+            return False
+        numbers[DUE] = max(numbers[SAMPLES] + 1.0, numbers[SAMPLES] * (1.0 + PATIENCE))
+        return recount(hypotheses)
+    n = arms.shape[2]
+    predictors = ticket.size // TICKET - n
+    terms = ticket.reshape(n + predictors, TICKET)
+    beta, local, tried = bets.grid[BETA], bets.grid[LOCAL], bets.grid.shape[1]
+    for b in range(n):
+        if terms[b, 0] != 0.0:
+            settle(wealth[WEALTH, x, b], terms[b], beta, reward)
+    close = _refresh(hypotheses, x, terms[:n]) >= numbers[LIMIT_G]
+    first = a // predictors * predictors
+    for h in range(predictors):
+        if terms[n + h, 0] != 0.0:
+            held, pending = wealth[LOCAL_WEALTH, x, first + h], wealth[LOCAL_PENDING, x, first + h]
+            settle(held, terms[n + h], beta, reward)
+            most = -math.inf
+            for j in range(1, tried):
+                most = max(most, held[j] + pending[j] + local[j])
+            close = close or most + math.log(float(tried)) >= numbers[LIMIT_H]
+    if numbers[WAITING] > 0.0:
+        settle_verdict(hypotheses)
+    return close and reject(hypotheses, x, first, first + predictors)
+
+
+@kernel_in_place
+def _refresh(hypotheses: Hypotheses, x: int, changed: Floats) -> float:
+    """Bring the evidence of a task about representations up to date, see `refresh`."""
+    wealth = hypotheses.wealth
+    held, pending = wealth[WEALTH, x], wealth[PENDING, x]
+    return refresh(
+        hypotheses.against, hypotheses.evidence[OF_TASK, x], held, pending, hypotheses.bets, x, changed
+    )
+
+
+@kernel_in_place
+def forfeit_trial(hypotheses: Hypotheses, x: int, a: int, ticket: Floats) -> None:
+    """A trial that will never report stays at its worst factors for ever."""
+    _worst(hypotheses, x, a, ticket, WEALTH, LOCAL_WEALTH)
+
+
+@kernel_in_place
+def pend_trial(hypotheses: Hypotheses, x: int, a: int, ticket: Floats) -> None:
+    """A trial that has not reported counts by its worst factors."""
+    _worst(hypotheses, x, a, ticket, PENDING, LOCAL_PENDING)
+
+
+@kernel_in_place
+def _worst(hypotheses: Hypotheses, x: int, a: int, ticket: Floats, row: int, local_row: int) -> None:
+    """Multiply rows of the wealth by the worst factors of a trial."""
+    if ticket.size == 0:
+        return
+    wealth, beta = hypotheses.wealth, hypotheses.bets.grid[BETA]
+    n = wealth.shape[2]
+    predictors = ticket.size // TICKET - n
+    terms = ticket.reshape(n + predictors, TICKET)
+    first = a // predictors * predictors
+    for b in range(n + predictors):
+        if terms[b, 0] != 0.0:
+            settle_worst(wealth[row, x, b] if b < n else wealth[local_row, x, first + b - n], terms[b], beta)
+    _refresh(hypotheses, x, terms[:n])
+
+
+@kernel
+def clear_trials(hypotheses: Hypotheses) -> None:
+    """Forget which trials have not reported."""
+    wealth = hypotheses.wealth
+    if wealth[PENDING].any():
+        wealth[PENDING] = 0.0
+        everything = np.ones((wealth.shape[2], 1))
+        for x in range(wealth.shape[1]):
+            _refresh(hypotheses, x, everything)
+    wealth[LOCAL_PENDING] = 0.0

@@ -1,0 +1,87 @@
+"""When the paper's algorithm stops by counts (threshold ``sharp``): what the counts have ruled out.
+
+Its sampling leaves nothing to chance, so there is nothing to bet on; but evidence from counts holds for any
+sampling rule (`osrl.evidence.counts`, `pairs`). As in `osrl.hypotheses`, and by the same rule, every null is
+tested at the whole risk, a rejection is permanent, and the test is over when one possibility is left, for
+each column by itself. Counts are looked at again when there are 2 % more samples: those of all tasks at the
+same time, where the evidence of tasks is multiplied.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from osrl.arrays import Flags, Floats
+from osrl.compiled import kernel, kernel_in_place
+from osrl.evidence.counts import pooled, samples_of
+from osrl.evidence.pairs import Tilts, against_best, new_tilts
+from osrl.hypotheses.possible import PATIENCE, rule_out
+from osrl.policies.contract import Column
+from osrl.policies.track_and_stop import FIRST, PULLS, SUMS
+
+SHARP = "sharp"
+
+
+class Counting(NamedTuple):
+    """What is possible for the columns that stop by counts (arrays are updated in place)."""
+
+    limit: Floats  # (R,) log(1 / delta); infinite for the columns that do not stop by counts
+    possible: Flags  # (R, X, m) in each contest; phase 1 is one contest
+    due: Floats  # (X,) samples of each contest at which to look again
+    tilts: Tilts
+    noise: float
+    wanted: bool  # whether any column stops by counts
+
+
+def new_counting(
+    columns: tuple[Column, ...], deltas: tuple[float, ...], arms: tuple[int, int], tests: int, noise: float
+) -> Counting:
+    """Everything is possible; ``arms`` = (X, n), and ``tests`` possibilities in each contest."""
+    sharp = np.array([column.threshold == SHARP for column in columns])
+    return Counting(
+        limit=np.where(sharp, np.log(1.0 / np.array(deltas)), math.inf),
+        possible=np.ones((len(columns), arms[0], tests), np.bool_),
+        due=np.full(arms[0], float(arms[1])),
+        tilts=new_tilts(noise),
+        noise=noise,
+        wanted=bool(sharp.any()),
+    )
+
+
+@kernel_in_place
+def look_due(counting: Counting, i: int, samples: float) -> bool:
+    """Whether to look at the counts of contest ``i`` after so many samples; then not again soon."""
+    due = counting.due
+    if not counting.wanted or samples < due[i]:
+        return False
+    due[i] = max(samples + 1.0, samples * (1.0 + PATIENCE))
+    return True
+
+
+@kernel
+def count_representations(counting: Counting, arms: Floats) -> None:
+    """Rule out representations by the counts of all tasks: E_g = prod_x min_h E_{x,(g,h)}."""
+    noise, evidence = counting.noise, np.zeros(counting.possible.shape[2])
+    predictors = arms.shape[2] // evidence.size
+    for x in range(arms.shape[1]):
+        of_arms = pooled(samples_of(arms[PULLS, x], arms[SUMS, x], arms[FIRST, x], noise), noise)
+        for g in range(evidence.size):
+            evidence[g] += of_arms[g * predictors : (g + 1) * predictors].min()
+    _rule_out(counting, 0, evidence)
+
+
+@kernel
+def count_predictors(counting: Counting, x: int, arms: Floats) -> None:
+    """Rule out predictors by the counts of the contest of task ``x``."""
+    samples = samples_of(arms[PULLS, x], arms[SUMS, x], arms[FIRST, x], counting.noise)
+    _rule_out(counting, x, against_best(samples, counting.tilts, counting.noise))
+
+
+@kernel
+def _rule_out(counting: Counting, i: int, evidence: Floats) -> None:
+    """Rule out what can be in contest ``i``, for every column; the last possibility stays."""
+    for r in range(counting.limit.size):
+        rule_out(counting.possible[r, i], evidence, counting.limit[r], True)

@@ -1,0 +1,109 @@
+"""The one set of hypotheses: the rule by which they are ruled out, and who uses it."""
+
+from __future__ import annotations
+
+import copy
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from osrl.families import Family
+from osrl.hypotheses.possible import RULED_OUT, new_hypotheses, recount, rule_out
+from osrl.hypotheses.trials import take_reward, take_ticket, ticket_size
+from osrl.outcome import DECIDED, NO_SHARED
+from osrl.policies import osrl as own
+from osrl.policies import tas
+from osrl.policies.contract import Column, Problem
+from osrl.study.export import read_log
+from osrl.study.fold import Fold
+from tests.test_study import new_study, play
+from tests.trajectories import log_file
+
+LIMIT = math.log(10)
+
+
+@pytest.mark.nojit
+def test_the_most_evidence_goes_first_and_the_last_possibility_stays() -> None:
+    """Whatever order the labels have: of several that reach the limit at once, the least refuted stays."""
+    for order in ([0, 1, 2], [2, 0, 1], [1, 2, 0]):
+        evidence = np.array([LIMIT + 2, LIMIT + 1, LIMIT + 3])[order]
+        possible = np.ones(3, bool)
+        assert rule_out(possible, evidence, LIMIT, True) == 2
+        assert evidence[possible].tolist() == [LIMIT + 1]
+    possible = np.ones(3, bool)
+    assert rule_out(possible, np.full(3, LIMIT), LIMIT, False) == 3 and not possible.any()
+    possible = np.array([True, False, True])
+    assert rule_out(possible, np.array([LIMIT - 1e-9, 99.0, LIMIT]), LIMIT, True) == 1
+    assert possible.tolist() == [True, False, False]
+
+
+@pytest.mark.parametrize("by_counts", [False, True])
+def test_bets_and_counts_decide_about_the_same_hypotheses(by_counts: bool) -> None:
+    rng = np.random.default_rng(1)
+    means = np.array([[0.9, 0.2, 0.3, 0.1], [0.2, 0.9, 0.1, 0.3]])
+    hypotheses = new_hypotheses((2, 2, 2), Family("bernoulli"), (0.1, 0.1), by_counts=by_counts)
+    ticket, weights = np.zeros(ticket_size(hypotheses)), np.full(4, 0.25)
+    assert ticket.size == (0 if by_counts else 24)
+    for _ in range(3000):
+        x, a = int(rng.integers(2)), int(rng.integers(4))
+        take_ticket(hypotheses, x, a, weights, ticket)
+        take_reward(hypotheses, x, a, float(rng.random() < means[x, a]), ticket)
+        if hypotheses.outcome.status[0]:
+            break
+    assert hypotheses.outcome.status[0] == DECIDED
+    assert hypotheses.outcome.predictor[0].tolist() == [0, 1]
+    assert hypotheses.numbers[RULED_OUT] == (~hypotheses.possible_h).sum() + (~hypotheses.possible_g).sum()
+
+
+def test_counts_find_that_no_representation_is_shared() -> None:
+    hypotheses = new_hypotheses((2, 2, 1), Family("gaussian", 0.1), (0.1, 0.1))
+    for i in range(200):
+        for x in range(2):
+            for a in range(2):
+                take_reward(hypotheses, x, a, float(x == a) + 0.05 * (-1) ** i, np.zeros(0))
+    recount(hypotheses)
+    assert hypotheses.outcome.status[0] == NO_SHARED
+
+
+def test_something_ruled_out_asks_for_new_weights() -> None:
+    """Also where it is not a reward that rules it out, but a loss that is left out."""
+    problem = Problem((2, 2, 2), Family("bernoulli"), (Column("own", 0.1, 0.1),))
+    state = own.new(problem, 0.0)
+    assert own.wants_design(state)
+    own.design(state)
+    assert not own.wants_design(state)
+    state.hypotheses.numbers[RULED_OUT] += 1
+    assert own.wants_design(state)
+
+
+def test_a_late_reward_of_a_finished_task_does_not_lead_back_to_it() -> None:
+    state = tas.new(Problem((3, 2, 1), Family("bernoulli"), (Column("own", 0.1, 0.1),)), 0.0)
+    nothing = np.zeros(0)
+    for x in range(2):
+        while state.current[0] == x:
+            for a in range(2):
+                tas.observe(state, x, a, float(a == 0), nothing)
+    tas.observe(state, 0, 0, 1.0, nothing)
+    assert state.current[0] == 2
+
+
+def test_evidence_is_read_without_a_solver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*given: Any, **named: Any) -> None:
+        raise AssertionError("the solver was called")
+
+    monkeypatch.setattr("osrl.study.standing.allocate", refuse)
+    with new_study(str(tmp_path / "study.db"), policy="uniform", delta=0.001) as study:
+        play(study, 20)
+        assert len(study.evidence) > 2
+        with pytest.raises(AssertionError, match="solver"):
+            assert study.expected_remaining
+
+
+def test_the_constants_of_an_older_log_are_those_of_its_time() -> None:
+    created = read_log(log_file("osrl"))[0].body
+    assert "apart" not in created.evidence  # type: ignore[union-attr]
+    fold = Fold(copy.deepcopy(created))  # type: ignore[arg-type]
+    assert fold.hypotheses is not None and fold.hypotheses.bets.beta.size == 7
