@@ -79,7 +79,7 @@ def damaged(content: bytes, rng: random.Random) -> bytes:
     return bytes(found)
 
 
-@pytest.mark.parametrize("seed", range(24))
+@pytest.mark.parametrize("seed", [*range(23), 42])  # 42: a name that SQLite cannot even complain about
 def test_random_damage_is_said(seed: int, sound: bytes, path: str, capsys: Any) -> None:
     Path(path).write_bytes(sound)
     whole = outcome(path, capsys)[1]

@@ -78,7 +78,7 @@ def transaction(engine: Engine, place: str, *, write: bool, log: str | None, wai
         connection: Any = engine.raw_connection()
     except SQLAlchemyError as error:
         raise explain(place, error) from error
-    except dialect.loaded_dbapi.Error as error:
+    except (dialect.loaded_dbapi.Error, UnicodeDecodeError) as error:
         raise failure(place, error, lost=True) from error
     try:
         with ExitStack() as watched:
@@ -91,6 +91,9 @@ def transaction(engine: Engine, place: str, *, write: bool, log: str | None, wai
             connection.commit()
             if log is not None:
                 _check_log(engine, connection, log, place)
+    except UnicodeDecodeError as error:
+        _drop(connection)
+        raise failure(place, error, lost=False) from error
     except dialect.loaded_dbapi.Error as error:
         lost = dialect.is_disconnect(error, connection.driver_connection, None)
         _drop(connection)
@@ -150,6 +153,8 @@ def explain(place: str, error: SQLAlchemyError) -> OsrlError:
 def failure(place: str, error: BaseException, lost: bool) -> OsrlError:
     """What the driver says went wrong, and what to do; ``lost``: the connection is."""
     said = " ".join(str(error).split())
+    if isinstance(error, UnicodeDecodeError):  # in what SQLite says about a name that is damaged
+        return StorageDamaged(f"{place}: {_DAMAGED.format(said)}")
     if isinstance(error, sqlite3.Error):
         return _sqlite_failure(place, said, getattr(error, "sqlite_errorcode", 0))
     state = getattr(error, "sqlstate", None) or ""

@@ -321,7 +321,7 @@ def failures(place: str) -> Iterator[None]:
         yield
     except SQLAlchemyError as error:
         raise explain(place, error) from error
-    except sqlite3.Error as error:
+    except (sqlite3.Error, UnicodeDecodeError) as error:
         raise failure(place, error, lost=False) from error
 
 

@@ -114,7 +114,7 @@ def _is_ours(path: Path) -> bool:
         if _has_tables(path, "mode=ro&immutable=1"):
             return True
         return log.exists() and log.stat().st_size > 0 and _has_tables(path, "mode=ro")
-    except sqlite3.Error:
+    except (sqlite3.Error, UnicodeDecodeError):
         return True  # whoever opens it will say what is wrong
 
 
