@@ -210,7 +210,8 @@ class Fold:
         """A trial goes out; its ticket is fixed now."""
         x = self.place(0, asked.task)
         a = self.place(1, asked.representation) * self.shape[2] + self.place(2, asked.predictor)
-        propensities = np.array(asked.propensities or self._undrawn)
+        given = np.array(asked.propensities or self._undrawn, np.float64)
+        propensities = given.reshape(len(self._undrawn))  # an error where a log has another number of them
         ticket = new_ticket(self.state)
         write_ticket(self.state, x, a, propensities, ticket)
         draw = np.zeros(0) if self.losses is None else self.losses.hand_out(x, a, propensities)
