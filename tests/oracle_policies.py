@@ -21,7 +21,7 @@ def osrl_sc_choice(pulls: Array, means: Array, weights: Array) -> Cell:
     cells = list(itertools.product(range(X), range(G), range(H)))
     t = pulls.sum()
     under_sampled = [cell for cell in cells if pulls[cell] < math.sqrt(t) - G * H * X / 2]
-    if t >= len(cells) and not under_sampled and oracle.in_class(means):
+    if pulls.min() >= 1 and not under_sampled and oracle.in_class(means):
         return max(cells, key=lambda cell: t * weights[cell] - pulls[cell])
     return min(cells, key=lambda cell: pulls[cell])
 
