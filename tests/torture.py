@@ -106,7 +106,7 @@ def single_calls(count: int) -> Found:
             with os.fdopen(reading) as file:
                 promised = set(file.read().split("\n")[:-1])
             survived += promised <= stored(study) and study.verify().ok
-    return Found(count, survived, "every call of an ask and a tell in turn")
+    return Found(count, survived, "every fifth call into C of an ask and a tell, in turn")
 
 
 def _killed_at(study: Study, k: int, acknowledged: int) -> None:
