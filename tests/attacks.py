@@ -11,6 +11,7 @@ import random
 from collections import deque
 
 import numpy as np
+from scipy.stats import binom
 
 from osrl.analysis.analyse import analyse
 from osrl.analysis.trials import Table
@@ -18,8 +19,12 @@ from osrl.errors import OsrlError
 from osrl.families import Family
 from osrl.hypotheses.possible import look, new_hypotheses
 from osrl.hypotheses.trials import take_reward
+from osrl.study.events import Abandoned, Event, Told
 from tests.live import Live
+from tests.studies import NAMES
 
+RISK = 0.1
+FALSE_ALARM = 1e-6
 NO_TICKET = np.zeros(0)
 
 
@@ -153,3 +158,40 @@ def hunted_tasks(seed: int) -> bool:
         if not study.running:
             break
     return not study.fold.state.hypotheses.possible_g[0]
+
+
+def allowed(runs: int, risk: float = RISK) -> int:
+    """The count that a risk which is kept exceeds with probability 1e-6 at most (exact tail)."""
+    return int(binom.isf(FALSE_ALARM, runs, risk))
+
+
+def hostile_run(policy: str, delta: float, seed: int) -> bool:
+    """Bad results of rivals come late or never, and so do good ones of the arm that is favoured.
+
+    All arms are equal, so every hypothesis is true; whether the representation under attack is rejected.
+    """
+    study = Live(**NAMES, policy=policy, delta=delta, seed=seed)
+    fold = study.fold
+    rng = random.Random(seed)
+    held: list[tuple[int, float]] = []
+
+    def end(body: Told | Abandoned) -> None:
+        fold.apply(Event(fold.position, 0, body))
+        fold.verdict = fold._judge()
+
+    for _ in range(20):
+        for _ in range(8):
+            asked = study.ask()
+            reward = float(rng.randrange(2))
+            favoured = asked.representation == "A" and asked.predictor == "low"
+            if fold.verdict is not None or reward == favoured:
+                end(Told(asked.trial, reward))
+            elif rng.random() < 0.6:
+                end(Abandoned(asked.trial, False))
+            else:
+                held.append((asked.trial, reward))
+        if fold.verdict is not None:
+            break
+        while len(held) > 40:
+            end(Told(*held.pop(0)))
+    return not fold.state.hypotheses.possible_g[1]

@@ -1,13 +1,34 @@
-"""Hypothesis profiles: the same examples on every machine, so that a failure can be repeated.
+"""Fixtures that many test modules share, and Hypothesis profiles: the same examples on every machine.
 
 ``pytest --hypothesis-profile explore`` looks further, with new random examples each time.
 """
 
-import os
+from __future__ import annotations
 
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
 from hypothesis import settings
+
+from tests.databases import BACKENDS, new_place, remove_place
 
 settings.register_profile("local", deadline=None, derandomize=True)
 settings.register_profile("ci", parent=settings.get_profile("local"), print_blob=True)
 settings.register_profile("explore", deadline=None, max_examples=1000)
 settings.load_profile("ci" if os.environ.get("CI") else "local")
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    """Where a test may put the SQLite file of a study."""
+    return str(tmp_path / "study.db")
+
+
+@pytest.fixture(params=BACKENDS)
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """An empty place for studies, on every backend in turn."""
+    empty = new_place(request.param, tmp_path)
+    yield empty
+    remove_place(empty)

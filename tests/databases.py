@@ -16,7 +16,6 @@ from importlib.metadata import version
 from pathlib import Path
 
 import psycopg
-import pytest
 
 BACKENDS = ("sqlite", "postgresql")
 
@@ -115,11 +114,3 @@ def cut_connections(place: str) -> None:
     """Let the PostgreSQL server end every connection to this place."""
     schema = place.partition("%3D")[2]
     run_sql(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = '{schema}'")
-
-
-@pytest.fixture(params=BACKENDS)
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """An empty place for studies, on every backend in turn."""
-    found = new_place(request.param, tmp_path)
-    yield found
-    remove_place(found)

@@ -33,7 +33,7 @@ from osrl.hypotheses.possible import look
 from osrl.hypotheses.trials import take_reward
 from osrl.study.fold import Fold
 from osrl.study.study import Study
-from tests.test_study_pending import LEFT_OUT, handed_out
+from tests.oracle_trials import LEFT_OUT, handed_out
 
 TASKS, REPRESENTATIONS, PREDICTORS = ["x", "y"], ["A", "B"], ["low", "high"]
 OPTIONS = st.fixed_dictionaries(

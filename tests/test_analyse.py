@@ -17,8 +17,7 @@ from osrl.analysis.trials import read_table
 from osrl.cli import main
 from osrl.study.export import arm_columns
 from tests.instances import refused
-from tests.test_study import new_study, play
-from tests.test_study_pending import late_and_lost
+from tests.studies import late_and_lost, new_study, play
 
 Capture = pytest.CaptureFixture[str]
 EASY = np.array([[[0.9, 0.3], [0.2, 0.1]], [[0.2, 0.8], [0.1, 0.3]]])

@@ -3,17 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from scipy.stats import binom
 
-from tests.attacks import declined_arm, drifting_log, incomplete_log, late_first_phase, stale_counts
-
-RISK = 0.1
-FALSE_ALARM = 1e-6
-
-
-def allowed(runs: int, risk: float = RISK) -> int:
-    """The count that a risk which is kept exceeds with probability 1e-6 at most (exact tail)."""
-    return int(binom.isf(FALSE_ALARM, runs, risk))
+from tests.attacks import allowed, declined_arm, drifting_log, incomplete_log, late_first_phase, stale_counts
 
 
 def test_late_results_of_phase_1_are_not_credited_to_arms_of_phase_2() -> None:

@@ -23,8 +23,7 @@ from osrl.study.events import Asked
 from osrl.study.export import arm_columns
 from osrl.study.study import Study
 from tests.instances import refused
-from tests.test_study import new_study, play
-from tests.test_study_pending import late_and_lost
+from tests.studies import late_and_lost, new_study, play
 
 Capture = pytest.CaptureFixture[str]
 Run = Callable[..., str]

@@ -19,7 +19,7 @@ from osrl.policies import tas
 from osrl.policies.contract import Column, Problem
 from osrl.study.export import read_log
 from osrl.study.fold import Fold
-from tests.test_study import new_study, play
+from tests.studies import new_study, play
 from tests.trajectories import log_file
 
 LIMIT = math.log(10)

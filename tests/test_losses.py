@@ -16,12 +16,11 @@ from hypothesis import strategies as st
 from osrl.cli import main
 from osrl.evidence.watch import COUNTED, LEFT_OUT, LEVEL, end, evidence_of, hand_out, new_watch, odds_of
 from osrl.study.study import Study
+from tests.attacks import allowed
 from tests.live import Live
-from tests.test_attacks import allowed
-from tests.test_study import new_study
-from tests.test_study_pending import LOST, handed_out, prefix
-from tests.test_study_pending import evidence_of as evidence_of_trials
-from tests.test_study_processes import assert_sound
+from tests.oracle_trials import LOST, handed_out, prefix
+from tests.oracle_trials import evidence_of as evidence_of_trials
+from tests.studies import assert_sound, new_study
 
 LIMIT = math.log(1 / LEVEL)
 

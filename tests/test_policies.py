@@ -15,7 +15,7 @@ from osrl.errors import OsrlError
 from osrl.families import Family
 from osrl.instance import Instance
 from osrl.outcome import DECIDED, EXHAUSTED, Outcome
-from osrl.policies import osrl_sc, released, tas, tas_transfer
+from osrl.policies import osrl, osrl_sc, released, tas, tas_transfer, uniform
 from osrl.policies.contract import Column, Policy, Problem, find, registered
 from osrl.policies.released import clear_leader
 from osrl.policies.track_and_stop import MEANS, PULLS, WEIGHTS
@@ -162,7 +162,7 @@ def test_the_released_code_wants_one_best_predictor_everywhere(shape: Shape, see
 
 # Shapes ---------------------------------------------------------------------------------------------------
 
-POLICIES = [osrl_sc.policy, released.policy, tas.policy, tas_transfer.policy]
+POLICIES = [module.policy for module in (osrl, osrl_sc, released, tas, tas_transfer, uniform)]
 
 
 def gap_instance(shape: Shape) -> Instance:

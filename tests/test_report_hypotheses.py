@@ -16,7 +16,7 @@ from osrl.report.hypotheses import HypothesesView, describe_claim
 from osrl.report.plan import PlanReport
 from osrl.simulation.forecast import forecast
 from tests.instances import refused
-from tests.test_study import new_study
+from tests.studies import new_study
 
 
 def printed(*hypotheses: Hypothesis) -> list[list[str]]:

@@ -21,8 +21,9 @@ COLUMN = ["policy", "threshold", "delta_g", "delta_h"]
 
 @pytest.mark.nojit
 def test_the_number_of_workers_does_not_matter() -> None:
-    one = osrl.simulate(EASY, ["osrl-sc", "tas"], [0.1, 0.05], runs=12, seed=3, workers=1)
-    two = osrl.simulate(EASY, ["osrl-sc", "tas"], [0.1, 0.05], runs=12, seed=3, workers=2)
+    policies = ["osrl", "osrl-sc", "tas"]
+    one = osrl.simulate(EASY, policies, [0.1, 0.05], runs=12, seed=3, workers=1)
+    two = osrl.simulate(EASY, policies, [0.1, 0.05], runs=12, seed=3, workers=2)
     assert_frame_equal(one.frame, two.frame)
     assert_frame_equal(one.summary().drop("seconds"), two.summary().drop("seconds"))
 
@@ -129,10 +130,12 @@ def test_tas_counts_all_samples_for_the_representation() -> None:
 
 
 def test_common_random_numbers_do_not_depend_on_the_policies_beside() -> None:
-    both = osrl.simulate(EASY, ["tas", "osrl-sc"], runs=5).frame
-    assert both["policy"].unique(maintain_order=True).to_list() == ["tas", "osrl-sc"]
-    alone = osrl.simulate(EASY, "osrl-sc", runs=5).frame
-    assert_frame_equal(both.filter(pl.col.policy == "osrl-sc"), alone)
+    policies = ["tas", "osrl", "osrl-sc"]
+    together = osrl.simulate(EASY, policies, runs=5).frame
+    assert together["policy"].unique(maintain_order=True).to_list() == policies
+    for policy in policies:
+        alone = osrl.simulate(EASY, policy, runs=5).frame
+        assert_frame_equal(together.filter(pl.col.policy == policy), alone)
 
 
 # Budgets
@@ -173,7 +176,7 @@ def test_an_exhausted_run_has_given_no_answer() -> None:
 @pytest.mark.parametrize(
     "means", [[[[0.9], [0.1]], [[0.1], [0.9]]], [[[0.9, 0.9], [0.1, 0.1]]]], ids=["no shared g", "a tie"]
 )
-@pytest.mark.parametrize("policy", ["osrl-sc", "tas"])
+@pytest.mark.parametrize("policy", ["osrl", "osrl-sc", "tas"])
 def test_outside_the_class_m_errors_are_null(means: Any, policy: str) -> None:
     found = osrl.simulate(Instance.bernoulli(means), policy, runs=5, budget=300)
     assert found.frame["correct_g"].null_count() == found.frame["correct_h"].null_count() == 5
@@ -188,7 +191,7 @@ def test_tasks_may_disagree_outside_the_class_m() -> None:
     assert answers == [["g1", "g2"]] * 5
 
 
-@pytest.mark.parametrize("policy", ["osrl-sc", "tas"])
+@pytest.mark.parametrize("policy", ["osrl", "osrl-sc", "tas"])
 def test_other_families(policy: str) -> None:
     gaussian = Instance.gaussian(10 * EASY.means - 3, 2.0)
     bounded = Instance.bounded(EASY.means)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import random
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,32 +14,8 @@ import pytest
 from osrl.errors import OsrlError, UnknownTrial
 from osrl.evidence.betting import new_bets
 from osrl.study.study import Study
-from tests.databases import place
 from tests.instances import refused
-
-__all__ = ["place"]  # a fixture
-
-NAMES: dict[str, Any] = {
-    "tasks": ["young", "old"],
-    "representations": ["A", "B"],
-    "predictors": ["low", "high"],
-}
-MEANS = {"A": {"low": 0.9, "high": 0.2}, "B": {"low": 0.3, "high": 0.1}}
-
-
-def new_study(place: str, **changes: Any) -> Study:
-    """A small study with a cheap policy."""
-    return Study.create(place, **{**NAMES, "policy": "tas", "seed": 7, "delta": 0.2, **changes})
-
-
-def play(study: Study, trials: int, seed: int = 0) -> None:
-    """Ask and tell so many times, or until there is a verdict."""
-    rng = random.Random(seed)
-    for _ in range(trials):
-        if study.verdict != "running":
-            return
-        trial = study.ask()
-        study.tell(trial, rng.random() < MEANS[trial.representation][trial.predictor])
+from tests.studies import NAMES, new_study, play
 
 
 def log_of(study: Study) -> list[Any]:

@@ -26,13 +26,12 @@ from osrl.study.backup import backup, restore
 from osrl.study.events import Recovered
 from osrl.study.sqlite_file import _is_ours
 from osrl.study.study import Study
-from tests.databases import own_server, place
+from tests.databases import own_server
 from tests.instances import refused
-from tests.test_study import new_study, play
-from tests.test_study_chain import EARLY, closed, path
-from tests.test_study_processes import assert_sound, forked, load_kernels
+from tests.studies import EARLY, assert_sound, closed, load_kernels, new_study, play
+from tests.tampering import damaged
+from tests.writers import forked
 
-__all__ = ["path", "place"]  # fixtures
 NOBODY = 65534
 
 
@@ -68,15 +67,6 @@ def check_damaged(path: str, whole: str, capsys: Any) -> int:
         said = capsys.readouterr()
         assert code in (0, 5) and "Traceback" not in said.err, (command, code, said)
     return code
-
-
-def damaged(content: bytes, rng: random.Random) -> bytes:
-    """Some bytes are other ones: one, a few, or a whole page."""
-    found = bytearray(content)
-    size = rng.choice([1, 1, 4, 64, 4096])
-    start = rng.randrange(len(found) - size)
-    found[start : start + size] = rng.randbytes(size)
-    return bytes(found)
 
 
 @pytest.mark.parametrize("seed", [*range(23), 42])  # 42: a name that SQLite cannot even complain about

@@ -2,93 +2,22 @@
 
 from __future__ import annotations
 
-import math
 import random
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from scipy.stats import binom
 
-from osrl.hypotheses import trials as of_hypotheses
-from osrl.hypotheses.possible import look
 from osrl.hypotheses.words import Hypothesis
-from osrl.study.events import Abandoned, Asked, Created, Event, Told
+from osrl.study.events import Abandoned, Created, Told
 from osrl.study.fold import Fold
-from osrl.study.settings import new_settings
 from osrl.study.standing import read_hypotheses
 from osrl.study.study import Study
+from tests.attacks import hostile_run
 from tests.instances import refused
-from tests.test_study import MEANS, NAMES, new_study, play
-from tests.test_study_processes import assert_sound
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> str:
-    return str(tmp_path / "study.db")
-
-
-def late_and_lost(study: Study, rounds: int, seed: int = 3, means: Any = MEANS) -> None:
-    """Ask in batches, in arrived tasks and not; tell late, in any order; abandon some."""
-    rng = random.Random(seed)
-    waiting: list[Any] = []
-    for _ in range(rounds):
-        if study.verdict != "running":
-            return
-        if rng.random() < 0.5:
-            waiting += study.ask(rng.choice([None, *study.settings.tasks]), n=rng.randrange(1, 5))
-        rng.shuffle(waiting)
-        for trial in waiting[: rng.randrange(4)]:
-            waiting.remove(trial)
-            if rng.random() < 0.15:
-                study.abandon(trial, ignorable=rng.random() < 0.5)
-            else:
-                study.tell(trial, rng.random() < means[trial.representation][trial.predictor])
-
-
-# A plain oracle -----------------------------------------------------------------------------------
-
-PENDING, LOST, LEFT_OUT = "pending", "lost", "left out"
-
-
-def handed_out(study: Study) -> list[list[Any]]:
-    """Every trial in order of hand-out: task, arm, ticket, and its reward or what became of it."""
-    events = list(study.events())
-    assert isinstance(events[0].body, Created)
-    fold, trials = Fold(events[0].body), []
-    for event in events[1:]:
-        fold.apply(event)
-        match event.body:
-            case Asked() as asked:
-                one = fold.pending[asked.trial]
-                trials.append([one.x, one.a, one.ticket, PENDING])
-            case Told() as told:
-                trials[told.trial - 1][3] = told.reward
-            case Abandoned() as lost:
-                trials[lost.trial - 1][3] = LEFT_OUT if lost.ignorable else LOST
-    return trials
-
-
-def evidence_of(study: Study, trials: list[Any]) -> tuple[Any, Any]:
-    """Log evidence from these trials only, one after the other: against representations, and predictors."""
-    tests = Fold(study.settings).state.hypotheses
-    tests.limits[:] = math.inf  # nothing is rejected on the way
-    for x, a, ticket, end in trials:
-        if end == PENDING:
-            of_hypotheses.pend_trial(tests, x, a, ticket)
-        elif end == LOST:
-            of_hypotheses.forfeit_trial(tests, x, a, ticket)
-        elif end != LEFT_OUT:
-            of_hypotheses.take_reward(tests, x, a, end, ticket)
-    look(tests)
-    return tests.evidence_g, tests.evidence_h
-
-
-def prefix(trials: list[Any]) -> list[Any]:
-    """The trials before the first one that has not reported."""
-    late = [i for i, trial in enumerate(trials) if trial[3] == PENDING]
-    return trials[: late[0]] if late else trials
+from tests.oracle_trials import evidence_of, handed_out, prefix
+from tests.studies import MEANS, assert_sound, late_and_lost, new_study, play
 
 
 def index(study: Study, row: dict[str, Any]) -> tuple[int | None, int, int | None]:
@@ -257,47 +186,6 @@ def test_what_the_screen_says_agrees_with_the_stopping_rule(path: str) -> None:
                 assert row["rejected"] == (row["log_evidence"] >= row["limit"])
             for row in frame.filter(frame["rejected"]).to_dicts():
                 assert row["log_evidence"] >= row["limit"]
-
-
-def hostile_run(policy: str, delta: float, seed: int) -> bool:
-    """Bad results of rivals come late or never, and so do good ones of the arm that is favoured.
-
-    All arms are equal, so every hypothesis is true; whether the representation under attack is rejected.
-    """
-    fold = Fold(new_settings(**settings_of(policy, delta, seed)))
-    rng = random.Random(seed)
-    held: list[tuple[int, float]] = []
-
-    def end(body: Told | Abandoned) -> None:
-        fold.apply(Event(fold.position, 0, body))
-        fold.verdict = fold._judge()
-
-    for _ in range(20):
-        for _ in range(8):
-            if (designed := fold.solve()) is not None:
-                fold.advance(Event(fold.position, 0, designed))
-            asked = fold.choose(None)
-            fold.apply(Event(fold.position, 0, asked))
-            reward = float(rng.randrange(2))
-            favoured = asked.representation == "A" and asked.predictor == "low"
-            if fold.verdict is not None or reward == favoured:
-                end(Told(asked.trial, reward))
-            elif rng.random() < 0.6:
-                end(Abandoned(asked.trial, False))
-            else:
-                held.append((asked.trial, reward))
-        if fold.verdict is not None:
-            break
-        while len(held) > 40:
-            end(Told(*held.pop(0)))
-    return not fold.state.hypotheses.possible_g[1]
-
-
-def settings_of(policy: str, delta: float, seed: int) -> dict[str, Any]:
-    """The arguments of a small study."""
-    given = {**NAMES, "policy": policy, "delta": delta, "seed": seed, "family": "bernoulli"}
-    unset = ("noise_sd", "delta_g", "delta_h", "budget", "threshold", "options")
-    return {**dict.fromkeys(unset), **given}
 
 
 @pytest.mark.parametrize("policy", ["osrl", "uniform"])

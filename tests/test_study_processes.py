@@ -4,126 +4,26 @@ from __future__ import annotations
 
 import os
 import random
-import signal
 import sqlite3
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import pytest
 from sqlalchemy import event
 
 from osrl.errors import OsrlError
-from osrl.policies.states import differences
 from osrl.study.driver import Cursor
-from osrl.study.events import Abandoned, Asked, Told
-from osrl.study.fold import Fold
 from osrl.study.study import Study
-from tests.databases import cut_connections, own_server, place
+from tests.databases import cut_connections, own_server
 from tests.instances import refused
-from tests.test_study import new_study, play
-
-__all__ = ["place"]  # a fixture
+from tests.studies import assert_sound, load_kernels, new_study, play
+from tests.writers import BATCH, forked, killed_writers, stored
 
 KILLS = 240  # on each backend
-BATCH = 8  # writers that live at the same time, each killed at its own moment
-
-
-def forked(work: Callable[[], None]) -> int:
-    """Run ``work`` in a child that is forked from this process, with its kernels loaded."""
-    pid = os.fork()
-    if pid:
-        return pid
-    code = 1
-    try:
-        work()
-        code = 0
-    finally:
-        os._exit(code)
-
-
-def write_until_killed(study: Study, seed: int, acknowledged: int) -> NoReturn:
-    """Ask, tell and abandon without end; write down in a pipe what was stored when each call had returned."""
-    rng = random.Random(seed)
-    while True:
-        for trial in study.ask(n=rng.choice([1, 1, 1, 3])):
-            os.write(acknowledged, f"ask {trial.id}\n".encode())
-            kind = rng.choices(["tell", "abandon", "forget"], [20, 1, 1])[0]
-            reward = rng.randrange(2)
-            if kind == "tell":
-                study.tell(trial, reward)
-            if kind == "abandon":
-                study.abandon(trial, ignorable=bool(reward))
-            os.write(acknowledged, f"{kind} {trial.id} {reward}\n".encode())
-
-
-def killed_writers(study: Study, place: str, rng: random.Random) -> list[str]:
-    """Let writers work at the same time, kill each at its own moment; what they were promised."""
-    reading, writing = os.pipe()
-
-    def work(seed: int) -> None:
-        # Half of them go on with the object of their parent, half open the study themselves.
-        write_until_killed(study if seed % 2 else Study.open(place), seed, writing)
-
-    pids = [forked(partial(work, rng.randrange(10**9))) for _ in range(BATCH)]
-    os.close(writing)
-    for pid in pids:
-        time.sleep(rng.uniform(0.0, 0.04))
-        os.kill(pid, signal.SIGKILL)
-        assert os.WIFSIGNALED(os.waitpid(pid, 0)[1])
-    with os.fdopen(reading) as acknowledged:
-        return acknowledged.read().split("\n")[:-1]
-
-
-def stored(study: Study) -> set[str]:
-    """What the log holds, in the words of the writers."""
-    found = set()
-    for each in study.events():
-        match each.body:
-            case Asked() as asked:
-                found |= {f"ask {asked.trial}", f"forget {asked.trial} 0", f"forget {asked.trial} 1"}
-            case Told() as told:
-                found.add(f"tell {told.trial} {told.reward:g}")
-            case Abandoned() as lost:
-                found.add(f"abandon {lost.trial} {int(lost.ignorable)}")
-    return found
-
-
-def folded(study: Study) -> Fold:
-    """The state of a study by its log alone, without a snapshot."""
-    events = list(study.events())
-    fold = Fold(events[0].body)  # type: ignore[arg-type]
-    fold.last = events[0]
-    fold.apply_all(events[1:])
-    return fold
-
-
-def assert_sound(study: Study) -> None:
-    """The log is whole, and the state is that of an undisturbed run with the same log."""
-    events = list(study.events())
-    assert [each.seq for each in events] == list(range(len(events)))
-    asked = [each.body.trial for each in events if isinstance(each.body, Asked)]
-    assert asked == list(range(1, len(asked) + 1))
-    told = [each.body.trial for each in events if isinstance(each.body, Told)]
-    assert len(told) == len(set(told))
-    verification = study.verify()
-    assert verification.ok, verification.problems
-    assert verification.exact and verification.largest_difference == 0.0
-    undisturbed = folded(study)
-    with study._session.reading() as fold:
-        held, expected = dict(fold.arrays()), dict(undisturbed.arrays())
-        assert differences(held, expected) == []
-        assert repr(fold.pending) == repr(undisturbed.pending)
-        assert (fold.asked, fold.told, fold.verdict) == (
-            undisturbed.asked,
-            undisturbed.told,
-            undisturbed.verdict,
-        )
 
 
 def test_writers_killed_at_any_moment_lose_nothing(place: str, monkeypatch: Any) -> None:
@@ -203,12 +103,6 @@ def test_studies_are_created_at_the_same_time(place: str, tmp_path: Path) -> Non
     codes = [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in pids]
     assert sorted(codes) == [0] + [7] * 7
     assert sorted(Study.list(place)) == sorted(["the same", *(f"study {i}" for i in range(8))])
-
-
-def load_kernels(folder: Path) -> None:
-    """Play a little elsewhere, so that children which are forked afterwards are warm."""
-    with new_study(str(folder / "warm.db")) as study:
-        play(study, 1)
 
 
 # Storage that fails -------------------------------------------------------------------------------

@@ -24,21 +24,10 @@ from osrl.study.snapshot import facts, pack, unpack
 from osrl.study.storage import Snapshot
 from osrl.study.study import Study
 from osrl.study.versions import versions
-from tests.databases import place
 from tests.instances import refused
-from tests.test_study import new_study, play
-from tests.test_study_pending import late_and_lost
-from tests.test_study_processes import assert_sound, folded
-from tests.test_study_storage import chained
-
-__all__ = ["place"]  # a fixture
+from tests.studies import assert_sound, chained, folded, late_and_lost, new_study, play
 
 EASY = Instance.bernoulli([[[0.9, 0.3], [0.2, 0.1]], [[0.2, 0.8], [0.1, 0.3]]])
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> str:
-    return str(tmp_path / "study.db")
 
 
 # The stepped study and the compiled simulation ----------------------------------------------------

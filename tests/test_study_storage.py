@@ -9,26 +9,15 @@ from collections.abc import Iterator
 import pytest
 
 from osrl.errors import OsrlError
-from osrl.study.events import Abandoned, Asked, Event, Told, link
+from osrl.study.events import Abandoned, Asked, Event, Told
 from osrl.study.sql import PAGE, SqlStorage
 from osrl.study.storage import Snapshot, Storage
-from tests.databases import place
 from tests.instances import refused
-
-__all__ = ["place"]  # a fixture
+from tests.studies import chained
 
 
 def told(seq: int, trial: int | None = None) -> Event:
     return Event(seq, 1000 + seq, Told(seq if trial is None else trial, 0.5))
-
-
-def chained(*events: Event, after: Event | None = None) -> list[Event]:
-    """Events with their hashes, one after the other."""
-    found, head = [], "" if after is None else after.hash
-    for event in events:
-        head = link(head, event.seq, event.at, event.kind, event.payload)
-        found.append(event._replace(hash=head))
-    return found
 
 
 def append(storage: Storage, study: int, *events: Event) -> None:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import time
-from functools import partial
 from typing import Any
 
 import pytest
@@ -15,12 +13,8 @@ from osrl.policies.contract import find
 from osrl.policies.round import wants_design
 from osrl.study.fold import Fold
 from osrl.study.study import Study
-from tests.databases import place
-from tests.test_study import new_study, play
-from tests.test_study_chain import path
-from tests.test_study_processes import assert_sound, forked
-
-__all__ = ["path", "place"]  # fixtures
+from tests.studies import assert_sound, new_study, play
+from tests.writers import starve
 
 
 def test_nobody_waits_while_weights_are_solved_for(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,30 +79,6 @@ def test_waiting_ends_with_an_error_of_its_own(place: str, monkeypatch: pytest.M
         with other._session.turn(), pytest.raises(StorageBusy, match="writing for too long") as caught:
             study.ask()
         assert caught.value.exit_code == 4
-
-
-def starve(place: str, seconds: float, writers: int) -> list[float]:
-    """How long the calls of many processes that write at once take, the longest of each process."""
-    reading, writing = os.pipe()
-
-    def work(seed: int) -> None:
-        with Study.open(place) as study:
-            worst, end = 0.0, time.monotonic() + seconds
-            study.tell(study.ask(), seed % 2)
-            while time.monotonic() < end:
-                began = time.monotonic()
-                trial = study.ask()
-                asked = time.monotonic()
-                study.tell(trial, seed % 2)
-                worst = max(worst, asked - began, time.monotonic() - asked)
-            os.write(writing, f"{worst}\n".encode())
-
-    pids = [forked(partial(work, i)) for i in range(writers)]
-    os.close(writing)
-    for pid in pids:
-        assert os.waitpid(pid, 0)[1] == 0
-    with os.fdopen(reading) as file:
-        return [float(line) for line in file]
 
 
 def test_turns_are_fair(path: str) -> None:

@@ -33,11 +33,9 @@ from osrl.study.backup import backup
 from osrl.study.snapshot import facts, pack
 from osrl.study.study import Study
 from tests.databases import BACKENDS, new_place, own_server, remove_place
-from tests.test_study import new_study, play
-from tests.test_study_chain import TAMPERING, put, rechain, rewrite
-from tests.test_study_damage import damaged
-from tests.test_study_processes import BATCH, assert_sound, forked, killed_writers, stored
-from tests.test_study_waiting import starve
+from tests.studies import assert_sound, new_study, play
+from tests.tampering import TAMPERING, damaged, put, rechain, rewrite
+from tests.writers import BATCH, forked, killed_writers, starve, stored
 
 
 class Found(NamedTuple):

@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tests import attacks
-from tests.test_attacks import FALSE_ALARM, RISK, allowed
-from tests.test_study_pending import hostile_run
+from tests.attacks import FALSE_ALARM, RISK, allowed, hostile_run
 
 RUNS = 150
 

@@ -1,0 +1,106 @@
+"""Small studies for tests: how they are made and played, and what is true of every sound one."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+from osrl.policies.states import differences
+from osrl.study.events import Asked, Event, Told, link
+from osrl.study.fold import Fold
+from osrl.study.study import Study
+
+NAMES: dict[str, Any] = {
+    "tasks": ["young", "old"],
+    "representations": ["A", "B"],
+    "predictors": ["low", "high"],
+}
+MEANS = {"A": {"low": 0.9, "high": 0.2}, "B": {"low": 0.3, "high": 0.1}}
+EARLY = Path(__file__).parent / "data" / "schema1"  # written before events had hashes
+
+
+def new_study(place: str, **changes: Any) -> Study:
+    """A small study with a cheap policy."""
+    return Study.create(place, **{**NAMES, "policy": "tas", "seed": 7, "delta": 0.2, **changes})
+
+
+def play(study: Study, trials: int, seed: int = 0) -> None:
+    """Ask and tell so many times, or until there is a verdict."""
+    rng = random.Random(seed)
+    for _ in range(trials):
+        if study.verdict != "running":
+            return
+        trial = study.ask()
+        study.tell(trial, rng.random() < MEANS[trial.representation][trial.predictor])
+
+
+def late_and_lost(study: Study, rounds: int, seed: int = 3, means: Any = MEANS) -> None:
+    """Ask in batches, in arrived tasks and not; tell late, in any order; abandon some."""
+    rng = random.Random(seed)
+    waiting: list[Any] = []
+    for _ in range(rounds):
+        if study.verdict != "running":
+            return
+        if rng.random() < 0.5:
+            waiting += study.ask(rng.choice([None, *study.settings.tasks]), n=rng.randrange(1, 5))
+        rng.shuffle(waiting)
+        for trial in waiting[: rng.randrange(4)]:
+            waiting.remove(trial)
+            if rng.random() < 0.15:
+                study.abandon(trial, ignorable=rng.random() < 0.5)
+            else:
+                study.tell(trial, rng.random() < means[trial.representation][trial.predictor])
+
+
+def load_kernels(folder: Path) -> None:
+    """Play a little elsewhere, so that children which are forked afterwards are warm."""
+    with new_study(str(folder / "warm.db")) as study:
+        play(study, 1)
+
+
+def closed(study: Study, path: str) -> bytes:
+    """The bytes of a SQLite study that nobody has open."""
+    study.close()
+    return Path(path).read_bytes()
+
+
+def chained(*events: Event, after: Event | None = None) -> list[Event]:
+    """Events with their hashes, one after the other."""
+    found, head = [], "" if after is None else after.hash
+    for event in events:
+        head = link(head, event.seq, event.at, event.kind, event.payload)
+        found.append(event._replace(hash=head))
+    return found
+
+
+def folded(study: Study) -> Fold:
+    """The state of a study by its log alone, without a snapshot."""
+    events = list(study.events())
+    fold = Fold(events[0].body)  # type: ignore[arg-type]
+    fold.last = events[0]
+    fold.apply_all(events[1:])
+    return fold
+
+
+def assert_sound(study: Study) -> None:
+    """The log is whole, and the state is that of an undisturbed run with the same log."""
+    events = list(study.events())
+    assert [each.seq for each in events] == list(range(len(events)))
+    asked = [each.body.trial for each in events if isinstance(each.body, Asked)]
+    assert asked == list(range(1, len(asked) + 1))
+    told = [each.body.trial for each in events if isinstance(each.body, Told)]
+    assert len(told) == len(set(told))
+    verification = study.verify()
+    assert verification.ok, verification.problems
+    assert verification.exact and verification.largest_difference == 0.0
+    undisturbed = folded(study)
+    with study._session.reading() as fold:
+        held, expected = dict(fold.arrays()), dict(undisturbed.arrays())
+        assert differences(held, expected) == []
+        assert repr(fold.pending) == repr(undisturbed.pending)
+        assert (fold.asked, fold.told, fold.verdict) == (
+            undisturbed.asked,
+            undisturbed.told,
+            undisturbed.verdict,
+        )
