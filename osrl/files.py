@@ -8,6 +8,7 @@ import secrets
 import stat
 from contextlib import suppress
 from pathlib import Path
+from typing import BinaryIO
 
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
 
@@ -28,13 +29,19 @@ def _mode_of(path: Path) -> int | None:
 
 def read_file(path: Path, most: int) -> bytes:
     """The content of a file; an OSError for a device, or for more than ``most`` bytes."""
+    with open_file(path, most) as file:
+        return file.read(most)
+
+
+def open_file(path: Path, most: int) -> BinaryIO:
+    """A file to read from; an OSError for a device, or for more than ``most`` bytes."""
     if path.exists() and not path.is_file():
         raise OSError(errno.EINVAL, "it is a folder or a device, not a file")
-    with path.open("rb") as file:
-        content = file.read(most + 1)
-    if len(content) > most:
+    file = path.open("rb")
+    if os.fstat(file.fileno()).st_size > most:
+        file.close()
         raise OSError(errno.EFBIG, f"it has more than {most:,} bytes")
-    return content
+    return file
 
 
 def replace_file(path: Path, content: bytes | memoryview, *, private: bool = False) -> None:

@@ -15,6 +15,9 @@ from hypothesis import strategies as st
 
 from osrl.cli import main
 from osrl.evidence.watch import COUNTED, LEFT_OUT, LEVEL, end, evidence_of, hand_out, new_watch, odds_of
+from osrl.families import Family
+from osrl.hypotheses.possible import new_hypotheses
+from osrl.study.losses import Losses
 from osrl.study.study import Study
 from tests.attacks import allowed
 from tests.live import Live
@@ -48,6 +51,23 @@ def test_the_watch_earns_nothing_while_losses_do_not_depend_on_the_arm(seed: int
             end(one, 0, a, weights, odds, fate)
             after += weights[a] * chance * math.exp(evidence_of(one))
     assert after == pytest.approx(before, rel=1e-9)
+
+
+@pytest.mark.parametrize("n", [2, 9, 150])
+def test_trials_that_were_counted_one_by_one_are_counted_at_once_with_the_same_bits(n: int) -> None:
+    """A log is replayed in long stretches: a snapshot of the watch must not depend on their length."""
+    rng = np.random.default_rng(n)
+    tasks, arms = rng.integers(0, 3, 400), rng.integers(0, n, 400)
+    propensities = rng.dirichlet(np.full(n, 0.5), 400) / 3
+    hypotheses = new_hypotheses((3, 1, n), Family("bernoulli"), (0.1, 0.1), by_counts=False)
+    one_by_one, at_once = Losses(hypotheses, LEVEL), Losses(hypotheses, LEVEL)
+    for each in (one_by_one, at_once):
+        each.hand_out(1, 0, propensities[0])  # which is still out: what is pending is no whole number
+    for x, a, drawn in zip(tasks.tolist(), arms.tolist(), propensities, strict=True):
+        one_by_one.end(x, a, one_by_one.hand_out(x, a, drawn), ignorable=False, final=False)
+    at_once.count_all(tasks, arms, propensities)
+    for (name, array), (_, other) in zip(one_by_one.arrays(), at_once.arrays(), strict=True):
+        assert array.tobytes() == other.tobytes(), name
 
 
 def alarms(runs: int, loss: Any, delay: Any) -> int:

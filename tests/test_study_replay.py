@@ -18,6 +18,7 @@ from osrl.policies.states import contents, differences
 from osrl.simulation.episode import episode
 from osrl.study import schema, stretch
 from osrl.study.events import Asked, Created, Designed, Event, Resumed, Told, Verdict, read_event
+from osrl.study.export import LogFile
 from osrl.study.fold import Fold
 from osrl.study.replay import verify
 from osrl.study.snapshot import facts, pack, unpack
@@ -368,3 +369,16 @@ def test_the_log_is_plain_json(path: str) -> None:
     connection.close()
     assert [kind for kind, _ in rows][:3] == ["create", "ask", "tell"]
     assert json.loads(rows[1][1])["task"] == "young"
+
+
+def test_a_file_that_changes_between_two_readings_is_refused(path: str, tmp_path: Path) -> None:
+    """What was verified is what is stored: another log may have been put in its place."""
+    with new_study(path) as study, new_study(str(tmp_path / "other.db")) as other:
+        study.write_log(tmp_path / "log.jsonl")
+        other.write_log(tmp_path / "other.jsonl")
+        head = study.head
+    log = LogFile(tmp_path / "log.jsonl")
+    assert list(log.rows(head))[-1].hash == head
+    (tmp_path / "other.jsonl").replace(tmp_path / "log.jsonl")
+    with refused("the file was changed while it was read; import it again"):
+        list(log.rows(head))

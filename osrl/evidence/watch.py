@@ -26,7 +26,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from osrl.arrays import Floats
+from osrl.arrays import Floats, Integers
 from osrl.compiled import kernel
 from osrl.evidence.betting import log_mixture
 
@@ -77,6 +77,26 @@ def end(watch: Watch, x: int, a: int, weights: Floats, odds: Floats, fate: int) 
     watch.wealth[fate] += odds[fate]
     watch.number[fate, x, a] += 1.0
     watch.expected[fate, x] += weights
+
+
+@kernel
+def count_all(watch: Watch, tasks: Integers, arms: Integers, weights: Floats) -> None:
+    """Trials (k,), each counted before the next is handed out; their ``weights`` (k, n) sum to 1.
+
+    The same steps as one by one, to the last bit.
+    """
+    for i in range(tasks.size):
+        x, a = tasks[i], arms[i]
+        odds = odds_of(watch, x, a, weights[i])
+        for fate in range(2):
+            for j in range(odds.shape[1]):
+                watch.pending[fate, j] += min(odds[fate, j], 0.0)
+                watch.pending[fate, j] -= min(odds[fate, j], 0.0)
+        for j in range(odds.shape[1]):
+            watch.wealth[COUNTED, j] += odds[COUNTED, j]
+        watch.number[COUNTED, x, a] += 1.0
+        for b in range(weights.shape[1]):
+            watch.expected[COUNTED, x, b] += weights[i, b]
 
 
 def evidence_of(watch: Watch) -> float:

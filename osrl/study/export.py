@@ -25,7 +25,7 @@ import polars as pl
 from osrl.errors import OsrlError, StorageDamaged
 from osrl.files import replace_file
 from osrl.study.events import Event, Row, check_rows, link, read_events
-from osrl.study.frames import read_frame, read_text, short, suffix_of
+from osrl.study.frames import read_frame, read_lines, short, suffix_of
 from osrl.study.history import history
 
 _PolarsError = pl.exceptions.PolarsError
@@ -75,17 +75,18 @@ class LogFile:
         self._path, self._suffix = _target(path)
 
     def __iter__(self) -> Iterator[Event]:
-        head = ""
         for row in self.rows():
-            yield from read_events((row,), head)
-            head = row.hash
+            yield from read_events((row,), None)  # the chain was checked
 
-    def rows(self) -> Iterator[Row]:
-        """Every event as it is stored; refused where the chain is broken, or the end is missing."""
+    def rows(self, last: str | None = None) -> Iterator[Row]:
+        """Every event as it is stored; refused where the chain is broken, or the end is missing.
+
+        ``last`` is the hash with which the log ended when it was read before.
+        """
         count, of, head = 0, 0, ""
         try:
             for found, row in self._stored():
-                if not all(map(_fits, row)):
+                if not _fits(*row):
                     raise ValueError(f"event {row.seq!r} has no number, time, kind or payload")
                 if row.hash is None:  # of an early file
                     row = row._replace(hash=link(head, *row[:3], row.payload))
@@ -104,16 +105,18 @@ class LogFile:
             raise StorageDamaged(
                 f"{self._path}: the log is cut: {count}{all_of_them} events; export it again"
             )
+        if last not in (None, head):
+            raise OsrlError(f"{self._path}: the file was changed while it was read; import it again")
 
     def _stored(self) -> Iterator[tuple[int, Row]]:
         """Every event as it stands in the file, with the number of all; an early file has no hashes."""
         what = "the log of a study, as `osrl study export` writes it"
         if self._suffix == ".jsonl":
-            for line in io.StringIO(read_text(self._path, what)):
+            for line in read_lines(self._path, what):
                 if line != "\n":
-                    found = json.loads(line)
+                    found, payload = _read_line(line)
                     event = found["seq"], found["at"], found["kind"], found.get("trial")
-                    yield found["of"], Row(*event, _text(line, found["payload"]), found.get("hash"))
+                    yield found["of"], Row(*event, payload, found.get("hash"))
             return
         wanted = ["of", *Row._fields]
         frame = read_frame(self._path, what)
@@ -123,19 +126,28 @@ class LogFile:
             yield of, Row(*row)
 
 
-def _fits(value: Any) -> bool:
-    """Whether a database can hold a value: text, nothing, or a whole number of eight bytes."""
-    if isinstance(value, int) and not isinstance(value, bool):
-        return -(2**63) <= value < 2**63
-    return value is None or isinstance(value, str)
+def _fits(seq: Any, at: Any, kind: Any, trial: Any, payload: Any, hash: Any) -> bool:
+    """Whether a database can hold an event: whole numbers of eight bytes, and text."""
+    return (
+        type(seq) is type(at) is int
+        and type(kind) is type(payload) is str
+        and (trial is None or (type(trial) is int and -(2**63) <= trial < 2**63))
+        and (hash is None or type(hash) is str)
+        and 0 <= seq < 2**63
+        and -(2**63) <= at < 2**63
+    )
 
 
-def _text(line: str, payload: Any) -> str:
-    """A payload as it was stored: the end of its line, unless somebody has written the line anew."""
-    _, mark, text = line.rstrip("\n").partition(_PAYLOAD)
+def _read_line(line: str) -> tuple[Any, str]:
+    """The fields of a line of JSON, and its payload as it was stored: the end of the line.
+
+    Where somebody has written the line anew, the payload is as we would have written it.
+    """
+    fields, mark, text = line.rstrip("\n").partition(_PAYLOAD)
     if mark and text.startswith("{") and text.endswith("}}") and " " not in text[:80]:
-        return text[:-1]
-    return json.dumps(payload, ensure_ascii=False, separators=(",", ":"))
+        return json.loads(fields + "}"), text[:-1]
+    found = json.loads(line)
+    return found, json.dumps(found["payload"], ensure_ascii=False, separators=(",", ":"))
 
 
 def write_trials(pages: Iterable[Sequence[Row]], path: str | os.PathLike[str]) -> None:

@@ -170,10 +170,8 @@ class Fold:
         if self.prefix is not None:
             self.prefix.before_end(last=True)
         if self.losses is not None:
-            for i in range(count):
-                x, a = int(stretch.tasks[i]), int(stretch.arms[i])
-                draw = self.losses.hand_out(x, a, stretch.propensities[i])
-                self.losses.end(x, a, draw, ignorable=False, final=False)
+            told = stretch.first(count)
+            self.losses.count_all(told.tasks, told.arms, told.propensities)
 
     # The steps of the experiment. Each changes the state; `advance` notes the event that says so.
 

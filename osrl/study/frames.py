@@ -17,7 +17,7 @@ from pathlib import Path
 import polars as pl
 
 from osrl.errors import OsrlError
-from osrl.files import read_file
+from osrl.files import open_file, read_file
 
 SUFFIXES = (".csv", ".jsonl", ".parquet")
 MOST_BYTES = 2**31
@@ -51,17 +51,26 @@ def read_frame(path: Path, what: str) -> pl.DataFrame:
         raise OsrlError(f"cannot be read ({short(error)}); give {what}") from None
 
 
-def read_text(path: Path, what: str) -> str:
-    """The text in a file."""
-    try:
-        return _read(path, what).decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise OsrlError(f"cannot be read ({short(error)}); give {what}") from None
+def read_lines(path: Path, what: str) -> Iterator[str]:
+    """The lines of a text, one after the other: a long log does not have to fit into memory."""
+    with (
+        _refusals(what),
+        open_file(path, MOST_BYTES) as file,
+        io.TextIOWrapper(file, encoding="utf-8", newline="\n") as lines,
+    ):
+        yield from lines
 
 
 def _read(path: Path, what: str) -> bytes:
-    try:
+    with _refusals(what):
         return read_file(path, MOST_BYTES)
+
+
+@contextmanager
+def _refusals(what: str) -> Iterator[None]:
+    """Say in one sentence why a file cannot be read."""
+    try:
+        yield
     except FileNotFoundError:
         raise OsrlError(f"no such file; give {what}") from None
     except (OSError, ValueError) as error:

@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from osrl.arrays import Floats
-from osrl.evidence.watch import COUNTED, LEFT_OUT, end, evidence_of, hand_out, new_watch, odds_of
+from osrl.arrays import Floats, Integers
+from osrl.evidence.watch import COUNTED, LEFT_OUT, count_all, end, evidence_of, hand_out, new_watch, odds_of
 from osrl.hypotheses.possible import Hypotheses
 from osrl.hypotheses.trials import clear_trials, forfeit_trial, take_reward
 from osrl.policies.states import arrays_of
@@ -76,6 +76,11 @@ class Losses:
         self._flags[1] = True
         self._flags[2] = final and self._flags[0]
         return True
+
+    def count_all(self, tasks: Integers, arms: Integers, propensities: Floats) -> None:
+        """Trials of which each was told before the next was handed out, and none was lost so far."""
+        weights = propensities / propensities.sum(axis=1, keepdims=True)
+        count_all(self.watch, tasks, arms, weights)
 
     def count(self, x: int, a: int, ticket: Floats, reward: float) -> None:
         """What a trial brought, for the strict tests; NaN: it is lost, and counts by its worst factor."""

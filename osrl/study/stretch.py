@@ -36,6 +36,10 @@ class Stretch(NamedTuple):
     propensities: Floats  # (k, n)
     rewards: Floats  # (k,)
 
+    def first(self, count: int) -> Stretch:
+        """The first trials."""
+        return Stretch(*(column[:count] for column in self))  # type: ignore[arg-type]
+
 
 def in_stretches(events: Iterable[Event]) -> Iterator[Event | list[Pair]]:
     """The same events, but with long stretches of trials that do not overlap as lists."""

@@ -135,7 +135,7 @@ class Study:
         found = verify(log)
         if not found.ok:
             raise StorageDamaged(f"{file}: the log does not replay: {found.problems[0]}; export it again")
-        return cls._begin(place, name, log.rows())
+        return cls._begin(place, name, log.rows(found.head))
 
     @staticmethod
     def list(place: Place) -> tuple[str, ...]:
