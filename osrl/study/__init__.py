@@ -6,6 +6,8 @@
 - `osrl.study.study`: `Study`, what people use
 - `osrl.study.events`: what can happen; the log of events is the truth
 - `osrl.study.session`: a process at work on a study, turn by turn
+- `osrl.study.line`: writers of a SQLite file, served in the order of arrival
+- `osrl.study.practice`: what is compiled before it is needed
 - `osrl.study.fold`: the state of a study, as a fold over its events
 - `osrl.study.prefix`: evidence while some trials have not reported
 - `osrl.study.constants`: the constants of the evidence, which the log keeps

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from typing import Any, NamedTuple
 
@@ -68,10 +68,19 @@ class Cursor(NamedTuple):
 
 
 @contextmanager
-def transaction(engine: Engine, place: str, *, write: bool, log: str | None, wait: float) -> Iterator[Cursor]:
+def transaction(
+    engine: Engine,
+    place: str,
+    *,
+    write: bool,
+    log: str | None,
+    wait: float,
+    meanwhile: Callable[[], object] | None = None,
+) -> Iterator[Cursor]:
     """One transaction: committed at the end of the block, undone after an error.
 
-    ``log`` is the SQLite file whose write-ahead log must still be there at the end.
+    ``log`` is the SQLite file whose write-ahead log must still be there at the end. ``meanwhile`` is called
+    there while others write; a server keeps its own queue.
     """
     dialect: Any = engine.dialect
     try:
@@ -86,7 +95,7 @@ def transaction(engine: Engine, place: str, *, write: bool, log: str | None, wai
                 watched.enter_context(answer_within(wait + GRACE, connection.driver_connection.pgconn.socket))
             else:
                 _check_log(engine, connection, log, place)
-                begin(connection, write=write, wait=wait)
+                begin(connection, log, write=write, wait=wait, meanwhile=meanwhile)
             yield Cursor(connection.cursor())
             connection.commit()
             if log is not None:

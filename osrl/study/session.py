@@ -12,14 +12,16 @@ from __future__ import annotations
 
 import copy
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from itertools import chain, islice
 from threading import RLock
 from typing import NamedTuple
 
 from osrl.errors import OsrlError, StorageDamaged
 from osrl.study.events import Body, Created, Event, Kept, Resumed, Row, next_event
 from osrl.study.fold import Fold, begin
+from osrl.study.practice import practise
 from osrl.study.snapshot import EVERY, pack, unpack
 from osrl.study.storage import Log, Snapshot, Storage
 from osrl.study.trial import short_id
@@ -27,7 +29,8 @@ from osrl.study.versions import versions
 
 Read = Callable[[int], Iterator[Event]]  # the events from some number on
 
-_rehearsed: set[tuple[str, str, str]] = set()
+FEW = 100  # events of others that are taken in while they wait
+_done_once: set[tuple[str, str, str]] = set()
 
 
 class Turn(NamedTuple):
@@ -77,6 +80,7 @@ class Session:
         self._fold: Fold | None = None
         self._known: Known | None = None
         self._rehearsed: set[str] = set()
+        self._practised = False
         self._lock = RLock()  # of the fold
         self._writing = RLock()  # of the one thread that writes
 
@@ -141,38 +145,54 @@ class Session:
     def turn(self) -> Iterator[Turn]:
         """Hold the log with the fold up to date, and store what is noted; after an error all is as before.
 
-        While this thread waits for other writers, the others may read.
+        While this thread waits for other writers, the others may read. Where much is to be taken in, or
+        something for the first time, the log is let go for that.
         """
         with self.storage.gate, self._writing:
             if self._fold is None:
-                with self._lock:
-                    self._current()  # a long log is read before it is held: others need not wait for it
-            known, replaced = -1, False
-            with self._locked_late() as locked:
-                try:
-                    with self.storage.hold(self.number) as log:
-                        locked()
-                        fold = self._fold
-                        replaced = fold is None or not _follow(fold, log.read)
-                        if fold is not None and not replaced:
-                            known = fold.position
-                            turn = Turn(fold, log, [])
-                            yield turn
-                            if turn.events and fold.position - fold.kept >= EVERY:
-                                log.keep(_take_snapshot(turn))
-                            log.append(turn.events)
-                    if fold is not None and not replaced:
-                        self._keep(fold)
-                except BaseException as error:
-                    # A refusal comes before any change. After anything else the fold may be ahead of the log.
-                    if self._fold is None or self._fold.position != known or not isinstance(error, OsrlError):
-                        self._fold = None
-                    raise
-            if replaced:
-                with self._lock:
-                    self._current()  # refuses what no person has confirmed
-                with self.turn() as again:
-                    yield again
+                self._catch_up()  # a long log is read before it is held
+            if self._fold is not None and len(self._fold.pending) > 1:
+                self._practise()
+            for last in (False, False, True):
+                known, ready = -1, False
+                with self._locked_late() as locked:
+                    try:
+                        with self.storage.hold(self.number, self._catch_up) as log:
+                            locked()
+                            fold = self._fold
+                            news = None if fold is None else _news(fold, log.read)
+                            if fold is not None and news is not None:
+                                few = list(islice(news, FEW + 1))
+                                ready = last or self._is_ready(few)
+                            if fold is not None and news is not None and ready:
+                                _take_in(fold, chain(few, news))
+                                known = fold.position
+                                turn = Turn(fold, log, [])
+                                yield turn
+                                if turn.events and fold.position - fold.kept >= EVERY:
+                                    log.keep(_take_snapshot(turn))
+                                log.append(turn.events)
+                        if fold is not None and ready:
+                            self._keep(fold)
+                            return
+                    except BaseException as error:
+                        # A refusal comes before any change. Otherwise the fold may be ahead of the log.
+                        changed = self._fold is None or self._fold.position != known
+                        if changed or not isinstance(error, OsrlError):
+                            self._fold = None
+                        raise
+                self._practise()
+                self._catch_up()  # refuses what no person has confirmed
+            raise StorageDamaged(f"{self.storage.place}: the log was replaced while it was used; call again")
+
+    def _is_ready(self, news: Sequence[Event]) -> bool:
+        """Whether what others have written is taken in quickly: little, and nothing is compiled for it."""
+        return not news or (len(news) <= FEW and self._practised)
+
+    def _catch_up(self) -> None:
+        """Take in what others have written, while nobody waits for this."""
+        with self._lock:
+            self._current()
 
     @contextmanager
     def _locked_late(self) -> Iterator[Callable[[], object]]:
@@ -190,19 +210,28 @@ class Session:
                 self._lock.release()
 
     def rehearse(self, what: str, act: Callable[[Fold], object]) -> None:
-        """Do something to a copy of the fold, once in a process: what it compiles need not be waited for.
+        """Do something to a copy of the fold, once in a process: what it compiles need not be waited for."""
+        if what not in self._rehearsed:
+            self._rehearsed.add(what)
+            self._once(what, act)
+
+    def _practise(self) -> None:
+        """The same with all that several may do to a study at once."""
+        if not self._practised:
+            self._once("everything", practise)
+            self._practised = True
+
+    def _once(self, what: str, act: Callable[[Fold], object]) -> None:
+        """Do something to a copy of the fold, once in a process for every policy and family.
 
         Whatever goes wrong will go wrong again, and is said then.
         """
-        if what in self._rehearsed:
-            return
-        self._rehearsed.add(what)
         with self.reading() as fold:
             key = what, fold.policy.name, fold.family.name
-            if key in _rehearsed:
+            if key in _done_once:
                 return
             twin = copy.deepcopy(fold)
-        _rehearsed.add(key)
+        _done_once.add(key)
         with suppress(Exception):
             act(twin)
 
@@ -234,12 +263,25 @@ def _vouched(snapshot: Snapshot, event: Event | None) -> bool:
     return isinstance(body, Kept) and body.digest == hashlib.sha256(snapshot.content).hexdigest()
 
 
-def _follow(fold: Fold, read: Read) -> bool:
-    """Take in what is new, from the last known event on; False if that is another one."""
+def _news(fold: Fold, read: Read) -> Iterator[Event] | None:
+    """What was written after the last known event; None if that is another one."""
     events = read(fold.position - 1)
     last = next(events, None)
     if last is None or (last.seq, last.hash) != (fold.last.seq, fold.last.hash):
-        return False
+        return None
+    return events
+
+
+def _follow(fold: Fold, read: Read) -> bool:
+    """Take in what is new; False if the last known event is another one."""
+    news = _news(fold, read)
+    if news is not None:
+        _take_in(fold, news)
+    return news is not None
+
+
+def _take_in(fold: Fold, events: Iterable[Event]) -> None:
+    """Take in the next events of the log."""
     try:
         fold.apply_all(events)
     except OsrlError:
@@ -248,4 +290,3 @@ def _follow(fold: Fold, read: Read) -> bool:
         raise StorageDamaged(
             f"event {fold.position} does not fit those before it ({error!r:.100}); restore a backup"
         ) from None
-    return True

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import weakref
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from typing import Any, NamedTuple
@@ -181,9 +181,9 @@ class SqlStorage(Storage):
             return tuple(Tombstone(*row) for row in connection.execute(wanted))
 
     @contextmanager
-    def hold(self, study: int) -> Iterator[Log]:
+    def hold(self, study: int, meanwhile: Callable[[], object] | None = None) -> Iterator[Log]:
         """Hold the log of a study as its only writer."""
-        with self._raw_transaction(write=True) as cursor:
+        with self._raw_transaction(write=True, meanwhile=meanwhile) as cursor:
             self._check_study(cursor.fetch(self._turn.lock, study=study))
             yield _HeldLog(cursor, self._turn, study)
 
@@ -292,12 +292,17 @@ class SqlStorage(Storage):
                 self._known = found
 
     @contextmanager
-    def _raw_transaction(self, *, write: bool) -> Iterator[Cursor]:
+    def _raw_transaction(
+        self, *, write: bool, meanwhile: Callable[[], object] | None = None
+    ) -> Iterator[Cursor]:
         """A transaction that goes past SQLAlchemy's execution, see `osrl.study.driver`."""
         with self.gate:
             self._check_place(write)
             log = None if self._file is None else str(self._file.read)
-            with transaction(self._engine, self.place, write=write, log=log, wait=self._wait) as cursor:
+            wait = self._wait
+            with transaction(
+                self._engine, self.place, write=write, log=log, wait=wait, meanwhile=meanwhile
+            ) as cursor:
                 yield cursor
 
     @contextmanager

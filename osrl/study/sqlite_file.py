@@ -11,6 +11,7 @@ import random
 import shutil
 import sqlite3
 import time
+from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
@@ -22,11 +23,12 @@ from sqlalchemy.pool import QueuePool
 from osrl.errors import OsrlError, StorageDamaged
 from osrl.files import new_private_file
 from osrl.study import schema
+from osrl.study.line import in_line
 
 WRITING = "osrl_writing"  # execution option of a connection whose transaction will write
 LOG = "osrl_log"  # in the info of a connection: which write-ahead log it uses
 MAGIC = b"SQLite format 3\0"
-_BESIDE = ("-wal", "-shm")
+PAUSE = 0.001  # seconds, about, between two attempts of the first in line
 
 Identity = tuple[int, int] | None
 
@@ -153,7 +155,7 @@ def new_sqlite_engine(file: File, wait: float) -> Engine:
         engine, "connect", lambda connection, record: connection.execute("PRAGMA synchronous = FULL")
     )
     event.listen(engine, "checkin", lambda made, record: _note_log(record, str(file.read)))
-    event.listen(engine, "begin", lambda connection: _begin(connection, wait))
+    event.listen(engine, "begin", lambda connection: _begin(connection, str(file.read), wait))
     return engine
 
 
@@ -188,35 +190,45 @@ def use_write_ahead_log(engine: Engine) -> None:
         connection.close()
 
 
-def begin(connection: Any, *, write: bool, wait: float) -> None:
-    """Begin a transaction. Writers queue up here, not in the middle of it, and by turns.
+def begin(
+    connection: Any,
+    path: str,
+    *,
+    write: bool,
+    wait: float,
+    meanwhile: Callable[[], object] | None = None,
+) -> None:
+    """Begin a transaction. Writers queue up here, not in the middle of it, and in the order of arrival.
 
-    SQLite itself lets those look more and more rarely who have waited longest. Here they look more often,
-    at random moments: then nobody is always too late. Who has just come looks a few times at once, because
-    most turns are short.
+    ``meanwhile`` may be called while others write.
     """
     if not write:
         connection.execute("BEGIN")
         return
+    end = time.monotonic() + wait
     connection.execute("PRAGMA busy_timeout = 0")
-    began, looks = time.monotonic(), 0
-    while True:
-        try:
-            connection.execute("BEGIN IMMEDIATE")
-            break
-        except sqlite3.OperationalError as error:
-            waited = time.monotonic() - began
-            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or waited > wait:
-                raise
-        looks += 1
-        pause = 0.001 if looks < 4 else 0.008 if waited < 0.5 else 0.003
-        time.sleep(random.uniform(0.5, 1.5) * pause)
-    connection.execute(f"PRAGMA busy_timeout = {int(1000 * wait)}")
+    try:
+        with in_line(path, meanwhile):
+            while not _hold(connection, last=time.monotonic() > end):
+                time.sleep(random.uniform(0.5, 1.5) * PAUSE)
+    finally:
+        connection.execute(f"PRAGMA busy_timeout = {int(1000 * wait)}")
 
 
-def _begin(connection: Connection, wait: float) -> None:
+def _hold(connection: Any, last: bool) -> bool:
+    """Begin to write, unless somebody else does, which is an error the ``last`` time."""
+    try:
+        connection.execute("BEGIN IMMEDIATE")
+    except sqlite3.OperationalError as error:
+        if last or error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY:
+            raise
+        return False
+    return True
+
+
+def _begin(connection: Connection, path: str, wait: float) -> None:
     writing = connection.get_execution_options().get(WRITING, False)
-    begin(connection.connection.driver_connection, write=writing, wait=wait)
+    begin(connection.connection.driver_connection, path, write=writing, wait=wait)
 
 
 def _uri(path: Path, mode: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import NamedTuple
 
@@ -99,8 +99,11 @@ class Storage(ABC):
         """What is left of studies that were deleted."""
 
     @abstractmethod
-    def hold(self, study: int) -> AbstractContextManager[Log]:
-        """Hold the log of a study as its only writer; at the end of the block, store what was appended."""
+    def hold(self, study: int, meanwhile: Callable[[], object] | None = None) -> AbstractContextManager[Log]:
+        """Hold the log of a study as its only writer; at the end of the block, store what was appended.
+
+        ``meanwhile`` may be called while others hold it: what is done then, they need not wait for.
+        """
 
     @abstractmethod
     def first(self, study: int) -> Event:

@@ -27,6 +27,7 @@ from osrl.hypotheses.words import Answer
 from osrl.instance import MOST_LETTERS
 from osrl.study.checks import check_ask, check_loss, ending
 from osrl.study.events import Abandoned, Created, Event, Recovered, Row, Told, next_event
+from osrl.study.practice import practise_ask
 from osrl.study.session import Session
 from osrl.study.settings import Names, new_settings
 from osrl.study.storage import Storage, Tombstone
@@ -183,7 +184,7 @@ class Study:
             raise OsrlError(f"n is {n!r}; give the number of trials to hand out, at least 1")
         if count > MOST_AT_ONCE:
             raise OsrlError(f"n is {n}; a call hands out at most {MOST_AT_ONCE:,} trials; ask again for more")
-        self._session.rehearse("ask", lambda fold: fold.apply(next_event(fold.last, fold.choose(task))))
+        self._session.rehearse("ask", lambda fold: practise_ask(fold, task))
         weights = Weights(self._session)
         trials: list[Trial] = []
         while not trials:
