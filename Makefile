@@ -45,6 +45,7 @@ validate: $(READY) ## the long statistical validation; it writes docs/validation
 	$(BIN)/python -m pytest -q -n 2 -m validate
 	$(BIN)/python -m tests.validate_policies docs/validation/policies.md
 	$(BIN)/python -m tests.validate_guarantee docs/validation/guarantee.md
+	$(BIN)/python -m tests.validate_tolerance docs/validation/tolerance.md
 	$(BIN)/python -m tests.validate_attacks docs/validation/attacks.md
 
 torture: $(READY) ## attacks on the storage of studies, counted; it writes docs/validation/storage.md

@@ -11,6 +11,7 @@ With the needs k_G = kl(delta_G, 1 - delta_G) and k_H = kl(delta_H, 1 - delta_H)
   delta_G + 2 delta_H >= 1; a risk of 1/2 or more needs nothing either. In return their
   alternatives must stay in the model class, which costs ell instead of the smaller f;
 - ``L_G`` (Proposition 2): an upper bound of K_G in which each representation is refuted in one task;
+- ``K_epsilon``, for a tolerance: to give an answer that is good enough, where that is known (`osrl.within`);
 - ``K_G_sigma`` = C_sigma k_G (Theorem 3): K_G with the paper's regulariser.
 """
 
@@ -24,7 +25,8 @@ from osrl.allocation.partition import best_partition
 from osrl.arrays import Floats
 from osrl.families import divergence
 from osrl.instance import BestArms, Instance
-from osrl.risks import read_risks
+from osrl.risks import read_risks, read_tolerances
+from osrl.within import WithinBound, bound_within
 
 DEFAULT_SIGMA = 1e5
 
@@ -70,6 +72,7 @@ class LowerBound(NamedTuple):
     best: BestArms
     delta_g: float
     delta_h: float
+    K_epsilon: WithinBound | None = None  # None without a tolerance
 
 
 def lower_bound(
@@ -78,19 +81,23 @@ def lower_bound(
     delta_g: float | None = None,
     delta_h: float | None = None,
     delta: float | None = None,
+    epsilon: float | None = None,
+    epsilon_g: float | None = None,
+    epsilon_h: float | None = None,
     sigma: float = DEFAULT_SIGMA,
     tolerance: float = 1e-6,
 ) -> LowerBound:
     """How many samples any policy with these risks needs on ``instance``, at least.
 
-    ``delta`` sets both risks. ``tolerance`` is the relative width of the certified intervals; when
-    it cannot be reached they are wider, never wrong.
+    ``delta`` sets both risks, ``epsilon`` both tolerances (for ``K_epsilon``). ``tolerance`` is the relative
+    width of the certified intervals; when it cannot be reached they are wider, never wrong.
 
     >>> bound = lower_bound(Instance.load("paper"), delta=0.1)
     >>> round(bound.K.lower, 1), round(bound.K_G.upper, 2), round(bound.K_H.lower, 1)
     (2821.0, 44.89, 2804.2)
     """
     delta_g, delta_h = read_risks(delta, delta_g, delta_h, default=None)
+    epsilons = read_tolerances(epsilon, epsilon_g, epsilon_h)
     k_g, k_h = _evidence(1 - delta_g, delta_g), _evidence(1 - delta_h, delta_h)
     valid_g = k_g if delta_g < 0.5 else 0.0
     valid_h = _valid_predictor_need(delta_g, delta_h)
@@ -111,6 +118,7 @@ def lower_bound(
         best=instance.best,
         delta_g=delta_g,
         delta_h=delta_h,
+        K_epsilon=bound_within(instance, (delta_g, delta_h), epsilons) if max(epsilons) > 0 else None,
     )
 
 

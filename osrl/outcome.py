@@ -9,8 +9,14 @@ import numpy as np
 from osrl.arrays import Floats, Integers
 from osrl.compiled import kernel, kernel_in_place
 
-RUNNING, DECIDED, NO_SHARED, EXHAUSTED = range(4)
-VERDICTS = ("running", "decided", "no shared representation", "budget exhausted")
+RUNNING, DECIDED, NO_SHARED, EXHAUSTED, WITHIN = range(5)
+VERDICTS = (
+    "running",
+    "decided",
+    "no shared representation",
+    "budget exhausted",
+    "decided within the tolerance",
+)
 
 STATUS, TAU, TAU_G = range(3)  # rows of `Outcome.reached`
 REPRESENTATION, PREDICTOR = range(2)  # rows of `Outcome.answer`
@@ -25,7 +31,7 @@ class Outcome(NamedTuple):
 
     @property
     def status(self) -> Integers:
-        """RUNNING, DECIDED, NO_SHARED or EXHAUSTED, (R,)."""
+        """RUNNING, DECIDED, NO_SHARED, EXHAUSTED or WITHIN, (R,)."""
         return self.reached[STATUS, :]
 
     @property

@@ -1,16 +1,21 @@
-"""The accepted risks: delta_g of a wrong representation, delta_h of a wrong predictor in a task.
+"""The accepted risks, and the tolerances: what is asked of an answer.
 
-A risk given once (``delta``) is both. Where nothing is given, each is `DEFAULT_RISK`.
+delta_g is the risk of a wrong representation, delta_h that of a wrong predictor in a task. A risk given
+once (``delta``) is both; where nothing is given, each is `DEFAULT_RISK`. An answer with another
+representation than the best one may be worse than the best arm of a task by epsilon_g, another predictor of
+the best one by epsilon_h; ``epsilon`` is both, and where nothing is given, they are 0.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from numbers import Real
 
 from osrl.errors import OsrlError
 
 DEFAULT_RISK = 0.1
+LEAST_TOLERANCE = 1e-6  # below which it would take longer than any experiment to tell
 
 Risk = float | Sequence[float] | None
 
@@ -53,6 +58,28 @@ def read_risk_pairs(delta: Risk, delta_g: Risk, delta_h: Risk) -> list[tuple[flo
     if len(set(pairs)) < count:
         raise OsrlError("a risk is given twice; name it once")
     return pairs
+
+
+def read_tolerances(
+    epsilon: float | None, epsilon_g: float | None, epsilon_h: float | None
+) -> tuple[float, float]:
+    """The pair (epsilon_g, epsilon_h), from one tolerance for both or one for each; 0 where none is given."""
+    if epsilon is not None:
+        if epsilon_g is not None or epsilon_h is not None:
+            raise OsrlError("epsilon sets both tolerances; give either epsilon, or epsilon_g and epsilon_h")
+        epsilon_g = epsilon_h = epsilon
+    return read_tolerance("epsilon_g", epsilon_g), read_tolerance("epsilon_h", epsilon_h)
+
+
+def read_tolerance(name: str, given: object) -> float:
+    """One tolerance: 0, or a difference of means that does not matter, from `LEAST_TOLERANCE` on."""
+    if given is None:
+        return 0.0
+    if isinstance(given, bool) or not isinstance(given, Real) or not 0 <= float(given) < math.inf:
+        raise OsrlError(f"{name} is {given!r}; a tolerance is a number such as 0.01, or 0")
+    if 0 < float(given) < LEAST_TOLERANCE:
+        raise OsrlError(f"{name} is {given!r}; give at least {LEAST_TOLERANCE:g}, or 0 for none")
+    return float(given)
 
 
 def _one_for_both(delta: Risk, delta_g: Risk, delta_h: Risk) -> tuple[Risk, Risk]:

@@ -31,6 +31,7 @@ class Trouble(NamedTuple):
 
     hunted: bool = False  # tasks are given: the one that hurts the first representation most
     delay: int = 0  # a reward below 1/2 is reported only so many trials later
+    batch: int = 1  # so many trials are handed out, then all of them report
     lost: float = 0.0  # share of rewards below 1/2 that are never reported
     peek: bool = False  # a deliberate mistake: the reward is in the means that the bet is made with
 
@@ -39,9 +40,15 @@ class Trouble(NamedTuple):
 def walk(state: Any, hypotheses: Hypotheses, world: World, size: int, rounds: int, trouble: Trouble) -> None:
     """Play ``rounds`` rounds, or until the policy is done; a ticket has ``size`` numbers."""
     tasks, n = world.means.shape
-    hunted, delay, lost, peek = trouble.hunted, trouble.delay, trouble.lost, trouble.peek
+    hunted, delay, batch, lost, peek = (
+        trouble.hunted,
+        trouble.delay,
+        trouble.batch,
+        trouble.lost,
+        trouble.peek,
+    )
     propensities, arms = np.zeros((tasks, n)), hypotheses.arms
-    slots = delay + 1
+    slots = delay + batch
     due, arm, value = np.full(slots, -1), np.zeros(slots, np.int64), np.zeros(slots)
     ticket, tickets = np.zeros(size), np.zeros((slots, size))
     for t in range(rounds):
@@ -65,13 +72,13 @@ def walk(state: Any, hypotheses: Hypotheses, world: World, size: int, rounds: in
             forfeit_trial(hypotheses, x, a, ticket)
             continue
         free = np.argmin(due)
-        due[free] = t + delay if y < 0.5 else t
+        due[free] = t // batch * batch + batch - 1 + (delay if y < 0.5 else 0)
         arm[free], value[free] = chosen, y
         tickets[free] = ticket
         for k in range(slots):
             if 0 <= due[k] <= t:
                 due[k] = -1
-                if delay > 0:
+                if slots > 1:
                     clear_trials(hypotheses)
                     for i in range(slots):
                         if due[i] >= 0:

@@ -21,6 +21,16 @@ Bets are mixed: none at all, a geometric grid, and the growth-optimal (mu~_top -
 They are clipped so that no factor falls below 1 - ``safe``. What a trial will be judged with is its
 *ticket*, fixed before the reward is known: for each null, the numbers xi_A, m, the growth-optimal bet
 and the largest one that is allowed (the growth-optimal one is 0 where b leads).
+
+**With a tolerance** the null is "b is better than c by at least epsilon". The bet is on the two alone, on
+behalf of c: xi_c = w_b / (w_b + w_c), xi_b = -w_c / (w_b + w_c), and the wealth is multiplied by
+
+    1 + beta ( xi_A (y - m) + epsilon w_b w_c / (w_b + w_c)^2 )     when A is b or c.
+
+The w-weighted sum of xi is zero, so the expected factor is 1 + beta w_b w_c / (w_b + w_c)^2 times
+(lambda_c - lambda_b + epsilon), which is at most 1 under the null; the other arms do not matter. The shift is
+not negative, so the largest bet without it is safe with it. On A = c it is the same as a level m lower by
+epsilon w_c / (w_b + w_c), on A = b as one higher by epsilon w_b / (w_b + w_c): a ticket holds these levels.
 """
 
 from __future__ import annotations
@@ -230,6 +240,23 @@ def _against_leader(mu: Floats, w: Floats, r: int, position: int, safe: float, t
         terms[0] = (-rivals if position == r else w[r]) / both
         terms[1] = m
         terms[3] = safe * both / max(w[r] * m, rivals * (1.0 - m))
+
+
+@kernel_in_place
+def write_comparison(
+    means: Floats, weights: Floats, b: int, c: int, drawn: int, epsilon: float, safe: float, terms: Floats
+) -> None:
+    """The terms (4,) against "b is better than c by at least epsilon", when one of the two is drawn."""
+    both = weights[b] + weights[c]
+    if weights[b] <= 0.0 or weights[c] <= 0.0:
+        return
+    share = weights[b] / both
+    m = share * means[b] + (1.0 - share) * means[c]
+    if 0.0 < m < 1.0:
+        terms[0] = share if drawn == c else share - 1.0
+        terms[1] = m + epsilon * (share - 1.0 if drawn == c else share)
+        terms[2] = max(means[c] - means[b] + epsilon, 0.0) / (m * (1.0 - m))
+        terms[3] = safe / max(share * m, (1.0 - share) * (1.0 - m))
 
 
 @kernel_in_place

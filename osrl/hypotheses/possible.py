@@ -4,7 +4,8 @@ Nulls: "g is the best representation", each at level delta_g, and for each (task
 predictor of g", each at delta_h. A rejection is permanent, and the last predictor of a (task, g) is
 never rejected. When one representation is left, and in each task one predictor of it, the answer
 is known: it is wrong only if the *one* true null was rejected, so there are no union bounds. When
-every representation is rejected, the tasks do not share one. (See `docs/guarantee.md`.)
+every representation is rejected, the tasks do not share one. (See `docs/guarantee.md`.) With a tolerance the
+answer may be known earlier: see `osrl.hypotheses.tolerance`.
 
 Rewards in [0, 1] are judged by bets (`osrl.evidence.betting`); Gaussian ones, and logs without propensities,
 by counts (`osrl.evidence.counts`, `pairs`): all tasks are counted again, at the same time, when there are
@@ -21,11 +22,20 @@ import numpy as np
 
 from osrl.arrays import Flags, Floats, Integers
 from osrl.compiled import kernel, kernel_in_place
+from osrl.errors import OsrlError
 from osrl.evidence.betting import LOCAL, Bets, log_mixture, new_bets, no_bets, shrunk_means
 from osrl.evidence.counts import Samples, pooled, samples_of
 from osrl.evidence.pairs import Tilts, against_best, new_tilts
 from osrl.families import Family
 from osrl.hypotheses.shared import evidence_against, set_arms
+from osrl.hypotheses.tolerance import (
+    EPSILON_G,
+    Tolerance,
+    answer_within,
+    exact_risks,
+    judge_comparisons,
+    new_tolerance,
+)
 from osrl.outcome import (
     DECIDED,
     EXHAUSTED,
@@ -35,6 +45,7 @@ from osrl.outcome import (
     STATUS,
     TAU,
     TAU_G,
+    WITHIN,
     Outcome,
     new_outcome,
 )
@@ -62,6 +73,7 @@ class Hypotheses(NamedTuple):
     numbers: Floats  # (6,) limits, samples, when to look at counts, how many are ruled out, waiting
     bets: Bets
     tilts: Tilts
+    tolerance: Tolerance
     outcome: Outcome
     noise: float
     by_counts: bool  # whether counts are judged; otherwise bets
@@ -78,7 +90,7 @@ class Hypotheses(NamedTuple):
 
     @property
     def limits(self) -> Floats:
-        """log(1 / delta_g), log(1 / delta_h)."""
+        """log(1 / delta_g), log(1 / delta_h); with a tolerance, of a part of each risk."""
         return self.numbers[: LIMIT_H + 1]
 
     @property
@@ -98,9 +110,10 @@ def new_hypotheses(
     risks: tuple[float, float],
     bets: Bets | None = None,
     *,
+    epsilon: tuple[float, float] = (0.0, 0.0),
     by_counts: bool = False,
 ) -> Hypotheses:
-    """Nothing sampled, everything possible; ``risks`` are delta_g and delta_h.
+    """Nothing sampled, everything possible; ``risks`` are delta_g and delta_h, ``epsilon`` the tolerances.
 
     Gaussian rewards are judged by counts in any case: nobody can bet on rewards without limits safely.
     """
@@ -108,8 +121,11 @@ def new_hypotheses(
     n = G * H
     noise = family.noise
     by_counts = by_counts or noise > 0
+    if noise == 0.0 and max(epsilon) >= 1.0:
+        raise OsrlError(f"a tolerance is {max(epsilon):g}, and rewards lie in [0, 1]; give one below 1")
     used = no_bets() if by_counts else new_bets() if bets is None else bets
     J = used.beta.size
+    limits = [math.log(1 / risk) for risk in exact_risks(risks, epsilon)]
     hypotheses = Hypotheses(
         arms=np.zeros((5, X, n)),
         order=np.stack([np.tile(np.arange(n), (X, 1)), np.tile(np.arange(H), (X, G))]),
@@ -119,9 +135,10 @@ def new_hypotheses(
         evidence_g=np.zeros(G),
         possible_g=np.ones(G, np.bool_),
         possible_h=np.ones((X, n), np.bool_),
-        numbers=np.array([math.log(1 / risks[0]), math.log(1 / risks[1]), 0.0, float(X * n), 0.0, 0.0]),
+        numbers=np.array([*limits, 0.0, float(X * n), 0.0, 0.0]),
         bets=used,
         tilts=new_tilts(noise),
+        tolerance=new_tolerance(shape, epsilon, risks, used, by_counts),
         outcome=new_outcome(1, X, n),
         noise=noise,
         by_counts=by_counts,
@@ -241,6 +258,16 @@ def reject(hypotheses: Hypotheses, x: int, first: int, last: int) -> bool:
 
 
 @kernel
+def compare(hypotheses: Hypotheses, x: int) -> bool:
+    """Rule out what can be by the tolerance in task ``x``; whether anything was."""
+    predictors = hypotheses.possible_h.shape[1] // hypotheses.possible_g.size
+    if judge_comparisons(hypotheses.tolerance, x, predictors) == 0:
+        return False
+    settle_verdict(hypotheses)
+    return True
+
+
+@kernel
 def settle_verdict(hypotheses: Hypotheses) -> None:
     """Write down what the rejections so far decide.
 
@@ -255,26 +282,48 @@ def settle_verdict(hypotheses: Hypotheses) -> None:
         _note(hypotheses, -1, NO_SHARED)
         return
     g = survivor(possible_g)
+    if g >= 0 and reached[TAU_G, 0] == 0 and possible_g.size > 1:
+        reached[TAU_G, 0] = int(hypotheses.arms[PULLS].sum())
+    status = DECIDED if g >= 0 else WITHIN
+    for x in range(tasks):
+        if g >= 0 and survivor(possible_h[x, g * predictors : (g + 1) * predictors]) < 0:
+            status = WITHIN
+    if status == WITHIN:
+        g = good_enough(hypotheses)
+    numbers[WAITING] = 0.0
     if g < 0:
         return
-    if reached[TAU_G, 0] == 0 and possible_g.size > 1:
-        reached[TAU_G, 0] = int(hypotheses.arms[PULLS].sum())
-    for x in range(tasks):
-        if survivor(possible_h[x, g * predictors : (g + 1) * predictors]) < 0:
-            return
-    numbers[WAITING] = 0.0
     for x in range(tasks):
         if doubtful(hypotheses, x, g) >= 0:
-            numbers[WAITING] = 1.0
+            numbers[WAITING] = 1.0 + g
     if numbers[WAITING] == 0.0:
-        _note(hypotheses, g, DECIDED)
+        _note(hypotheses, g, status)
+
+
+@kernel_in_place
+def good_enough(hypotheses: Hypotheses) -> int:
+    """The representation that may be answered within the tolerance; of several the most promising, or -1."""
+    possible_g, possible_h, means = hypotheses.possible_g, hypotheses.possible_h, hypotheses.arms[MEANS]
+    found = -1
+    if hypotheses.tolerance.within.size == 0:
+        return found
+    for g in range(possible_g.size):
+        good = possible_g[g]
+        for x in range(possible_h.shape[0]):
+            good = (
+                good and answer_within(hypotheses.tolerance, x, g, means[x], possible_g, possible_h[x]) >= 0
+            )
+        if good and (found < 0 or promise(hypotheses, g) > promise(hypotheses, found)):
+            found = g
+    return found
 
 
 @kernel_in_place
 def doubtful(hypotheses: Hypotheses, x: int, g: int) -> int:
     """The best-looking arm of other representations, if ``g`` does not clearly look better in task ``x``.
 
-    Otherwise -1. Clearly: its estimate is larger, and both arms have been tried ``CLEAR`` times.
+    Otherwise -1. Clearly: its estimate is larger, or less by no more than the tolerance, and both arms have
+    been tried ``CLEAR`` times.
     """
     pulls, means = hypotheses.arms[PULLS, x], hypotheses.arms[MEANS, x]
     n = pulls.size
@@ -286,7 +335,8 @@ def doubtful(hypotheses: Hypotheses, x: int, g: int) -> int:
                 rival = a
         elif own < 0 or means[a] > means[own]:
             own = a
-    if rival < 0 or (means[rival] <= means[own] and min(pulls[rival], pulls[own]) >= CLEAR):
+    most = means[own] + hypotheses.tolerance.numbers[EPSILON_G]
+    if rival < 0 or (means[rival] <= most and min(pulls[rival], pulls[own]) >= CLEAR):
         return -1
     return rival
 
@@ -306,10 +356,14 @@ def _note(hypotheses: Hypotheses, g: int, status: int) -> None:
     for x in range(tasks):
         shrunk_means(arms[PULLS, x], arms[SUMS, x], 1.0, means)
         best = -1
+        if status == WITHIN:
+            best = answer_within(
+                hypotheses.tolerance, x, g, arms[MEANS, x], hypotheses.possible_g, possible_h[x]
+            )
         for a in range(n):
             outcome.pulls[0, x, a] = int(arms[PULLS, x, a])
             fits = g < 0 or (a // predictors == g and possible_h[x, a])
-            if fits and (best < 0 or means[a] > means[best]):
+            if status != WITHIN and fits and (best < 0 or means[a] > means[best]):
                 best = a
         answer[REPRESENTATION, 0, x] = best // predictors
         answer[PREDICTOR, 0, x] = best % predictors

@@ -38,12 +38,20 @@ from osrl.hypotheses.possible import (
     settle_verdict,
 )
 from osrl.hypotheses.shared import refresh
+from osrl.hypotheses.tolerance import HELD, settle_comparisons, worst_comparisons, write_comparisons
+from osrl.hypotheses.tolerance import PENDING as NOT_REPORTED
 
 
 def ticket_size(hypotheses: Hypotheses) -> int:
-    """How many numbers a ticket has: four for each arm of the task, then of the representation."""
-    n = hypotheses.possible_h.shape[1]
-    return (n + n // hypotheses.possible_g.size) * TICKET if not hypotheses.by_counts else 0
+    """How many numbers a ticket has: four for each arm of the task, then of the representation.
+
+    With a tolerance, four more for each arm of the task that the drawn one is compared with, either way.
+    """
+    if hypotheses.by_counts:
+        return 0
+    n: int = hypotheses.possible_h.shape[1]
+    compared: int = hypotheses.tolerance.within.shape[1]
+    return (n + n // hypotheses.possible_g.size + 2 * compared) * TICKET
 
 
 @kernel
@@ -55,13 +63,14 @@ def take_ticket(hypotheses: Hypotheses, x: int, a: int, propensities: Floats, ti
         return
     n = propensities.size
     predictors = n // possible_g.size
-    terms = ticket.reshape(n + predictors, TICKET)
+    terms = ticket.reshape(ticket.size // TICKET, TICKET)
     work = np.empty((5, n + 1))
     write_ticket(arms[MEANS, x], order[OF_TASK, x], propensities, a, safe, work, terms[:n])
     first = a // predictors * predictors
     own = slice(first, first + predictors)
+    local = terms[n : n + predictors]
     write_ticket(
-        arms[LOCAL_MEANS, x, own], order[OF_G, x, own], propensities[own], a - first, safe, work, terms[n:]
+        arms[LOCAL_MEANS, x, own], order[OF_G, x, own], propensities[own], a - first, safe, work, local
     )
     for b in range(n):
         if not possible_g[b // predictors]:
@@ -69,6 +78,10 @@ def take_ticket(hypotheses: Hypotheses, x: int, a: int, propensities: Floats, ti
     for h in range(predictors):
         if not possible_h[first + h]:
             terms[n + h, 0] = 0.0
+    if terms.shape[0] > n + predictors:
+        of_arms = (arms[MEANS, x], arms[PULLS, x], propensities)
+        possible = (possible_g, possible_h)
+        write_comparisons(hypotheses.tolerance, x, a, of_arms, possible, safe, terms[n + predictors :])
 
 
 @kernel_in_place
@@ -100,8 +113,8 @@ def take_reward(hypotheses: Hypotheses, x: int, a: int, reward: float, ticket: F
         numbers[DUE] = max(numbers[SAMPLES] + 1.0, numbers[SAMPLES] * (1.0 + PATIENCE))
         return recount(hypotheses)
     n = arms.shape[2]
-    predictors = ticket.size // TICKET - n
-    terms = ticket.reshape(n + predictors, TICKET)
+    predictors = n // hypotheses.possible_g.size
+    terms = ticket.reshape(ticket.size // TICKET, TICKET)
     beta, local, tried = bets.grid[BETA], bets.grid[LOCAL], bets.grid.shape[1]
     for b in range(n):
         if terms[b, 0] != 0.0:
@@ -118,7 +131,14 @@ def take_reward(hypotheses: Hypotheses, x: int, a: int, reward: float, ticket: F
             close = close or most + math.log(float(tried)) >= numbers[LIMIT_H]
     if numbers[WAITING] > 0.0:
         settle_verdict(hypotheses)
-    return close and reject(hypotheses, x, first, first + predictors)
+    changed = close and reject(hypotheses, x, first, first + predictors)
+    if terms.shape[0] == n + predictors:
+        return changed
+    more = terms[n + predictors :]
+    if settle_comparisons(hypotheses.tolerance, x, a, predictors, reward, more) == 0:
+        return changed
+    settle_verdict(hypotheses)
+    return True
 
 
 @kernel_in_place
@@ -150,13 +170,17 @@ def _worst(hypotheses: Hypotheses, x: int, a: int, ticket: Floats, row: int, loc
         return
     wealth, beta = hypotheses.wealth, hypotheses.bets.grid[BETA]
     n = wealth.shape[2]
-    predictors = ticket.size // TICKET - n
-    terms = ticket.reshape(n + predictors, TICKET)
+    predictors = n // hypotheses.possible_g.size
+    terms = ticket.reshape(ticket.size // TICKET, TICKET)
     first = a // predictors * predictors
     for b in range(n + predictors):
         if terms[b, 0] != 0.0:
             settle_worst(wealth[row, x, b] if b < n else wealth[local_row, x, first + b - n], terms[b], beta)
     _refresh(hypotheses, x, terms[:n])
+    if terms.shape[0] > n + predictors:
+        worst_comparisons(
+            hypotheses.tolerance, x, a, HELD if row == WEALTH else NOT_REPORTED, terms[n + predictors :]
+        )
 
 
 @kernel
@@ -169,3 +193,4 @@ def clear_trials(hypotheses: Hypotheses) -> None:
         for x in range(wealth.shape[1]):
             _refresh(hypotheses, x, everything)
     wealth[LOCAL_PENDING] = 0.0
+    hypotheses.tolerance.wealth[NOT_REPORTED] = 0.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -9,6 +10,8 @@ import numpy as np
 
 from osrl.arrays import Flags, Floats
 from osrl.hypotheses.possible import Hypotheses
+from osrl.hypotheses.tolerance import EXACT, NEAR_G, NEAR_H, comparison
+from osrl.outcome import WITHIN
 
 
 class Names(NamedTuple):
@@ -52,6 +55,14 @@ class Objection(NamedTuple):
     log_evidence: float
 
 
+class Arm(NamedTuple):
+    """An arm of a task, by name."""
+
+    task: str
+    representation: str
+    predictor: str
+
+
 class Answer(NamedTuple):
     """The best arms by name; ``representation`` is None where a policy that shares none finds several."""
 
@@ -92,12 +103,55 @@ def shown(hypotheses: Hypotheses) -> tuple[Floats, Floats]:
 
 
 def claim_of(hypotheses: Hypotheses, g: int, predictors: Sequence[int], tasks: Sequence[str]) -> Claim:
-    """What can be claimed for ``g`` and one of its predictors in each task: the least evidence of a rival."""
+    """What can be claimed for ``g`` and one of its predictors in each task: the least evidence of a rival.
+
+    With a tolerance: that the answer is within it. A rival is then out by the shorter of two ways.
+    """
     of_g, of_h = shown(hypotheses)
     H = of_h.shape[1] // of_g.size
     own = of_h[:, g * H : (g + 1) * H]
+    epsilon_g, epsilon_h = hypotheses.tolerance.epsilon
+    if epsilon_g > 0:
+        within = _within(hypotheses, g, predictors, NEAR_G).reshape(len(tasks), -1, H).min(axis=(0, 2))
+        of_g = np.maximum(of_g + math.log(EXACT[0]), within)
+    if epsilon_h > 0:
+        within = _within(hypotheses, g, predictors, NEAR_H)[:, g * H : (g + 1) * H]
+        own = np.maximum(own + math.log(EXACT[1]), within)
     risks = {task: _risk(np.delete(own[x], predictors[x])) for x, task in enumerate(tasks)}
     return Claim(_risk(np.delete(of_g, g)), risks)
+
+
+def _within(hypotheses: Hypotheses, g: int, predictors: Sequence[int], limit: int) -> Floats:
+    """For each arm (X, n), ln(1 / risk) at which it is not better than the arm of the claim by epsilon."""
+    tolerance = hypotheses.tolerance
+    X, n = hypotheses.possible_h.shape
+    H = n // hypotheses.possible_g.size
+    part = 1 - EXACT[limit - NEAR_G]
+    most = tolerance.numbers[limit]
+    answers = max(n - H, 1) if limit == NEAR_G else max(H - 1, 1)
+    found = np.full((X, n), np.inf)
+    for x, b in np.ndindex(X, n):
+        c = g * H + predictors[x]
+        if b != c:
+            evidence = float(comparison(tolerance, x, b, c))
+            found[x, b] = max(evidence, most) if tolerance.within[x, b, c] else evidence
+    return found - math.log(answers / part)
+
+
+def find_as_good(hypotheses: Hypotheses, names: Names) -> tuple[Arm, ...]:
+    """The arms that are out by the tolerance alone, when it has ended a study: as good as the answer."""
+    outcome, found = hypotheses.outcome, []
+    if outcome.status[0] != WITHIN:
+        return ()
+    X, n = hypotheses.possible_h.shape
+    H = n // len(names.representations)
+    for x in range(X):
+        g, h = int(outcome.representation[0, x]), int(outcome.predictor[0, x])
+        for b in range(n):
+            possible = hypotheses.possible_h[x, b] if b // H == g else hypotheses.possible_g[b // H]
+            if possible and b != g * H + h:
+                found.append(Arm(names.tasks[x], names.representations[b // H], names.predictors[b % H]))
+    return tuple(found)
 
 
 def _risk(evidence: Floats) -> float:

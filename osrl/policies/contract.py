@@ -57,11 +57,12 @@ class Column(NamedTuple):
 
 @dataclass(frozen=True)
 class Problem:
-    """What a policy knows before its first sample: shape, reward family, and how to stop."""
+    """What a policy knows before its first sample: shape, reward family, how to stop, and the tolerances."""
 
     shape: tuple[int, int, int]
     family: Family
     columns: tuple[Column, ...]
+    epsilon: tuple[float, float] = (0.0, 0.0)
 
 
 @dataclass(frozen=True)
@@ -72,6 +73,7 @@ class Policy:
     names it takes, the default first; ``unproved``: those of them that are only there to compare with,
     because nobody has proved that they keep their risks. ``given_tasks``: works with tasks that arrive
     from outside. ``shares_runs(options)``: sampling does not depend on the risk, so columns share a run.
+    ``tolerant``: the thresholds with which it may end within a tolerance.
     """
 
     name: str
@@ -92,6 +94,7 @@ class Policy:
     thresholds: tuple[str, ...] = ("own",)
     unproved: tuple[str, ...] = ()
     given_tasks: bool = False
+    tolerant: tuple[str, ...] = ()
     shares_runs: Callable[[Mapping[str, Any]], bool] = lambda options: True
 
     @property
@@ -116,6 +119,15 @@ class Policy:
             for delta in pair:
                 read_risk("the risk", delta)
         return tuple(Column(name, *pair) for name in names for pair in deltas)
+
+    def check_tolerance(self, columns: Sequence[Column], epsilon: tuple[float, float]) -> None:
+        """Refuse a tolerance that a column cannot have."""
+        for column in columns:
+            if max(epsilon) > 0 and column.threshold not in self.tolerant:
+                raise OsrlError(
+                    f"policy {self.name!r} with threshold {column.threshold!r} has no tolerance; leave "
+                    "epsilon out, or use policy 'osrl' or 'uniform'"
+                )
 
 
 _BY_STATE: dict[type, Policy] = {}

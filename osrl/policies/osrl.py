@@ -47,6 +47,7 @@ from osrl.hypotheses.possible import (
     new_hypotheses,
     survivor,
 )
+from osrl.hypotheses.routes import aim
 from osrl.hypotheses.trials import (
     clear_trials,
     forfeit_trial,
@@ -102,7 +103,9 @@ def new(
     column = problem.columns[0]
     bets = new_bets(smallest, largest, points, power, plugged, idle, shrinkage, safe)
     return OsrlState(
-        hypotheses=new_hypotheses(problem.shape, problem.family, (column.delta_g, column.delta_h), bets),
+        hypotheses=new_hypotheses(
+            problem.shape, problem.family, (column.delta_g, column.delta_h), bets, epsilon=problem.epsilon
+        ),
         shares=np.full((2, X, G * H), 1.0 / (X * G * H)),
         due=np.zeros(2),
         growth=growth,
@@ -127,8 +130,11 @@ def design(state: OsrlState) -> None:
     samples, arms = hypotheses.numbers[SAMPLES], float(weights.size)
     share = min(0.5, state.explore * math.sqrt(arms / (4.0 * max(samples, 1.0))))
     mix_exploration(hypotheses, optimal, share, weights)
-    if survivor(hypotheses.possible_g) >= 0:
-        mix_doubts(hypotheses, survivor(hypotheses.possible_g), weights)
+    last = survivor(hypotheses.possible_g)
+    if last < 0 and hypotheses.numbers[WAITING] > 0.0:
+        last = int(hypotheses.numbers[WAITING]) - 1
+    if last >= 0:
+        mix_doubts(hypotheses, last, weights)
     due[DUE] = max(samples + max(4.0, 0.25 * arms), samples * (1.0 + state.growth))
     due[KNOWN] = hypotheses.numbers[RULED_OUT]
 
@@ -160,6 +166,8 @@ def solve_for_needs(hypotheses: Hypotheses, optimal: Floats) -> None:
         for a in range(g * predictors, (g + 1) * predictors):
             if a != leader[x] and possible_h[x, a]:
                 need_h[x, a] = lacking(numbers[LIMIT_H], hypotheses.evidence[OF_G, x, a])
+    if hypotheses.tolerance.within.size > 0:
+        aim(hypotheses, g, leader, means, need_g, need_h)
     if not need_g.any() and not need_h.any():
         return
     program = build_program(
@@ -289,6 +297,7 @@ policy = register(
         ticket_size=lambda state: ticket_size(state.hypotheses),
         ticket=ticket,
         given_tasks=True,
+        tolerant=("own",),
         shares_runs=lambda options: False,
         clear_pending=lambda state: clear_trials(state.hypotheses),
         pend=lambda state, x, a, ticket: pend_trial(state.hypotheses, x, a, ticket),

@@ -51,7 +51,8 @@ def new(
     """The state before the first sample; the options of the bets are those of `new_bets`."""
     column = problem.columns[0]
     bets = new_bets(smallest, largest, points, power, plugged, idle, shrinkage, safe)
-    return UniformState(new_hypotheses(problem.shape, problem.family, (column.delta_g, column.delta_h), bets))
+    risks = (column.delta_g, column.delta_h)
+    return UniformState(new_hypotheses(problem.shape, problem.family, risks, bets, epsilon=problem.epsilon))
 
 
 @kernel_in_place
@@ -94,6 +95,7 @@ policy = register(
         ticket_size=lambda state: ticket_size(state.hypotheses),
         ticket=ticket,
         given_tasks=True,
+        tolerant=("own",),
         shares_runs=lambda options: False,
         clear_pending=lambda state: clear_trials(state.hypotheses),
         pend=lambda state, x, a, ticket: pend_trial(state.hypotheses, x, a, ticket),

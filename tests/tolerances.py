@@ -1,0 +1,117 @@
+"""Runs with a tolerance, with the troubles of an experiment: how often is an answer worse than allowed?"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from osrl.arrays import Flags
+from osrl.draws import START, new_key, uniform
+from osrl.hypotheses.trials import ticket_size
+from osrl.instance import Instance
+from osrl.outcome import DECIDED, NO_SHARED, RUNNING, WITHIN
+from osrl.policies import osrl as own
+from osrl.policies import uniform as even
+from osrl.policies.contract import Policy, Problem
+from osrl.policies.round import new_world
+from tests.walks import Trouble, walk
+
+RISK = 0.1  # both
+EPSILON = 0.2
+ROUNDS = 20_000
+EXACTLY = 1e-9
+
+
+class Case(NamedTuple):
+    """A policy on an instance, with a tolerance for both, and what goes wrong."""
+
+    policy: Policy
+    instance: Instance
+    epsilon: float = EPSILON
+    trouble: Trouble = Trouble()
+
+
+def near(part: float) -> list[list[list[float]]]:
+    """Two tasks in which every other arm is worse than the best one by this part of the tolerance."""
+    low = 0.7 - part * EPSILON
+    return [[[0.7, low], [low, low]], [[low, 0.7], [low, low]]]
+
+
+TIES = [[[0.7, 0.7], [0.3, 0.2]], [[0.7, 0.4], [0.2, 0.3]]]
+TWINS = [[[0.7, 0.4], [0.7, 0.4], [0.2, 0.2]], [[0.4, 0.7], [0.4, 0.7], [0.2, 0.2]]]
+CHAIN = [[[0.8, 0.62, 0.44, 0.26]], [[0.26, 0.44, 0.62, 0.8]]]  # of predictors
+CHAIN_G = [[[0.8], [0.62], [0.44], [0.26]], [[0.8], [0.62], [0.44], [0.26]]]  # of representations
+CROSSED = [[[0.8, 0.62], [0.7, 0.52]], [[0.62, 0.8], [0.52, 0.7]]]  # by both
+WORSE = near(1.1)
+CASES = {
+    "ties of predictors": Case(own.policy, Instance.bernoulli(TIES)),
+    "equal representations": Case(own.policy, Instance.bernoulli(TWINS)),
+    "worse by epsilon": Case(own.policy, Instance.bernoulli(near(1.0))),
+    "worse by 0.9 epsilon": Case(own.policy, Instance.bernoulli(near(0.9))),
+    "worse by 1.1 epsilon": Case(own.policy, Instance.bernoulli(WORSE)),
+    "chain of predictors": Case(own.policy, Instance.bernoulli(CHAIN)),
+    "chain of representations": Case(own.policy, Instance.bernoulli(CHAIN_G)),
+    "chain of both": Case(own.policy, Instance.bernoulli(CROSSED)),
+    "failures drop out": Case(own.policy, Instance.bernoulli(WORSE), trouble=Trouble(lost=0.02)),
+    "late failures": Case(own.policy, Instance.bernoulli(WORSE), trouble=Trouble(delay=5)),
+    "batches": Case(own.policy, Instance.bernoulli(WORSE), trouble=Trouble(batch=8)),
+    "tasks given to hurt": Case(own.policy, Instance.bernoulli(WORSE), trouble=Trouble(hunted=True)),
+    "rewards in [0, 1]": Case(own.policy, Instance.bounded(WORSE)),
+    "even sampling": Case(even.policy, Instance.bernoulli(WORSE)),
+}
+
+
+class Answers(NamedTuple):
+    """How many runs ended by which verdict, and with an answer that is worse than allowed, in each task."""
+
+    verdicts: NDArray[np.int64]  # (5,) by number
+    wrong_g: NDArray[np.int64]  # (X,) too bad, and the representation is not one of the best
+    wrong_h: NDArray[np.int64]  # (X,) too bad, and it is
+
+    @property
+    def worst(self) -> int:
+        """The largest count; that no representation is shared is wrong about the representation."""
+        none = int(self.verdicts[NO_SHARED])
+        return max(none + int(self.wrong_g.max()), int(self.wrong_h.max()))
+
+
+def answers_of(
+    case: Case, runs: int, rounds: int = ROUNDS, change: Callable[[Any], None] = lambda hypotheses: None
+) -> Answers:
+    """Play ``runs`` runs, on all cores; ``change`` may tamper with the first hypotheses of each."""
+    instance, policy = case.instance, case.policy
+    means = instance.means
+    columns = policy.columns([(RISK, RISK)])
+    problem = Problem(instance.shape, instance.family, columns, (case.epsilon, case.epsilon))
+    best = means.max(axis=(1, 2))
+    best_g = np.isclose(means.max(axis=2), best[:, None]).all(axis=0)
+    tasks = np.arange(len(means))
+
+    def one(run: int) -> tuple[int, Flags, Flags]:
+        key = new_key(0, run)
+        state = policy.new(problem, uniform(key, START, 0))
+        hypotheses = state.hypotheses
+        change(hypotheses)
+        walk(state, hypotheses, new_world(instance, key), ticket_size(hypotheses), rounds, case.trouble)
+        outcome = hypotheses.outcome
+        status = int(outcome.status[0])
+        if status not in (DECIDED, WITHIN):
+            return status, np.zeros(len(means), bool), np.zeros(len(means), bool)
+        g, h = outcome.representation[0], outcome.predictor[0]
+        bad = best - means[tasks, g, h] > case.epsilon + EXACTLY
+        return status, bad & ~best_g[g], bad & best_g[g]
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        found = list(pool.map(one, range(runs)))
+    status, wrong_g, wrong_h = (np.array(each) for each in zip(*found, strict=True))
+    return Answers(np.bincount(status, minlength=5), wrong_g.sum(axis=0), wrong_h.sum(axis=0))
+
+
+def unfinished(found: Answers) -> int:
+    """How many runs had no verdict."""
+    return int(found.verdicts[RUNNING])
