@@ -13,7 +13,8 @@ class Live:
     """A study whose events are only folded; trials are known by their number."""
 
     def __init__(self, **settings: Any) -> None:
-        unset = ("noise_sd", "delta", "delta_g", "delta_h", "seed", "budget", "threshold", "options")
+        risks = ("delta", "delta_g", "delta_h", "epsilon", "epsilon_g", "epsilon_h")
+        unset = ("noise_sd", *risks, "seed", "budget", "threshold", "options")
         given = {**dict.fromkeys(unset), "family": "bernoulli", "policy": "osrl", **settings}
         self.fold = Fold(new_settings(**given))
 

@@ -19,6 +19,7 @@ Capture = pytest.CaptureFixture[str]
 
 def test_quantiles_are_those_of_the_simulated_runs() -> None:
     found = forecast(EASY, ["osrl", "tas"], delta=0.05, runs=40, seed=3)
+    assert found.bound is not None
     assert found.bound.K.lower == pytest.approx(osrl.lower_bound(EASY, delta_g=0.05, delta_h=0.05).K.lower)
     for each in found.policies:
         tau = np.sort(osrl.simulate(EASY, each.policy, 0.05, 40, seed=3).frame["tau"].to_numpy())

@@ -110,8 +110,8 @@ def test_a_row_adds_up(policy: str) -> None:
     frame = osrl.simulate(EASY, policy, [0.1, 0.01], runs=10).frame
     assert frame.columns == [
         *COLUMN,
-        *("seed", "run", "verdict", "tau", "tau_g", "tau_h", "representations", "predictors"),
-        *("correct_g", "correct_h", "pulls", "rounds"),
+        *("epsilon_g", "epsilon_h", "seed", "run", "verdict", "tau", "tau_g", "tau_h"),
+        *("representations", "predictors", "correct_g", "correct_h", "shortfall", "pulls", "rounds"),
     ]
     assert (frame["pulls"].list.len() == EASY.means.size).all()
     assert (frame["pulls"].list.sum() == frame["tau"]).all()

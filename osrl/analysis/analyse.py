@@ -33,8 +33,17 @@ from osrl.evidence.watch import LEVEL as WATCH_LEVEL
 from osrl.families import Family
 from osrl.hypotheses.possible import Hypotheses, best_guess, look, new_hypotheses, recount
 from osrl.hypotheses.trials import forfeit_trial, take_reward, take_ticket, ticket_size
-from osrl.hypotheses.words import Answer, Hypothesis, Names, Objection, find_objections, name_hypotheses
-from osrl.outcome import NO_SHARED, RUNNING, VERDICTS
+from osrl.hypotheses.words import (
+    Answer,
+    Arm,
+    Hypothesis,
+    Names,
+    Objection,
+    find_as_good,
+    find_objections,
+    name_hypotheses,
+)
+from osrl.outcome import NO_SHARED, RUNNING, VERDICTS, WITHIN
 
 UNDECIDED = "undecided"
 
@@ -74,10 +83,19 @@ class Analysis(NamedTuple):
     doubt: Doubt
     delta_g: float
     delta_h: float
+    epsilon: tuple[float, float]
+    as_good: tuple[Arm, ...]  # as the answer, within the tolerance
 
 
-def analyse(table: Table, *, delta_g: float, delta_h: float, ignorable: bool = False) -> Analysis:
-    """What the rows of a table prove at these risks."""
+def analyse(
+    table: Table,
+    *,
+    delta_g: float,
+    delta_h: float,
+    epsilon: tuple[float, float] = (0.0, 0.0),
+    ignorable: bool = False,
+) -> Analysis:
+    """What the rows of a table prove at these risks; ``epsilon``: the tolerances epsilon_g and epsilon_h."""
     missing = np.isnan(table.rewards)
     left_out = missing & (ignorable | table.ignorable)
     bets = table.propensities is not None and table.family.noise == 0
@@ -86,7 +104,9 @@ def analyse(table: Table, *, delta_g: float, delta_h: float, ignorable: bool = F
             f"{int(missing.sum())} rows have no reward, and counts have no worst case to fall back on; add "
             "the propensities of all arms, or --ignorable if a missing reward tells nothing about its value"
         )
-    hypotheses = new_hypotheses(table.shape, table.family, (delta_g, delta_h), by_counts=not bets)
+    hypotheses = new_hypotheses(
+        table.shape, table.family, (delta_g, delta_h), epsilon=epsilon, by_counts=not bets
+    )
     after = _lead_through(hypotheses, table, left_out)
     doubt = _watch_arms(table, left_out) if bets else _watch_means(table)
     if doubt.alarm:
@@ -94,6 +114,7 @@ def analyse(table: Table, *, delta_g: float, delta_h: float, ignorable: bool = F
     status = RUNNING if after is None else int(hypotheses.outcome.status[0])
     look(hypotheses)
     names = Names(table.task_names, table.representations, table.predictors)
+    as_good = find_as_good(hypotheses, names) if status == WITHIN else ()
     return Analysis(
         verdict=UNDECIDED if status == RUNNING else VERDICTS[status],
         best=_answer(hypotheses, names),
@@ -108,6 +129,8 @@ def analyse(table: Table, *, delta_g: float, delta_h: float, ignorable: bool = F
         doubt=doubt,
         delta_g=delta_g,
         delta_h=delta_h,
+        epsilon=epsilon,
+        as_good=as_good,
     )
 
 

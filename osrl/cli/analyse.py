@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from osrl.cli.arguments import Tolerance, ToleranceG, ToleranceH
 from osrl.cli.output import print_json, print_report, working
 
 
@@ -21,6 +22,9 @@ def analyse(
     delta: Annotated[float | None, typer.Option(help="Both risks at once.  [default: 0.1]")] = None,
     delta_g: Annotated[float | None, typer.Option(help="Accepted risk of a wrong representation.")] = None,
     delta_h: Annotated[float | None, typer.Option(help="Accepted risk of a wrong predictor.")] = None,
+    epsilon: Tolerance = None,
+    epsilon_g: ToleranceG = None,
+    epsilon_h: ToleranceH = None,
     family: Annotated[
         str | None, typer.Option(help="bernoulli, bounded or gaussian.  [default: what the rewards are]")
     ] = None,
@@ -46,9 +50,10 @@ def analyse(
         from osrl.analysis.analyse import analyse as run
         from osrl.analysis.trials import read_table
         from osrl.report.analysis import AnalysisReport
-        from osrl.risks import read_risks
+        from osrl.risks import read_risks, read_tolerances
 
         risk_g, risk_h = read_risks(delta, delta_g, delta_h)
+        tolerances = read_tolerances(epsilon, epsilon_g, epsilon_h)
         table = read_table(
             log,
             family=family,
@@ -56,7 +61,8 @@ def analyse(
             representations=None if representations is None else representations.split(","),
             predictors=None if predictors is None else predictors.split(","),
         )
-        report = AnalysisReport(log, run(table, delta_g=risk_g, delta_h=risk_h, ignorable=ignorable))
+        found = run(table, delta_g=risk_g, delta_h=risk_h, epsilon=tolerances, ignorable=ignorable)
+        report = AnalysisReport(log, found)
     if as_json:
         print_json(report.document())
     else:

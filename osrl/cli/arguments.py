@@ -3,9 +3,21 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Annotated, Any
+
+import typer
 
 from osrl.errors import OsrlError
+
+Tolerance = Annotated[
+    float | None, typer.Option(metavar="E", help="Differences of means up to E do not matter.  [default: 0]")
+]
+ToleranceG = Annotated[
+    float | None, typer.Option(metavar="E", help="The same, for another representation than the best one.")
+]
+ToleranceH = Annotated[
+    float | None, typer.Option(metavar="E", help="The same, for another predictor than the best one.")
+]
 
 
 def key_value(given: str) -> tuple[str, Any]:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from osrl.cli.arguments import key_value
+from osrl.cli.arguments import Tolerance, ToleranceG, ToleranceH, key_value
 from osrl.cli.output import echo, print_json, print_report, progress_bar, working
 from osrl.errors import OsrlError
 
@@ -30,6 +30,9 @@ def simulate(
         str | None,
         typer.Option(metavar="RISK,...", help="Risk of a wrong predictor in a task.  [default: 0.1]"),
     ] = None,
+    epsilon: Tolerance = None,
+    epsilon_g: ToleranceG = None,
+    epsilon_h: ToleranceH = None,
     threshold: Annotated[
         str | None, typer.Option(metavar="NAME,...", help="For policies that have several.")
     ] = None,
@@ -71,6 +74,9 @@ def simulate(
                 seed,
                 delta_g=_risks("delta_g", delta_g),
                 delta_h=_risks("delta_h", delta_h),
+                epsilon=epsilon,
+                epsilon_g=epsilon_g,
+                epsilon_h=epsilon_h,
                 threshold=None if threshold is None else threshold.split(","),
                 budget=budget,
                 workers=workers,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from osrl.cli.arguments import key_value
+from osrl.cli.arguments import Tolerance, ToleranceG, ToleranceH, key_value
 from osrl.cli.output import echo, print_json, print_report
 from osrl.errors import OsrlError
 from osrl.shown import printable
@@ -55,6 +55,9 @@ def create(
     delta: Annotated[float | None, typer.Option(help="Both risks at once.  [default: 0.1]")] = None,
     delta_g: Annotated[float | None, typer.Option(help="Accepted risk of a wrong representation.")] = None,
     delta_h: Annotated[float | None, typer.Option(help="Accepted risk of a wrong predictor.")] = None,
+    epsilon: Tolerance = None,
+    epsilon_g: ToleranceG = None,
+    epsilon_h: ToleranceH = None,
     seed: Annotated[int | None, typer.Option(help="To repeat the same draws.  [default: drawn]")] = None,
     budget: Annotated[int | None, typer.Option(help="The largest number of trials.")] = None,
     policy: Annotated[str, typer.Option(help="The policy that chooses the trials.")] = "osrl",
@@ -94,6 +97,9 @@ def create(
         delta=delta,
         delta_g=delta_g,
         delta_h=delta_h,
+        epsilon=epsilon,
+        epsilon_g=epsilon_g,
+        epsilon_h=epsilon_h,
         seed=seed,
         budget=budget,
         policy=policy,

@@ -10,16 +10,20 @@ from rich.text import Text
 from osrl.analysis.analyse import Analysis
 from osrl.report.assumptions import SHARED, STEADY, chance
 from osrl.report.hypotheses import (
+    ENDINGS,
     HypothesesView,
     answer_document,
     describe_answer,
+    describe_as_good,
     describe_objections,
+    describe_tolerance,
     hypotheses_document,
 )
 from osrl.shown import printable
 
 _MEANING = {
     "decided": "the answer is known",
+    "decided within the tolerance": "no arm is better than the answer by more than that",
     "no shared representation": "the tasks do not share a best representation",
     "undecided": "the rows do not prove enough",
 }
@@ -73,6 +77,9 @@ class AnalysisReport(NamedTuple):
             "doubt": {**found.doubt._asdict(), "alarm": found.doubt.alarm},
             "delta_g": found.delta_g,
             "delta_h": found.delta_h,
+            "epsilon_g": found.epsilon[0],
+            "epsilon_h": found.epsilon[1],
+            "as_good": [each._asdict() for each in found.as_good],
         }
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
@@ -81,11 +88,14 @@ class AnalysisReport(NamedTuple):
         after = "" if found.decided_after is None else f", after row {found.decided_after:,}"
         lines = [
             f"{printable(self.source)}: {found.verdict}{after} ({_MEANING[found.verdict]})",
-            describe_answer("Answer" if found.verdict == "decided" else "Best guess", found.best),
+            describe_answer("Answer" if found.verdict in ENDINGS else "Best guess", found.best),
             f"Evidence: {_EVIDENCE[found.evidence]}",
             f"This holds if {'; '.join(assumed_by_analysis(found))}",
-            f"Accepted risks: {found.delta_g:g} (representation), {found.delta_h:g} (each predictor)",
+            f"Accepted risks: {found.delta_g:g} (representation), {found.delta_h:g} (each predictor)"
+            + describe_tolerance(*found.epsilon),
         ]
+        if found.as_good:
+            lines.insert(2, describe_as_good(found.as_good))
         if found.doubt.alarm:
             lines.append(f"Alarm: {_ALARM[found.doubt.about].format(chance(found.doubt.log_evidence))}")
         if found.verdict == "no shared representation":

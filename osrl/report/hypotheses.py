@@ -12,9 +12,10 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
 from rich.text import Text
 
-from osrl.hypotheses.words import Answer, Claim, Hypothesis, Objection
+from osrl.hypotheses.words import Answer, Arm, Claim, Hypothesis, Objection
 from osrl.shown import printable
 
+ENDINGS = ("decided", "decided within the tolerance")  # verdicts with an answer
 BAR = 16  # characters of a full bar
 NOISE = 1e-6  # of a risk, as a share of it
 MOST_PREDICTORS = 12  # tests of predictors up to which all are shown; then only those of the best guess
@@ -95,6 +96,22 @@ def describe_answer(word: str, answer: Answer) -> str:
         return printable(f"{word}: representation {answer.representation}; predictors {arms}")
     arms = ", ".join(f"({g}, {answer.predictors[x]}) in {x}" for x, g in answer.representations.items())
     return printable(f"{word}: {arms}")
+
+
+def describe_as_good(arms: Sequence[Arm]) -> str:
+    """The arms that are as good as the answer, as far as the tolerance goes."""
+    tasks: dict[str, list[str]] = {}
+    for arm in arms:
+        tasks.setdefault(arm.task, []).append(f"({arm.representation}, {arm.predictor})")
+    parts = (f"{', '.join(own)} in {task}" for task, own in tasks.items())
+    return printable(f"As good, within the tolerance: {'; '.join(parts)}")
+
+
+def describe_tolerance(epsilon_g: float, epsilon_h: float) -> str:
+    """The tolerances, after the risks; nothing where there are none."""
+    if epsilon_g == epsilon_h:
+        return f"; tolerance {epsilon_g:g}" if epsilon_g > 0 else ""
+    return f"; tolerance {epsilon_g:g} (another representation), {epsilon_h:g} (another predictor)"
 
 
 def claim_document(claim: Claim) -> dict[str, Any]:

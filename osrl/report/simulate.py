@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from osrl.instance import Instance
+from osrl.report.hypotheses import describe_tolerance
 from osrl.report.instance import describe, many
 from osrl.report.numbers import count
 
@@ -20,6 +21,7 @@ Row = dict[str, Any]
 
 SPREAD = ("std", "least", "most")
 PHASES = ("for g", "for h")
+TOLERANCE = ("too bad", "within")
 
 
 class SimulationReport(NamedTuple):
@@ -35,7 +37,9 @@ class SimulationReport(NamedTuple):
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """The table, and how to read it."""
         rows = self.summary.to_dicts()
-        yield Text(f"{describe(self.instance)}\n{many(rows[0]['runs'], 'run')}, seed {rows[0]['seed']}")
+        tolerance = describe_tolerance(rows[0]["epsilon_g"], rows[0]["epsilon_h"])
+        made = f"{many(rows[0]['runs'], 'run')}, seed {rows[0]['seed']}{tolerance}"
+        yield Text(f"{describe(self.instance)}\n{made}")
         for left_out in ((), SPREAD, SPREAD + PHASES):
             table = self._table(rows, left_out)
             if Measurement.get(console, options.update(width=1000), table).maximum <= options.max_width:
@@ -53,6 +57,8 @@ class SimulationReport(NamedTuple):
         shown = [name for name in cells[0] if name not in left_out]
         if not any(row["budget_exhausted"] for row in rows):
             shown.remove("exhausted")
+        if rows[0]["error_eps"] is None:
+            shown = [name for name in shown if name not in TOLERANCE]
         for name in shown:
             table.add_column(name, justify="right", no_wrap=True)
         for row, cell in zip(rows, cells, strict=True):
@@ -71,6 +77,8 @@ class SimulationReport(NamedTuple):
             "for g": count(row["tau_g_mean"]),
             "for h": count(row["tau_h_mean"]),
             **(errors if self.instance.in_model_class else {}),
+            "too bad": _share(row["error_eps"]),
+            "within": f"{row['within_tolerance']:,}",
             "exhausted": f"{row['budget_exhausted']:,}",
         }
 
@@ -81,6 +89,9 @@ class SimulationReport(NamedTuple):
             yield "Wrong: the share of runs; for h in the worst task, where g was right."
         else:
             yield "The instance is outside the paper's class M: no answer would be right."
+        if rows[0]["error_eps"] is not None:
+            yield "Too bad: answers worse than the best arm by more than the tolerance, in the worst task."
+            yield "Within: runs that ended by the tolerance."
         if any(row["budget_exhausted"] for row in rows):
             yield "Exhausted: runs that used up their budget. They count with it, and never as wrong."
         speeds = {row["policy"]: row["rounds"] / row["seconds"] for row in rows if row["seconds"] > 0}

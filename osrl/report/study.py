@@ -10,12 +10,15 @@ from rich.text import Text
 
 from osrl.report.assumptions import alarm_document, assumed_by_study, describe_alarm
 from osrl.report.hypotheses import (
+    ENDINGS,
     HypothesesView,
     answer_document,
     claim_document,
     describe_answer,
+    describe_as_good,
     describe_claim,
     describe_objections,
+    describe_tolerance,
     finite,
     hypotheses_document,
 )
@@ -28,6 +31,7 @@ LISTED = 12  # pending trials that are named
 _MEANING = {
     "running": "the experiment goes on",
     "decided": "the answer is known",
+    "decided within the tolerance": "no arm is better than the answer by more than that",
     "no shared representation": "the tasks do not share a best representation",
     "budget exhausted": "the budget is spent, and the answer is a best guess",
 }
@@ -70,6 +74,7 @@ class StudyReport(NamedTuple):
             "claim": None if status.claim is None else claim_document(status.claim),
             "alarm": alarm_document(status.alarm),
             "assumed": assumed_by_study(status),
+            "as_good": [each._asdict() for each in status.as_good],
             "objections": [each._asdict() for each in status.objections],
             "expected_remaining": finite(status.expected_remaining),
             "policy": settings.policy,
@@ -82,6 +87,8 @@ class StudyReport(NamedTuple):
             "predictors": list(settings.predictors),
             "delta_g": settings.delta_g,
             "delta_h": settings.delta_h,
+            "epsilon_g": settings.epsilon_g,
+            "epsilon_h": settings.epsilon_h,
             "seed": settings.seed,
             "budget": settings.budget,
             "head": status.head,
@@ -97,20 +104,23 @@ class StudyReport(NamedTuple):
         status, settings = self.status, self.status.settings
         verdict = Text.assemble(
             printable(f"Study {self.name} in {self.place}: "),
-            (status.verdict, "bold green" if status.verdict == "decided" else "bold"),
+            (status.verdict, "bold green" if status.verdict in ENDINGS else "bold"),
             f" ({_MEANING[status.verdict]})\n",
         )
+        tolerance = describe_tolerance(settings.epsilon_g, settings.epsilon_h)
         budget = "" if settings.budget is None else f" of at most {settings.budget:,}"
         lost = f", {status.abandoned:,} abandoned" if status.abandoned else ""
         lost += f" ({status.left_out:,} of them left out)" if status.left_out else ""
         verdict.append(
             f"Policy {settings.policy}; accepted risks {settings.delta_g:g} (representation) and "
-            f"{settings.delta_h:g} (each predictor)\n"
+            f"{settings.delta_h:g} (each predictor){tolerance}\n"
             f"Trials: {status.handed_out:,}{budget} handed out, {status.told:,} told, "
             f"{len(status.pending):,} pending{lost}\n"
         )
-        word = "Answer" if status.verdict == "decided" else "Best guess"
+        word = "Answer" if status.verdict in ENDINGS else "Best guess"
         verdict.append(describe_answer(word, status.best) if status.told else "Nothing is known yet")
+        if status.as_good:
+            verdict.append(f"\n{describe_as_good(status.as_good)}")
         if status.verdict in ("running", "budget exhausted") and status.told and status.claim is not None:
             verdict.append(f"\n{describe_claim(status.claim)}")
         if status.verdict == "no shared representation" and status.objections:

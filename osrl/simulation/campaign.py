@@ -25,7 +25,7 @@ from osrl.risks import Risk, read_risk_pairs
 from osrl.simulation.job import Job, versions
 from osrl.stamp import StampError, stamp
 
-FORMAT = 2  # of the manifest and of the tables beside it
+FORMAT = 3  # of the manifest and of the tables beside it
 MOST = 2**63 - 1
 
 
@@ -67,6 +67,7 @@ def read_campaign(
     threshold: str | Sequence[str] | None,
     budget: int | None,
     options: Mapping[str, Any] | None,
+    epsilon: tuple[float, float] = (0.0, 0.0),
 ) -> Campaign:
     """The campaign that the arguments of `simulate` ask for; an error when they cannot be used."""
     runs = read_whole("runs", runs, 1, "how many runs to make, at least 1")
@@ -80,6 +81,7 @@ def read_campaign(
     groups: list[tuple[Policy, tuple[Column, ...]]] = []
     for each in policies:
         columns = each.columns(risks, _thresholds_of(each, names, policies))
+        each.check_tolerance(columns, epsilon)
         shared = budget is None and each.shares_runs(chosen[each.name])
         groups += [(each, columns)] if shared else [(each, (column,)) for column in columns]
     manifest = {
@@ -88,6 +90,7 @@ def read_campaign(
         "instance": instance.to_dict(),
         "seed": seed,
         "budget": budget,
+        "epsilon": list(epsilon),
         "jobs": [
             {
                 "policy": each.name,
@@ -106,6 +109,7 @@ def read_campaign(
             _home(each),
             chosen[each.name],
             columns,
+            epsilon,
             seed,
             budget,
             versions(each),

@@ -46,7 +46,7 @@ class Job:
     """Runs of one policy, from each of which all ``columns`` are read off.
 
     ``number`` is its place in the campaign, ``module`` where the policy is defined, so that other
-    processes find it. ``budget`` ends a run after so many rounds.
+    processes find it. ``epsilon`` are the tolerances. ``budget`` ends a run after so many rounds.
     """
 
     campaign: str
@@ -56,13 +56,14 @@ class Job:
     module: str
     options: Mapping[str, Any]
     columns: tuple[Column, ...]
+    epsilon: tuple[float, float]
     seed: int
     budget: int | None
     versions: Mapping[str, str | None]
 
     def new_state(self, key: Key) -> Any:
         """The policy before its first sample."""
-        problem = Problem(self.instance.shape, self.instance.family, self.columns)
+        problem = Problem(self.instance.shape, self.instance.family, self.columns, self.epsilon)
         return find(self.policy).new(problem, uniform(key, START, 0), **self.options)
 
     def play(self, state: Any, key: Key, budget: int | None) -> int:
@@ -129,4 +130,4 @@ def run_chunk(job: Job, first: int, runs: int, stop: Stop | None = None) -> Chun
     if rows.count == 0:
         return None
     label = Label(job.campaign, job.number, first, rows.count, time.thread_time() - start)
-    return Chunk(label, rows.parquet(job.policy, job.columns, job.seed, label))
+    return Chunk(label, rows.parquet(job.policy, job.columns, job.epsilon, job.seed, label))

@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 
 from osrl.instance import Instance
-from osrl.outcome import EXHAUSTED, VERDICTS
+from osrl.outcome import EXHAUSTED, NO_SHARED, VERDICTS, WITHIN
 from osrl.policies.contract import Column
 from osrl.simulation.campaign import Campaign
 from osrl.simulation.job import Job
@@ -20,13 +20,16 @@ from osrl.simulation.store import Part, Store
 
 Z975 = 2.2414  # standard errors on either side of a mean in a 97.5 % interval
 _COLUMN = ("policy", "threshold", "delta_g", "delta_h")
-_COUNTED = ("verdict", "tau", "tau_g", "correct_g", "correct_h", "rounds")
+_COUNTED = ("verdict", "tau", "tau_g", "correct_g", "correct_h", "shortfall", "rounds")
+_ROUNDING = 1e-12  # a difference of means that is meant to be epsilon is not more than it
 _SCHEMA: dict[str, type[pl.DataType]] = {
     "policy": pl.String,
     "threshold": pl.String,
     "delta": pl.Float64,
     "delta_g": pl.Float64,
     "delta_h": pl.Float64,
+    "epsilon_g": pl.Float64,
+    "epsilon_h": pl.Float64,
     "seed": pl.Int64,
     "mean": pl.Float64,
     "ci975": pl.Float64,
@@ -37,6 +40,8 @@ _SCHEMA: dict[str, type[pl.DataType]] = {
     "tau_h_mean": pl.Float64,
     "error_g": pl.Float64,
     "error_h": pl.Float64,
+    "error_eps": pl.Float64,
+    "within_tolerance": pl.Int64,
     "budget_exhausted": pl.Int64,
     "runs": pl.Int64,
     "rounds": pl.Int64,
@@ -68,6 +73,9 @@ class Runs:
         - ``error_g``: the share of runs that answered with a wrong representation; ``error_h``: the
           largest share, over tasks, of runs with the right representation and a wrong predictor.
           Runs that exhausted their budget have not answered. Null outside the class M;
+        - ``error_eps``: the largest share, over tasks, of runs whose answer is worse than the best arm by
+          more than the tolerance (the larger one); null without one. ``within_tolerance``: the number of
+          runs that ended by it;
         - ``budget_exhausted``: the number of those runs, among all ``runs``;
         - ``rounds`` that were simulated, and ``seconds`` of processor time that they took: the same
           ones for columns that were read off the same runs.
@@ -86,7 +94,7 @@ class Runs:
 
     def _summaries(self, job: Job) -> Iterator[dict[str, Any]]:
         """The summary of each column of a job. One file after the other, so that memory stays flat."""
-        tallies = {column: _Tally(len(self.instance.tasks)) for column in job.columns}
+        tallies = {column: _Tally(len(self.instance.tasks), max(job.epsilon)) for column in job.columns}
         seconds = 0.0
         for part in self._parts(job):
             rows = self._read(part, [*_COLUMN, "run", *_COUNTED])
@@ -98,6 +106,8 @@ class Runs:
                 "policy": job.policy,
                 **column._asdict(),
                 "delta": column.delta_g if column.delta_g == column.delta_h else None,
+                "epsilon_g": job.epsilon[0],
+                "epsilon_h": job.epsilon[1],
                 "seed": job.seed,
                 **tally.summary(self.instance.in_model_class),
                 "seconds": seconds,
@@ -107,10 +117,12 @@ class Runs:
 class _Tally:
     """What is counted over the runs of a column: whole numbers, which add up the same in any order."""
 
-    def __init__(self, tasks: int) -> None:
+    def __init__(self, tasks: int, epsilon: float) -> None:
+        self.epsilon = epsilon
         self.runs = self.tau = self.squares = self.tau_g = self.rounds = 0
         self.exhausted = self.wrong_g = 0
-        self.wrong_h = np.zeros(tasks, np.int64)
+        self.within = 0
+        self.wrong_h, self.too_bad = np.zeros((2, tasks), np.int64)
         self.least, self.most = sys.maxsize, 0
 
     def add(self, rows: pl.DataFrame) -> None:
@@ -124,6 +136,11 @@ class _Tally:
         self.least, self.most = min(self.least, min(taus)), max(self.most, max(taus))
         answered = rows.filter(pl.col.verdict != VERDICTS[EXHAUSTED])
         self.exhausted += len(rows) - len(answered)
+        self.within += int((rows["verdict"] == VERDICTS[WITHIN]).sum())
+        given = answered.filter(pl.col.verdict != VERDICTS[NO_SHARED])["shortfall"]
+        if self.epsilon > 0 and len(given):
+            short = given.explode().to_numpy().reshape(len(given), -1)
+            self.too_bad += (short > self.epsilon + _ROUNDING).sum(axis=0)
         right = answered.filter("correct_g")
         self.wrong_g += len(answered) - len(right)
         if len(right):
@@ -145,6 +162,8 @@ class _Tally:
             "tau_h_mean": (self.tau - self.tau_g) / runs,
             "error_g": self.wrong_g / runs if known else None,
             "error_h": int(self.wrong_h.max()) / runs if known else None,
+            "error_eps": int(self.too_bad.max()) / runs if self.epsilon > 0 else None,
+            "within_tolerance": self.within,
             "budget_exhausted": self.exhausted,
             "runs": runs,
             "rounds": self.rounds,

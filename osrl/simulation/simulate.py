@@ -9,7 +9,7 @@ from typing import Any
 
 from osrl.errors import OsrlError
 from osrl.instance import Instance
-from osrl.risks import Risk
+from osrl.risks import Risk, read_tolerances
 from osrl.simulation.campaign import read_campaign
 from osrl.simulation.engine import Engine, drive
 from osrl.simulation.job import Chunk
@@ -31,6 +31,9 @@ def simulate(
     *,
     delta_g: Risk = None,
     delta_h: Risk = None,
+    epsilon: float | None = None,
+    epsilon_g: float | None = None,
+    epsilon_h: float | None = None,
     threshold: str | Sequence[str] | None = None,
     budget: int | None = None,
     workers: int | None = None,
@@ -44,6 +47,9 @@ def simulate(
     ``delta`` (default 0.1) is both risks; ``delta_g`` and ``delta_h`` set each. Risks, policies and
     thresholds may be lists; a policy takes from ``threshold`` and ``options`` what it knows. A run
     that has used ``budget`` samples ends without a decision.
+
+    With a tolerance ``epsilon`` (or ``epsilon_g`` for another representation, ``epsilon_h`` for another
+    predictor) a run also ends when no arm of a task can be better than the answer by more than that.
 
     Runs are computed by ``workers`` threads (default: one for each core), or with ``dask``, the
     address of a scheduler, a client or a cluster. The same seed gives the same runs whoever
@@ -64,6 +70,7 @@ def simulate(
         seed,
         delta_g=delta_g,
         delta_h=delta_h,
+        epsilon=read_tolerances(epsilon, epsilon_g, epsilon_h),
         threshold=threshold,
         budget=budget,
         options=options,

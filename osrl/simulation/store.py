@@ -35,6 +35,7 @@ _DIFFERENCES = {
     "instance": "on another instance",
     "seed": "with another seed",
     "budget": "with another budget",
+    "epsilon": "with another tolerance",
     "jobs": "with other policies, thresholds, risks or options",
 }
 

@@ -2,12 +2,13 @@
 
 | column | content |
 |---|---|
-| `policy`, `threshold`, `delta_g`, `delta_h`, `seed` | what was asked for |
+| `policy`, `threshold`, `delta_g`, `delta_h`, `epsilon_g`, `epsilon_h`, `seed` | what was asked for |
 | `run` | the number of the run, from 0 |
-| `verdict` | `decided`, `no shared representation` or `budget exhausted` |
+| `verdict` | `decided`, `decided within the tolerance`, `no shared representation` or `budget exhausted` |
 | `tau`, `tau_g`, `tau_h` | samples used, until the representation was decided, and after it |
 | `representations`, `predictors` | the answer, one name for each task; a guess if the budget was exhausted |
 | `correct_g`, `correct_h` | whether every representation is right; each predictor; null outside the class M |
+| `shortfall` | how much worse the answer of each task is than its best arm |
 | `pulls` | samples of each arm, in the order of the means: task, representation, predictor |
 | `rounds` | rounds of the run that this row was read off: more than tau where several rows share a run |
 """
@@ -76,7 +77,9 @@ class Rows:
         self.pulls[:, i] = outcome.pulls.reshape(len(outcome.status), -1)
         self.count += 1
 
-    def frame(self, policy: str, columns: Sequence[Column], seed: int, first: int) -> pl.DataFrame:
+    def frame(
+        self, policy: str, columns: Sequence[Column], epsilon: tuple[float, float], seed: int, first: int
+    ) -> pl.DataFrame:
         """One row for each run, column after column."""
         instance = self.instance
         g, h = self._flat(self.representations), self._flat(self.predictors)
@@ -85,6 +88,8 @@ class Rows:
         if instance.in_model_class:
             right_g = pl.Series((g == instance.best.representation).all(axis=1))
             right_h = _lists(h == np.array(instance.best.predictors))
+        tasks = np.arange(g.shape[1])
+        short = instance.means.max(axis=(1, 2)) - instance.means[tasks, g, h]
         runs = np.arange(first, first + self.count)
         return pl.DataFrame(
             {
@@ -101,6 +106,8 @@ class Rows:
             "threshold",
             "delta_g",
             "delta_h",
+            pl.lit(epsilon[0]).alias("epsilon_g"),
+            pl.lit(epsilon[1]).alias("epsilon_h"),
             pl.lit(seed, pl.Int64).alias("seed"),
             "run",
             "verdict",
@@ -111,14 +118,17 @@ class Rows:
             _lists(h, instance.predictors).alias("predictors"),
             right_g.alias("correct_g"),
             right_h.alias("correct_h"),
+            _lists(short).alias("shortfall"),
             _lists(self._flat(self.pulls)).alias("pulls"),
             pl.Series("rounds", self._flat(self.rounds)),
         )
 
-    def parquet(self, policy: str, columns: Sequence[Column], seed: int, label: Label) -> bytes:
+    def parquet(
+        self, policy: str, columns: Sequence[Column], epsilon: tuple[float, float], seed: int, label: Label
+    ) -> bytes:
         """The frame as a file, with its label."""
         file = io.BytesIO()
-        frame = self.frame(policy, columns, seed, label.first)
+        frame = self.frame(policy, columns, epsilon, seed, label.first)
         frame.write_parquet(file, metadata={_KEY: json.dumps(label._asdict())})
         return file.getvalue()
 

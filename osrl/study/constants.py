@@ -5,7 +5,6 @@ A later version of the package may bet otherwise. A study goes on with the bets 
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,8 @@ from osrl.errors import OsrlError, StorageDamaged
 from osrl.evidence.betting import FAR, check_bets
 from osrl.evidence.pairs import check_tilts
 from osrl.evidence.watch import LEVEL
-from osrl.hypotheses.possible import CLEAR, PATIENCE, Hypotheses
+from osrl.families import Family
+from osrl.hypotheses.possible import CLEAR, PATIENCE, Hypotheses, new_hypotheses
 from osrl.hypotheses.shared import APART
 from osrl.study.events import Created, to_lists
 
@@ -48,18 +48,28 @@ def set_constants(state: Any, created: Created) -> None:
 
 def _check(hypotheses: Hypotheses, created: Created) -> None:
     """Refuse constants in a log with which no study could have begun: they would break the risk."""
-    limits = [math.log(1 / risk) for risk in (created.delta_g, created.delta_h)]
-    if not np.allclose(hypotheses.limits, limits, rtol=1e-12, atol=0.0):
-        raise StorageDamaged(
-            f"the log has limits {hypotheses.limits.tolist()}, and risks whose limits are {limits}; "
-            "restore it from a backup"
-        )
+    fresh = new_hypotheses(
+        (len(created.tasks), len(created.representations), len(created.predictors)),
+        Family(created.family, created.noise_sd),
+        (created.delta_g, created.delta_h),
+        epsilon=(created.epsilon_g, created.epsilon_h),
+    )
+    for own, right in (
+        (hypotheses.limits, fresh.limits),
+        (hypotheses.tolerance.limits, fresh.tolerance.limits),
+    ):
+        if not np.allclose(own, right, rtol=1e-12, atol=0.0):
+            raise StorageDamaged(
+                f"the log has limits {own.tolist()}, and risks whose limits are {right.tolist()}; "
+                "restore it from a backup"
+            )
     if not 0 < created.evidence.get(WATCH, LEVEL) < 1:
         raise StorageDamaged(f"the log has {WATCH} = {created.evidence[WATCH]}; restore it from a backup")
     try:
         with np.errstate(over="ignore"):  # what is infinite is refused
-            if hypotheses.bets.beta.size:
-                check_bets(hypotheses.bets)
+            for bets in (hypotheses.bets, hypotheses.tolerance.bets):
+                if bets.beta.size > 1:
+                    check_bets(bets)
             check_tilts(hypotheses.tilts)
     except OsrlError as error:
         raise StorageDamaged(f"the log begins with constants that break the risk: {error}") from None
@@ -70,8 +80,14 @@ def _parts(state: Any) -> dict[str, Any]:
     hypotheses: Hypotheses | None = getattr(state, "hypotheses", None)
     if hypotheses is None:
         return {}
-    bets, tilts = hypotheses.bets, hypotheses.tilts
+    bets, tilts, tolerance = hypotheses.bets, hypotheses.tilts, hypotheses.tolerance
+    within = {
+        "tolerance.limits": tolerance.limits,
+        "tolerance.beta": tolerance.bets.beta,
+        "tolerance.local": tolerance.bets.local,
+    }
     return {
+        **(within if tolerance.within.size else {}),
         "limits": hypotheses.limits,
         "bets.beta": bets.beta,
         "bets.task": bets.task,

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -32,7 +33,7 @@ class Created:
     ``options`` are the parameters of the policy, defaults written out; ``evidence`` has every constant of
     its evidence, see `osrl.study.constants`. ``versions`` are those of the program that wrote the event,
     see `osrl.study.versions`. ``id`` is drawn at random and is that of this study alone; early logs
-    have none.
+    have none. The tolerances are left out where they are 0.
     """
 
     tasks: Sequence[str]
@@ -50,6 +51,8 @@ class Created:
     evidence: Mapping[str, Any]
     versions: Mapping[str, str]
     id: str = ""
+    epsilon_g: float = 0.0
+    epsilon_h: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -149,7 +152,13 @@ KINDS: dict[str, type[Body]] = {
 }
 _KIND = {body: kind for kind, body in KINDS.items()}
 _FIELDS = {body: tuple(field.name for field in fields(body)) for body in (*KINDS.values(), Verdict)}
-_OPTIONAL = ("id", "by", "reason")  # left out where they are empty, as in logs that do not know them
+_OPTIONAL = (
+    "id",
+    "by",
+    "reason",
+    "epsilon_g",
+    "epsilon_h",
+)  # left out where they are empty, as in logs that do not know them
 
 
 class Row(NamedTuple):
@@ -283,6 +292,10 @@ def _sound(body: Body) -> bool:
                 and type(body.seed) is int
                 and 0 <= body.seed < 2**63
                 and all(type(risk) in (float, int) and 0 < risk < 1 for risk in (body.delta_g, body.delta_h))
+                and all(
+                    type(each) in (float, int) and 0 <= each < math.inf
+                    for each in (body.epsilon_g, body.epsilon_h)
+                )
                 and (body.budget is None or type(body.budget) is int)
             )
         case Resumed():

@@ -26,7 +26,7 @@ from osrl.arrays import Floats
 from osrl.draws import START, new_key, uniform
 from osrl.errors import OsrlError, StorageDamaged
 from osrl.families import Family
-from osrl.hypotheses.possible import Hypotheses, reject
+from osrl.hypotheses.possible import Hypotheses, compare, reject
 from osrl.outcome import RUNNING, VERDICTS
 from osrl.policies.contract import Column, Problem, find
 from osrl.policies.options import read_options
@@ -76,7 +76,7 @@ class Fold:
         self.policy = find(created.policy)
         self.key = new_key(created.seed, 0)
         column = Column(created.threshold, created.delta_g, created.delta_h)
-        problem = Problem(self.shape, self.family, (column,))
+        problem = Problem(self.shape, self.family, (column,), (created.epsilon_g, created.epsilon_h))
         options = {name: _tuples(value) for name, value in created.options.items()}
         self.state: Any = self.policy.new(problem, uniform(self.key, START, 0), **options)
         set_constants(self.state, created)
@@ -255,6 +255,7 @@ class Fold:
                 self.count_pending()
                 first = lost.a - lost.a % self.shape[2]
                 reject(self.state.hypotheses, lost.x, first, first + self.shape[2])
+                compare(self.state.hypotheses, lost.x)
         if self.losses is not None and ignorable:
             self.losses.leave_out(lost.x, lost.a, lost.ticket)
         elif self.losses is not None:
@@ -282,6 +283,7 @@ class Fold:
         self.count_pending()
         for x in range(self.shape[0]):
             reject(self.state.hypotheses, x, 0, self.shape[1] * self.shape[2])
+            compare(self.state.hypotheses, x)
 
     @contextmanager
     def _in_order(self, trial: int, ended: Ended) -> Iterator[None]:

@@ -98,11 +98,13 @@ class Losses:
             _copy(self._all, self._strict)
             clear_trials(self._strict)
             self._strict.limits[:] = math.inf  # what they rule out is seen when they take over
+            self._strict.tolerance.limits[:] = math.inf
         self.count(x, a, ticket, math.nan)
 
     def take_over(self) -> None:
         """The strict tests become those of the study; from here on there is nothing to tell them apart."""
         self._strict.limits[:] = self._all.limits
+        self._strict.tolerance.limits[:] = self._all.tolerance.limits
         _copy(self._strict, self._all)
         self._flags[0] = False
 

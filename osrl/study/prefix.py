@@ -140,7 +140,11 @@ class Prefix:
 def _like(hypotheses: Hypotheses) -> Hypotheses:
     """Tests of the same kind, with the same rejections and a verdict of their own."""
     own = copy.deepcopy(hypotheses)
-    return own._replace(possible_g=hypotheses.possible_g, possible_h=hypotheses.possible_h)
+    return own._replace(
+        possible_g=hypotheses.possible_g,
+        possible_h=hypotheses.possible_h,
+        tolerance=own.tolerance._replace(within=hypotheses.tolerance.within),
+    )
 
 
 def _copy(hypotheses: Hypotheses, to: Hypotheses) -> None:

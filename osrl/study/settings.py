@@ -17,7 +17,7 @@ from osrl.families import Family
 from osrl.instance import Instance
 from osrl.policies.contract import Policy, find
 from osrl.policies.options import read_options
-from osrl.risks import read_risks
+from osrl.risks import read_risks, read_tolerances
 from osrl.study.constants import constants_of
 from osrl.study.events import Created
 from osrl.study.fold import Fold
@@ -38,6 +38,9 @@ def new_settings(
     delta: float | None,
     delta_g: float | None,
     delta_h: float | None,
+    epsilon: float | None,
+    epsilon_g: float | None,
+    epsilon_h: float | None,
     seed: int | None,
     budget: int | None,
     policy: str,
@@ -53,6 +56,8 @@ def new_settings(
     rule = find(policy)
     risks = [read_risks(delta, delta_g, delta_h)]
     column = rule.columns(risks, None if threshold is None else [threshold])[0]
+    tolerances = read_tolerances(epsilon, epsilon_g, epsilon_h)
+    rule.check_tolerance([column], tolerances)
     if column.threshold in rule.unproved:
         raise OsrlError(
             f"nobody has proved that policy {policy!r} with threshold {column.threshold!r} keeps its risks; "
@@ -74,6 +79,7 @@ def new_settings(
         {},
         versions(),
         secrets.token_hex(16),
+        *tolerances,
     )
     return replace(created, evidence=constants_of(_try_out(created).state))
 

@@ -17,11 +17,13 @@ from osrl.arrays import Floats
 from osrl.families import Family
 from osrl.hypotheses.possible import LIMIT_G, LIMIT_H, Hypotheses, look
 from osrl.hypotheses.words import (
+    Arm,
     Claim,
     Hypothesis,
     Names,
     Objection,
     claim_of,
+    find_as_good,
     find_objections,
     name_hypotheses,
 )
@@ -36,17 +38,19 @@ class Standing(NamedTuple):
     hypotheses: tuple[Hypothesis, ...]
     claim: Claim | None
     objections: tuple[Objection, ...]
+    as_good: tuple[Arm, ...]
 
 
 def read_standing(fold: Fold, guess: Verdict) -> Standing:
     """Where the hypotheses stand; ``guess`` is the verdict or the best guess."""
     hypotheses = current(fold)
     if hypotheses is None:
-        return Standing((), None, ())
+        return Standing((), None, (), ())
     created = fold.created
     names = Names(created.tasks, created.representations, created.predictors)
     objections = find_objections(hypotheses.by_task, hypotheses.possible_g, names)
-    return Standing(name_hypotheses(hypotheses, names), _claim(fold, hypotheses, guess), objections)
+    as_good = () if fold.verdict is None else find_as_good(hypotheses, names)
+    return Standing(name_hypotheses(hypotheses, names), _claim(fold, hypotheses, guess), objections, as_good)
 
 
 def read_hypotheses(fold: Fold) -> tuple[Hypothesis, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from osrl.hypotheses.words import Answer, Claim, Hypothesis, Objection
+from osrl.hypotheses.words import Answer, Arm, Claim, Hypothesis, Objection
 from osrl.study.events import Created
 from osrl.study.fold import Fold
 from osrl.study.standing import expected_remaining, read_standing
@@ -62,6 +62,7 @@ class Status(NamedTuple):
     hypotheses: tuple[Hypothesis, ...]
     claim: Claim | None
     objections: tuple[Objection, ...]
+    as_good: tuple[Arm, ...]  # as the answer, within the tolerance
     expected_remaining: float | None
     head: str
 
@@ -95,6 +96,7 @@ def read_status(fold: Fold) -> Status:
         standing.hypotheses,
         None if alarm is not None and alarm.void else standing.claim,
         standing.objections,
+        standing.as_good,
         expected_remaining(fold, guess),
         fold.last.hash,
     )

@@ -74,6 +74,9 @@ class Study:
         delta: float | None = None,
         delta_g: float | None = None,
         delta_h: float | None = None,
+        epsilon: float | None = None,
+        epsilon_g: float | None = None,
+        epsilon_h: float | None = None,
         seed: int | None = None,
         budget: int | None = None,
         policy: str = "osrl",
@@ -84,7 +87,9 @@ class Study:
         """Begin a study in a SQLite file (made if it is not there) or a PostgreSQL database (its URL).
 
         ``delta_g`` is the accepted risk of a wrong representation, ``delta_h`` that of a wrong predictor
-        in a task (``delta`` sets both; default 0.1). ``budget``: the largest number of trials.
+        in a task (``delta`` sets both; default 0.1). ``epsilon`` is the tolerance, 0 by default: an answer
+        that no arm of its task can beat by more will do (``epsilon_g``: with another representation than the
+        best one, ``epsilon_h``: with another predictor). ``budget``: the largest number of trials.
         ``options`` are parameters of the policy. Without a ``seed`` one is drawn, and recorded.
         """
         created = new_settings(
@@ -96,6 +101,9 @@ class Study:
             delta=delta,
             delta_g=delta_g,
             delta_h=delta_h,
+            epsilon=epsilon,
+            epsilon_g=epsilon_g,
+            epsilon_h=epsilon_h,
             seed=seed,
             budget=budget,
             policy=policy,
