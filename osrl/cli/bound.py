@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from osrl.cli.arguments import Tolerance, ToleranceG, ToleranceH
 from osrl.cli.output import print_json, print_report, working
 
 TOLERANCE = 1e-6  # relative width of the certified intervals
@@ -22,6 +23,9 @@ def bound(
     delta_h: Annotated[
         float | None, typer.Option(help="Accepted risk of a wrong predictor in a task.  [default: 0.1]")
     ] = None,
+    epsilon: Tolerance = None,
+    epsilon_g: ToleranceG = None,
+    epsilon_h: ToleranceH = None,
     sigma: Annotated[
         float | None, typer.Option(help="The paper's regulariser, for K_G_sigma.  [default: 1e5]")
     ] = None,
@@ -42,6 +46,9 @@ def bound(
             instance,
             delta_g=risk_g,
             delta_h=risk_h,
+            epsilon=epsilon,
+            epsilon_g=epsilon_g,
+            epsilon_h=epsilon_h,
             sigma=DEFAULT_SIGMA if sigma is None else sigma,
             tolerance=TOLERANCE,
         )

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from osrl.cli.arguments import Tolerance, ToleranceG, ToleranceH
 from osrl.cli.output import print_json, print_report, progress_bar, working
 
 
@@ -25,6 +26,9 @@ def plan(
         float | None,
         typer.Option(metavar="RISK", help="Risk of a wrong predictor in a task.  [default: 0.1]"),
     ] = None,
+    epsilon: Tolerance = None,
+    epsilon_g: ToleranceG = None,
+    epsilon_h: ToleranceH = None,
     runs: Annotated[int | None, typer.Option(help="Simulated experiments.  [default: 200]")] = None,
     seed: Annotated[int, typer.Option(help="The same seed gives the same forecast.")] = 0,
     budget: Annotated[
@@ -40,16 +44,19 @@ def plan(
         # Here, not above: these load kernels, which help and usage errors do not need.
         from osrl.instance import Instance
         from osrl.report.plan import PlanReport
-        from osrl.simulation.forecast import BUDGET, POLICIES, RUNS, forecast
+        from osrl.simulation.forecast import BUDGET, RUNS, forecast
 
         instance = Instance.load(file)
     with progress_bar("runs") as bar:
         found = forecast(
             instance,
-            POLICIES if policy is None else policy.split(","),
+            None if policy is None else policy.split(","),
             delta=delta,
             delta_g=delta_g,
             delta_h=delta_h,
+            epsilon=epsilon,
+            epsilon_g=epsilon_g,
+            epsilon_h=epsilon_h,
             runs=RUNS if runs is None else runs,
             seed=seed,
             budget=BUDGET if budget is None else budget,

@@ -14,10 +14,12 @@ from rich.text import Text
 from osrl.bounds import Bound, LowerBound
 from osrl.instance import Instance
 from osrl.report.allocation import AllocationView, largest_shares
+from osrl.report.hypotheses import describe_tolerance
 from osrl.report.instance import describe
 from osrl.report.numbers import count, interval, measure, percent, relative_width
 from osrl.report.separate_tasks import SeparateTasks
 from osrl.shown import printable
+from osrl.within import WithinBound
 
 MOST_NAMED = 6  # names in a sentence before the rest are only counted
 NOTABLE_SHARE = 0.05  # of the samples, for an arm to be named in the summary
@@ -43,6 +45,7 @@ class BoundReport(NamedTuple):
             "predictors": list(predictors),
             "delta_g": bound.delta_g,
             "delta_h": bound.delta_h,
+            **within_document(bound.K_epsilon),
             "best": {
                 "representation": representations[bound.best.representation],
                 "predictors": {x: predictors[h] for x, h in zip(tasks, bound.best.predictors, strict=True)},
@@ -72,12 +75,23 @@ class BoundReport(NamedTuple):
             yield AllocationView(self.instance, self.bound.K.allocation, self.bound.best)
         yield self._summary()
 
+    def _within(self, within: WithinBound) -> str:
+        """What the bound with a tolerance means, or why there is none."""
+        several = [self.instance.tasks[x] for x in range(len(self.instance.tasks)) if x not in within.tasks]
+        if not within.known:
+            return (
+                "to give an answer within the tolerance: not known for fixed risks, because every task has "
+                "several good answers (or the risks are too large)"
+            )
+        silent = f"; without {printable(_listed(several))}, where several answers are good" if several else ""
+        return f"to give an answer within the tolerance{silent}"
+
     def _intervals(self) -> list[tuple[str, Bound]]:
         bound = self.bound
         return [("K", bound.K), ("K_valid", bound.K_valid), ("K_G", bound.K_G), ("K_H", bound.K_H)]
 
     def _heading(self) -> Text:
-        best = self.bound.best
+        best, within = self.bound.best, self.bound.K_epsilon
         arms = [
             printable(f"{self.instance.predictors[h]} in {task}")
             for task, h in zip(self.instance.tasks, best.predictors, strict=True)
@@ -89,6 +103,7 @@ class BoundReport(NamedTuple):
             f"; best predictors: {_listed(arms)}\n",
             f"Accepted risks: delta_g = {self.bound.delta_g:g} (representation), "
             f"delta_h = {self.bound.delta_h:g} (each predictor)",
+            "" if within is None else describe_tolerance(within.epsilon_g, within.epsilon_h),
         )
 
     def _table(self) -> Table:
@@ -111,6 +126,9 @@ class BoundReport(NamedTuple):
         }
         for name, value in self._intervals():
             table.add_row(name, interval(value.lower, value.upper), meanings[name])
+        if (within := bound.K_epsilon) is not None:
+            shown = interval(within.lower, within.upper) if within.known else "-"
+            table.add_row("K_epsilon", shown, Text(self._within(within)))
         table.add_row(
             "L_G",
             measure(bound.L_G.value),
@@ -207,3 +225,18 @@ def _listed(items: Sequence[str]) -> str:
     """Names in a sentence; where there are many, the first of them."""
     rest = len(items) - MOST_NAMED
     return ", ".join(items) if rest <= 0 else f"{', '.join(items[:MOST_NAMED])} and {rest} more"
+
+
+def within_document(within: WithinBound | None) -> dict[str, Any]:
+    """The bound with a tolerance as JSON knows it; nothing where there is no tolerance."""
+    if within is None:
+        return {}
+    return {
+        "K_epsilon": {
+            "epsilon_g": within.epsilon_g,
+            "epsilon_h": within.epsilon_h,
+            "known": within.known,
+            "lower": _finite(within.lower) if within.known else None,
+            "upper": _finite(within.upper) if within.known else None,
+        }
+    }

@@ -10,6 +10,8 @@ from rich.table import Table
 from rich.text import Text
 
 from osrl.policies.contract import find
+from osrl.report.bound import within_document
+from osrl.report.hypotheses import describe_tolerance
 from osrl.report.instance import describe
 from osrl.report.numbers import count
 from osrl.simulation.forecast import Forecast
@@ -22,11 +24,14 @@ class PlanReport(NamedTuple):
 
     def document(self) -> dict[str, Any]:
         """The document of `osrl plan --json`."""
-        bound = self.forecast.bound
+        bound, forecast = self.forecast.bound, self.forecast
         return {
-            "bound": {"lower": bound.K.lower, "upper": bound.K.upper},
-            "delta_g": bound.delta_g,
-            "delta_h": bound.delta_h,
+            "bound": None if bound is None else {"lower": bound.K.lower, "upper": bound.K.upper},
+            "delta_g": forecast.delta[0],
+            "delta_h": forecast.delta[1],
+            "epsilon_g": forecast.epsilon[0],
+            "epsilon_h": forecast.epsilon[1],
+            **within_document(None if bound is None else bound.K_epsilon),
             "policies": [
                 {
                     "policy": each.policy,
@@ -46,7 +51,7 @@ class PlanReport(NamedTuple):
 
     def sentence(self) -> str:
         """What a planner needs to know."""
-        best, least, budget = self.forecast.policies[0], self.forecast.bound.K.lower, self.forecast.budget
+        best, least, budget = self.forecast.policies[0], self.forecast.least, self.forecast.budget
         if best.median >= budget:
             need = f"half of the experiments or more need more than {count(budget)} samples with {best.name}"
             return f"If the means are as guessed, {need}. They were cut there; raise the budget to see more."
@@ -72,10 +77,12 @@ class PlanReport(NamedTuple):
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """The table, and the sentence."""
         forecast = self.forecast
-        bound, runs = forecast.bound, forecast.policies[0].runs
+        least, runs = forecast.least, forecast.policies[0].runs
+        delta_g, delta_h = forecast.delta
+        tolerance = describe_tolerance(*forecast.epsilon)
         yield Text(
             f"{describe(forecast.instance)}\n"
-            f"Accepted risks: delta_g = {bound.delta_g:g}, delta_h = {bound.delta_h:g}; "
+            f"Accepted risks: delta_g = {delta_g:g}, delta_h = {delta_h:g}{tolerance}; "
             f"{runs} simulated experiments with each policy"
         )
         table = Table(box=SIMPLE, padding=(0, 1, 0, 0), pad_edge=False)
@@ -83,13 +90,13 @@ class PlanReport(NamedTuple):
         for name in ("median", "9 in 10 need at most", "mean", "mean / bound"):
             table.add_column(name, justify="right", no_wrap=True)
         for each in forecast.policies:
-            ratio = f"{each.mean / bound.K.lower:.2f}" if bound.K.lower > 0 else "-"
+            ratio = f"{each.mean / least:.2f}" if least > 0 else "-"
             mean, ratio = (
                 f"> {text}" if each.cut and text != "-" else text for text in (count(each.mean), ratio)
             )
             table.add_row(each.name, self._at(each.median), self._at(each.high), mean, ratio)
         table.add_row(
-            "lower bound", "", "", count(bound.K.lower), "1" if bound.K.lower > 0 else "-", style="dim"
+            "lower bound", "", "", count(least) if least > 0 else "-", "1" if least > 0 else "-", style="dim"
         )
         yield table
         yield Text(self.sentence())

@@ -17,7 +17,7 @@ def draw_plan(forecast: Forecast) -> Figure:
     y = alt.Y("policy:N", sort=names, title=None)
     x = alt.X("low:Q", title="samples (log scale)").scale(type="log", nice=True)
     bars = alt.Chart(spread)
-    least = [forecast.bound.K.lower] if forecast.bound.K.lower > 0 else []  # 0 has no place on a log scale
+    least = [forecast.least] if forecast.least > 0 else []  # 0 has no place on a log scale
     labels = ["lower bound of the mean"] * len(least)
     bound = alt.Chart(
         pl.DataFrame({"bound": least, "label": labels}, {"bound": pl.Float64, "label": pl.String})
