@@ -20,17 +20,22 @@ def lacking(limit: float, evidence: float) -> float:
 
 
 @kernel
-def least_gap(noise: float) -> float:
-    """The least distance that is taken to lie between two means; that of coins by a fair one."""
-    return LEAST_GAP * (math.sqrt(noise) if noise > 0.0 else 0.5)
+def separate(means: Floats, pulls: Floats, sums: Floats, leader: int, noise: float) -> None:
+    """Make ``leader`` the best arm of a task (n,), by a standard error at least; coins stay inside (0, 1).
 
-
-@kernel
-def separate(means: Floats, leader: int, gaps: Floats, noise: float) -> None:
-    """Make ``leader`` the best arm by ``gaps`` (n,) at least; means of coins stay inside (0, 1)."""
-    top = means[leader] if noise > 0.0 else min(max(means[leader], 0.02), 0.99)
+    Arms that look alike are taken to differ by as much as could have been missed so far: otherwise a contest
+    that is close by chance would draw samples as if it were close.
+    """
+    if noise > 0.0:
+        top, spread = means[leader], noise
+        least = LEAST_GAP * math.sqrt(noise)
+    else:
+        centre = (1.0 + sums.sum()) / (2.0 + pulls.sum())
+        top, spread = min(max(means[leader], 0.02), 0.99), centre * (1.0 - centre)
+        least = 0.5 * LEAST_GAP
     for a in range(means.size):
-        means[a] = min(means[a], top - gaps[a])
+        error = math.sqrt(spread * (1.0 / (1.0 + pulls[a]) + 1.0 / (1.0 + pulls[leader])))
+        means[a] = min(means[a], top - max(error, least))
         if noise == 0.0:
             means[a] = min(max(means[a], 0.005), 0.985)
     means[leader] = top

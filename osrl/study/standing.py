@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from osrl.allocation import Needs, allocate
-from osrl.allocation.needs import PRIOR, lacking, least_gap, separate
+from osrl.allocation.needs import PRIOR, lacking, separate
 from osrl.arrays import Floats
 from osrl.families import Family
 from osrl.hypotheses.possible import LIMIT_G, LIMIT_H, Hypotheses, look
@@ -139,8 +139,5 @@ def _plausible_means(hypotheses: Hypotheses, leaders: list[int]) -> Floats:
     centre = (1 + sums.sum(axis=1, keepdims=True)) / (2 + pulls.sum(axis=1, keepdims=True))
     means: Floats = (sums + PRIOR * centre) / (pulls + PRIOR)
     for x, leader in enumerate(leaders):
-        # Arms that look alike are taken to differ by as much as could have been missed so far.
-        spread = noise if noise > 0 else centre[x] * (1 - centre[x])
-        error = np.sqrt(spread * (1 / (1 + pulls[x]) + 1 / (1 + pulls[x, leader])))
-        separate(means[x], leader, np.maximum(error, least_gap(noise)), noise)
+        separate(means[x], pulls[x], sums[x], leader, noise)
     return means
