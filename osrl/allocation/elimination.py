@@ -1,0 +1,309 @@
+"""One task of a Newton step: assembled, factorised, and reduced to the unknowns that all tasks share.
+
+*The system.* A piece has a gradient and a direction of curvature, over its own arm and the arms i of its
+pool. On the pool both are combinations of three fixed vectors, u_i = (potential_i, 1, mu_i):
+
+    kl(mu_i, level) = e . u_i,   e = (1, -base, -slope)          level - mu_i = d . u_i,   d = (0, level, -1)
+
+and at its own arm they are ``own`` and ``depart``. What the piece grants enters the gradient with -1 at its
+cell, or with -need at z. With stiffness k = dual / slack and bend w = dual / (mass variance(level)) of each
+piece, the matrix of the task over its cells and arms is
+
+    diag(barrier) + sum over pieces of (k gradient gradient' + w direction direction'),
+
+and the right-hand side is pull + sum over pieces of (push gradient), with the duals of the tests at the
+cells. Beside it stand the columns of the unknowns that tasks share: z, the duals of the tests (-1 at their
+cells) and the price of the budget (the costs of the arms).
+
+*Arms that no pool reaches* meet nothing but their own piece, and are removed one by one. With the pivot
+P = barrier + k own^2 + w depart^2 and f = depart e - own d, what the piece leaves is
+
+    (k barrier ee' + w barrier dd' + k w ff') / P                  on its pool, and
+    kept e - (w depart own / P) d,  kept = (barrier + w depart^2) / P   of its gradient there.
+
+These are sums of like signs; the differences that they stand for would lose all digits.
+
+*The other arms.* Pools are prefixes of the arms by rank. So what pieces add is kept for each depth as a few
+coefficients of u, and spread over the arms from the deepest pool upwards: the matrix costs no more than its
+size. Then it is factorised. A piece so stiff that it would drown the others in the sum is assembled with a
+part of its stiffness, and the rest is rotated into the factor. What the columns have in common is the
+task's part of the Schur complement.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from osrl.allocation.linear import column_product, factorise, rotate_in
+from osrl.arrays import Floats, Integers
+from osrl.compiled import kernel
+
+STIFFEST = 1e5  # of a gradient that is assembled, relative to the softest barrier
+
+# What a Newton step knows of an arm, and of its piece (zeros without one) ...
+BARRIER, PULL, COST, STIFF, BEND, MISSING, PUSH, OWN, DEPART, LEVEL, BASE, SLOPE, NEED = range(13)
+# ... and what becomes of it: the stiffness that is assembled, the rest, the diagonal element of the arm, and
+# what is kept of the gradient on the pool, as coefficients of u.
+ASSEMBLED, REST, PIVOT, KEPT, KEPT_1, KEPT_2, TERMS = range(13, 20)
+
+RIGHT, Z = 0, 1  # columns beside the matrix; those of the tests follow, and the price is the last one
+
+# What pieces add on their pools: a quadratic form in u, then coefficients of u for columns and cells.
+ON_RIGHT, ON_Z, ON_PRICE, ON_CELLS = 3, 4, 5, 6
+
+
+class System(NamedTuple):
+    """The equations of one task, and those that it shares with the others."""
+
+    matrix: Floats  # (D, D) over the cells and the arms that pools reach; then its Cholesky factor
+    columns: Floats  # (D, 3 + C) right-hand side, z, tests, price; then half-solved
+    shared: Floats  # (1 + C + B, 1 + C + B) z, tests, prices
+    shared_right: Floats  # (1 + C + B,)
+    price: int  # which of the shared unknowns is the price of the task's budget
+
+
+@kernel
+def eliminate_task(
+    terms: Floats,
+    cell: Integers,
+    depth: Integers,
+    mu: Floats,
+    potential: Floats,
+    test_dual: Floats,
+    system: System,
+) -> None:
+    """Fill and factorise the equations of one task, which are zeros, and add its part to the shared ones.
+
+    ``terms`` (n, TERMS); by rank (n,): the cell of each piece or -1, how many arms its pool has above it,
+    means and potentials.
+    """
+    matrix, columns, shared, shared_right, price = system
+    cells = test_dual.size
+    top = matrix.shape[0] - cells
+    sums = np.zeros((top + 1, ON_CELLS + cells, 3))
+    for c in range(cells):
+        columns[c, RIGHT] = test_dual[c]
+        columns[c, 2 + c] = -1.0
+    _weigh(terms, top)
+    _add_rows(terms, cell, depth, mu, potential, top, matrix, columns)
+    _add_cells_and_shared(terms, cell, top, system)
+    _add_on_pools(terms, cell, depth, top, sums)
+    _spread(sums, mu, potential, matrix, columns)
+    factorise(matrix, columns)
+    # Before the rotations: they keep the sum of squares, of which only a difference would be left.
+    shared[0, 0] -= column_product(columns, Z, Z)
+    shared_right[0] -= column_product(columns, Z, RIGHT)
+    for r in range(1, top):
+        if terms[r, REST] > 0.0:
+            _rotate_rest(terms[r], cells + r, cell[r], depth[r], mu, potential, system)
+    _complement(columns, shared, shared_right, price)
+
+
+@kernel
+def _weigh(terms: Floats, top: int) -> None:
+    """What is assembled of each piece: all but the rest of a stiff one, or what its own arm leaves."""
+    softest = math.inf
+    for r in range(top):
+        softest = min(softest, terms[r, BARRIER])
+    for r in range(terms.shape[0]):
+        stiff, own, base, slope = terms[r, STIFF], terms[r, OWN], terms[r, BASE], terms[r, SLOPE]
+        if r < top:
+            assembled = min(stiff, STIFFEST * softest / (own * own)) if stiff > 0.0 else 0.0
+            terms[r, ASSEMBLED] = assembled
+            terms[r, REST] = stiff - assembled
+            terms[r, PIVOT] = _pivot(terms, r)
+            kept, kept_1, kept_2 = 1.0, -base, -slope
+        else:
+            terms[r, ASSEMBLED] = stiff
+            pivot = _pivot(terms, r)
+            terms[r, PIVOT] = pivot
+            bend, depart = terms[r, BEND], terms[r, DEPART]
+            kept, bent = (terms[r, BARRIER] + bend * depart * depart) / pivot, bend * depart * own
+            kept_1, kept_2 = -kept * base - bent * terms[r, LEVEL] / pivot, bent / pivot - kept * slope
+        terms[r, KEPT], terms[r, KEPT_1], terms[r, KEPT_2] = kept, kept_1, kept_2
+
+
+@kernel
+def _pivot(terms: Floats, r: int) -> float:
+    """The diagonal element of an arm with its own piece."""
+    own, depart = terms[r, OWN], terms[r, DEPART]
+    return float(terms[r, BARRIER] + terms[r, ASSEMBLED] * own * own + terms[r, BEND] * depart * depart)
+
+
+@kernel
+def _coupling(terms: Floats, r: int) -> tuple[float, float, float]:
+    """How the arm of a piece meets the arms of its pool: coefficients of u."""
+    stiff, bend = terms[r, ASSEMBLED] * terms[r, OWN], terms[r, BEND] * terms[r, DEPART]
+    return stiff, bend * terms[r, LEVEL] - stiff * terms[r, BASE], -bend - stiff * terms[r, SLOPE]
+
+
+@kernel
+def _add_rows(
+    terms: Floats,
+    cell: Integers,
+    depth: Integers,
+    mu: Floats,
+    potential: Floats,
+    top: int,
+    matrix: Floats,
+    columns: Floats,
+) -> None:
+    """The rows of the arms that pools reach: their barriers, and what each has to do with its own piece."""
+    cells = columns.shape[1] - 3
+    for r in range(top):
+        row, stiff, own = cells + r, terms[r, ASSEMBLED], terms[r, OWN]
+        matrix[row, row] += terms[r, BARRIER]
+        columns[row, RIGHT] += terms[r, PULL]
+        columns[row, -1] += terms[r, COST]
+        if stiff == 0.0:
+            continue
+        matrix[row, row] += terms[r, PIVOT] - terms[r, BARRIER]
+        columns[row, RIGHT] += own * terms[r, PUSH]
+        if cell[r] >= 0:
+            matrix[cell[r], row] -= stiff * own
+        else:
+            columns[row, Z] -= terms[r, NEED] * stiff * own
+        v0, v1, v2 = _coupling(terms, r)
+        for i in range(depth[r]):
+            matrix[cells + i, row] += v0 * potential[i] + v1 + v2 * mu[i]
+
+
+@kernel
+def _add_cells_and_shared(terms: Floats, cell: Integers, top: int, system: System) -> None:
+    """What pieces add to their cells or to z, and what removed arms pass on to these and to the price."""
+    matrix, columns, shared, shared_right, price = system
+    for r in range(terms.shape[0]):
+        stiff, push, kept, need = terms[r, ASSEMBLED], terms[r, PUSH], terms[r, KEPT], terms[r, NEED]
+        own, pull, cost, pivot = terms[r, OWN], terms[r, PULL], terms[r, COST], terms[r, PIVOT]
+        removed, c = r >= top, cell[r]
+        if removed:
+            shared[price, price] -= cost * cost / pivot
+            shared_right[price] -= cost * (pull + own * push) / pivot
+        if stiff == 0.0:
+            continue
+        if c >= 0:
+            if removed:
+                columns[c, RIGHT] += stiff * own * (pull / pivot)
+                columns[c, -1] += stiff * own * (cost / pivot)
+            matrix[c, c] += stiff * kept
+            columns[c, RIGHT] -= push * kept
+        else:
+            if removed:
+                shared_right[0] += need * stiff * own * pull / pivot
+                shared[0, price] += need * stiff * own * cost / pivot
+                shared[price, 0] += need * stiff * own * cost / pivot
+            shared[0, 0] += need * need * stiff * kept
+            shared_right[0] -= need * push * kept
+
+
+@kernel
+def _add_on_pools(terms: Floats, cell: Integers, depth: Integers, top: int, sums: Floats) -> None:
+    """What every piece adds on its pool, by the depth of the pool."""
+    for r in range(terms.shape[0]):
+        stiff, bend, barrier = terms[r, ASSEMBLED], terms[r, BEND], terms[r, BARRIER]
+        if stiff == 0.0:
+            continue
+        pool = sums[depth[r]]
+        g0, g1, g2 = terms[r, KEPT], terms[r, KEPT_1], terms[r, KEPT_2]
+        if r < top:
+            _add_form(terms, r, stiff, bend, 0.0, pool)
+        else:
+            pivot = terms[r, PIVOT]
+            _add_form(terms, r, stiff * barrier / pivot, bend * barrier / pivot, stiff * bend / pivot, pool)
+            v0, v1, v2 = _coupling(terms, r)
+            _add(pool, ON_RIGHT, -terms[r, PULL] / pivot, v0, v1, v2)
+            _add(pool, ON_PRICE, -terms[r, COST] / pivot, v0, v1, v2)
+        _add(pool, ON_RIGHT, terms[r, PUSH], g0, g1, g2)
+        if cell[r] >= 0:
+            _add(pool, ON_CELLS + cell[r], -stiff, g0, g1, g2)
+        else:
+            _add(pool, ON_Z, -terms[r, NEED] * stiff, g0, g1, g2)
+
+
+@kernel
+def _add_form(terms: Floats, r: int, a: float, b: float, c: float, pool: Floats) -> None:
+    """Add a ee' + b dd' + c ff', f = depart e - own d, to the quadratic form of a pool (upper half)."""
+    own, depart, level = terms[r, OWN], terms[r, DEPART], terms[r, LEVEL]
+    e1, e2 = -terms[r, BASE], -terms[r, SLOPE]
+    f0, f1, f2 = depart, depart * e1 - own * level, depart * e2 + own
+    pool[0, 0] += a + c * f0 * f0
+    pool[0, 1] += a * e1 + c * f0 * f1
+    pool[0, 2] += a * e2 + c * f0 * f2
+    pool[1, 1] += a * e1 * e1 + b * level * level + c * f1 * f1
+    pool[1, 2] += a * e1 * e2 - b * level + c * f1 * f2
+    pool[2, 2] += a * e2 * e2 + b + c * f2 * f2
+
+
+@kernel
+def _add(pool: Floats, row: int, times: float, v0: float, v1: float, v2: float) -> None:
+    """Add a multiple of a vector to a row of coefficients."""
+    pool[row, 0] += times * v0
+    pool[row, 1] += times * v1
+    pool[row, 2] += times * v2
+
+
+@kernel
+def _spread(sums: Floats, mu: Floats, potential: Floats, matrix: Floats, columns: Floats) -> None:
+    """Give each arm what the pieces add whose pools hold it: those that reach deeper than its rank."""
+    cells = columns.shape[1] - 3
+    for i in range(sums.shape[0] - 2, -1, -1):
+        row, pool, first, last = cells + i, sums[i + 1], potential[i], mu[i]
+        a0 = pool[0, 0] * first + pool[0, 1] + pool[0, 2] * last
+        a1 = pool[0, 1] * first + pool[1, 1] + pool[1, 2] * last
+        a2 = pool[0, 2] * first + pool[1, 2] + pool[2, 2] * last
+        for j in range(i + 1):
+            matrix[cells + j, row] += a0 * potential[j] + a1 + a2 * mu[j]
+        columns[row, RIGHT] += _at(pool, ON_RIGHT, first, last)
+        columns[row, Z] += _at(pool, ON_Z, first, last)
+        columns[row, -1] += _at(pool, ON_PRICE, first, last)
+        for c in range(cells):
+            matrix[c, row] += _at(pool, ON_CELLS + c, first, last)
+        for k in range(pool.shape[0]):
+            for j in range(3):
+                sums[i, k, j] += pool[k, j]
+
+
+@kernel
+def _at(pool: Floats, row: int, potential: float, mu: float) -> float:
+    """The value of a row of coefficients of u at an arm."""
+    return float(pool[row, 0] * potential + pool[row, 1] + pool[row, 2] * mu)
+
+
+@kernel
+def _rotate_rest(
+    arm: Floats, row: int, cell: int, depth: int, mu: Floats, potential: Floats, system: System
+) -> None:
+    """Add what was left out of the stiffness of a piece to the factor, and what it means for z."""
+    matrix, columns, shared, shared_right = system.matrix, system.columns, system.shared, system.shared_right
+    size, width = columns.shape
+    gradient, beside = np.zeros(size), np.zeros(width)
+    weight = math.sqrt(arm[REST])
+    for i in range(depth):
+        gradient[width - 3 + i] = weight * (potential[i] - arm[BASE] - arm[SLOPE] * mu[i])
+    gradient[row] = weight * arm[OWN]
+    if cell >= 0:
+        gradient[cell] = -weight
+    else:
+        beside[Z] = -weight * arm[NEED]
+    rotate_in(matrix, columns, gradient, beside)
+    shared[0, 0] += beside[Z] * beside[Z]
+    shared_right[0] += beside[Z] * beside[RIGHT]
+
+
+@kernel
+def _complement(columns: Floats, shared: Floats, shared_right: Floats, price: int) -> None:
+    """Subtract the products of the half-solved columns from the shared equations; (z, z) is done."""
+    last = columns.shape[1] - 1
+    for a in range(Z, last + 1):
+        to = price if a == last else a - 1
+        if a > Z:
+            shared_right[to] -= column_product(columns, a, RIGHT)
+            shared[to, to] -= column_product(columns, a, a)
+        for b in range(a + 1, last + 1):
+            other = price if b == last else b - 1
+            product = column_product(columns, a, b)
+            shared[to, other] -= product
+            shared[other, to] -= product
