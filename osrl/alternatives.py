@@ -130,8 +130,8 @@ def alternatives(mu: Floats, q: Floats, noise: float) -> Alternatives:
 
     ``mu`` and ``q`` (n,) are the means and the allocation (or the pulls) of the task's arms.
 
-    >>> found = alternatives(np.array([0.5, 0.4, 0.1]), np.array([1.0, 1.0, 1.0]), 0.0)
-    >>> found.level.round(3).tolist(), found.size.tolist()
+    >>> closest = alternatives(np.array([0.5, 0.4, 0.1]), np.array([1.0, 1.0, 1.0]), 0.0)
+    >>> closest.level.round(3).tolist(), closest.size.tolist()
     ([0.5, 0.45, 0.333], [0, 1, 2])
     """
     n = mu.size
@@ -139,25 +139,25 @@ def alternatives(mu: Floats, q: Floats, noise: float) -> Alternatives:
     level, mass, cost = np.empty(n), np.empty(n), np.empty(n)
     size = np.empty(n, np.int64)
     sorted_costs(mu[order], q[order], noise, level, size, mass, cost)
-    found = Alternatives(np.empty(n), np.empty(n), np.empty(n, np.int64), order)
+    closest = Alternatives(np.empty(n), np.empty(n), np.empty(n, np.int64), order)
     for rank in range(n):
         arm = order[rank]
-        found.cost[arm] = cost[rank]
-        found.level[arm] = level[rank]
-        found.size[arm] = size[rank]
-    return found
+        closest.cost[arm] = cost[rank]
+        closest.level[arm] = level[rank]
+        closest.size[arm] = size[rank]
+    return closest
 
 
 @kernel
-def gradient(found: Alternatives, mu: Floats, noise: float, b: int) -> Floats:
+def gradient(closest: Alternatives, mu: Floats, noise: float, b: int) -> Floats:
     """Gradient of ell(q; b) in q (n,): the divergence from the pooled level, on the pool of b.
 
     At q_b = 0 the pool is b alone and the gradient is 0, although the first samples of b would help:
     there it is no supergradient.
     """
     slope = np.zeros(mu.size)
-    slope[b] = divergence(mu[b], found.level[b], noise)
-    for rank in range(found.size[b]):
-        arm = found.order[rank]
-        slope[arm] = divergence(mu[arm], found.level[b], noise)
+    slope[b] = divergence(mu[b], closest.level[b], noise)
+    for rank in range(closest.size[b]):
+        arm = closest.order[rank]
+        slope[arm] = divergence(mu[arm], closest.level[b], noise)
     return slope

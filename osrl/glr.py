@@ -91,11 +91,11 @@ def update_task(glr: Glr, x: int, mu: Floats, q: Floats, noise: float) -> None:
 def cheapest(glr: Glr, except_for: int) -> int:
     """The representation that is cheapest to believe in, other than ``except_for`` (-1: of all)."""
     total = glr.total
-    found = -1
+    least = -1
     for g in range(total.size):
-        if g != except_for and (found < 0 or total[g] < total[found]):
-            found = g
-    return found
+        if g != except_for and (least < 0 or total[g] < total[least]):
+            least = g
+    return least
 
 
 @kernel

@@ -293,8 +293,8 @@ def _read_means(means: object, names: Sequence[tuple[str, ...] | None]) -> NDArr
         if depth == len(shape):
             shape.append(len(items))
         elif len(items) != shape[depth]:
-            first, found = _place((0,) * depth, names), _count(len(items), axis.entry)
-            raise OsrlError(f"{place} has {found} but {first} has {shape[depth]}; {axis.rule}")
+            first, size = _place((0,) * depth, names), _count(len(items), axis.entry)
+            raise OsrlError(f"{place} has {size} but {first} has {shape[depth]}; {axis.rule}")
         return [read(item, (*index, i)) for i, item in enumerate(items)]
 
     # Adding zero turns -0.0 into 0.0, so that equal means have equal bytes.

@@ -187,10 +187,10 @@ def _is_released(value: Any) -> bool:
     if isinstance(value, type):
         if _root(value.__module__) not in _RELEASED:
             return False
-        found: Any = sys.modules.get(value.__module__)
+        reached: Any = sys.modules.get(value.__module__)
         for part in value.__qualname__.split("."):
-            found = getattr(found, part, None)
-        return found is value or not value.__flags__ & _MADE_IN_PYTHON
+            reached = getattr(reached, part, None)
+        return reached is value or not value.__flags__ & _MADE_IN_PYTHON
     return False
 
 

@@ -10,8 +10,8 @@ from osrl.draws import new_key
 from osrl.instance import Instance
 from osrl.paper import published
 from osrl.paper.dynamics import NAMES, follow, low_pass
-from osrl.paper.explained import pool, symmetric_tasks
-from osrl.paper.lab import BLOCK, Lab
+from osrl.paper.experiment import BLOCK, Experiment
+from osrl.paper.explanatory_figures import pool, symmetric_tasks
 from osrl.paper.published import PHASE_1, PHASE_2, RISKS, TABLE_1, TAS, TOTAL
 from osrl.paper.table1 import COLUMNS, RELEASED, VARIANTS, Variant, summarise, table_1
 from osrl.paper.table2 import ASCENT, OPTIMUM, run_table_2, worths
@@ -28,8 +28,8 @@ Capture = pytest.CaptureFixture[str]
 
 
 @pytest.fixture(scope="module")
-def lab() -> Lab:
-    return Lab(PAPER, RUNS, SEED)
+def experiment() -> Experiment:
+    return Experiment(PAPER, RUNS, SEED)
 
 
 # The published numbers
@@ -108,7 +108,7 @@ def _runs_like(variant: Variant, delta: float) -> pl.DataFrame:
     )
 
 
-def test_summaries_are_those_of_simulate(lab: Lab) -> None:
+def test_summaries_are_those_of_simulate(experiment: Experiment) -> None:
     found = simulate(PAPER, "tas", 0.1, runs=RUNS, seed=SEED)
     ours, theirs = summarise(found.frame["tau"]), found.summary().row(0, named=True)
     assert ours.average == pytest.approx(theirs["mean"])
@@ -122,12 +122,12 @@ def test_summaries_are_those_of_simulate(lab: Lab) -> None:
 
 
 @pytest.mark.parametrize("policy", ["osrl-sc", "osrl-sc-released"])
-def test_phase_1_ends_where_the_whole_run_ends_it(lab: Lab, policy: str) -> None:
+def test_phase_1_ends_where_the_whole_run_ends_it(experiment: Experiment, policy: str) -> None:
     found = simulate(PAPER, policy, list(RISKS), runs=2, seed=SEED).frame.sort("run", "delta_g")
     columns = tuple(Column(found["threshold"][0], delta, delta) for delta in sorted(RISKS))
     for run in range(2):
         key = new_key(SEED, run)
-        state = lab.new_state(policy, columns, key)
+        state = experiment.new_state(policy, columns, key)
         phase_1(state, state.outcome, new_world(PAPER, key))
         rows = found.filter(run=run)
         assert state.outcome.tau_g.tolist() == rows["tau_g"].to_list()
@@ -138,20 +138,22 @@ def test_phase_1_ends_where_the_whole_run_ends_it(lab: Lab, policy: str) -> None
         assert (state.outcome.pulls[:, :, :2] < pulls[:, :, :2]).all()
 
 
-def test_a_trace_is_what_one_sees_step_by_step(lab: Lab) -> None:
+def test_a_trace_is_what_one_sees_step_by_step(experiment: Experiment) -> None:
     rounds, column = 120, (Column("theorem", 1e-300, 0.5),)
-    target = np.full(lab.means.shape, 1 / 12)
+    target = np.full(experiment.means.shape, 1 / 12)
     key = new_key(SEED, 0)
-    state = lab.new_state("osrl-sc", column, key)
+    state = experiment.new_state("osrl-sc", column, key)
     series = trace(state, state.weights, state.means, new_world(PAPER, key), target, 1e5, rounds)
 
-    stepped = lab.new_state("osrl-sc", column, key)
+    stepped = experiment.new_state("osrl-sc", column, key)
     world, ticket = new_world(PAPER, key), new_ticket(stepped)
     for t in range(rounds):
         weights, means = stepped.weights.copy(), stepped.means.copy()
         if wants_design(stepped):
             design(stepped)
-        x, a = divmod(deal(stepped, -1, key, t, np.zeros(lab.means.shape), ticket), lab.means.shape[1])
+        x, a = divmod(
+            deal(stepped, -1, key, t, np.zeros(experiment.means.shape), ticket), experiment.means.shape[1]
+        )
         settle(stepped, x, a, draw_reward(world, 0, x, a), ticket)
         moved = stepped.weights - weights
         expected = {
@@ -166,12 +168,12 @@ def test_a_trace_is_what_one_sees_step_by_step(lab: Lab) -> None:
     assert series[RATE, -1] > 0
 
 
-def test_the_rate_is_that_of_the_true_means_once_they_are_known(lab: Lab) -> None:
+def test_the_rate_is_that_of_the_true_means_once_they_are_known(experiment: Experiment) -> None:
     column = (Column("theorem", 1e-300, 0.5),)
-    best = [row for row in run_table_2(Lab(PAPER, 1, SEED)) if row.label == OPTIMUM][0].shares
+    best = [row for row in run_table_2(Experiment(PAPER, 1, SEED)) if row.label == OPTIMUM][0].shares
     key = new_key(SEED, 1)
-    state = lab.new_state("osrl-sc", column, key)
-    target = best.reshape(lab.means.shape)
+    state = experiment.new_state("osrl-sc", column, key)
+    target = best.reshape(experiment.means.shape)
     series = trace(state, state.weights, state.means, new_world(PAPER, key), target, 1e5, 15_000)
     assert series[RATE, -1] == pytest.approx(0.03916, rel=0.1)
     assert series[MEANS, -1] == pytest.approx(np.linalg.norm(PAPER.means), rel=0.03)
@@ -183,9 +185,11 @@ def test_the_rate_is_that_of_the_true_means_once_they_are_known(lab: Lab) -> Non
 def test_averages_do_not_depend_on_the_number_of_threads() -> None:
     runs = 2 * BLOCK + 3
     told: list[tuple[str, int, int]] = []
-    one = Lab(PAPER, runs, SEED, 1, progress=lambda *said: told.append(said))
+    one = Experiment(PAPER, runs, SEED, 1, progress=lambda *said: told.append(said))
     found = one.average("numbers", lambda key: np.array([key.low, key.high], float))
-    again = Lab(PAPER, runs, SEED, 3).average("numbers", lambda key: np.array([key.low, key.high], float))
+    again = Experiment(PAPER, runs, SEED, 3).average(
+        "numbers", lambda key: np.array([key.low, key.high], float)
+    )
     np.testing.assert_array_equal(found, again)
     keys = np.array([new_key(SEED, run) for run in range(runs)], float)
     np.testing.assert_allclose(found[0], keys.mean(axis=0))
@@ -194,7 +198,7 @@ def test_averages_do_not_depend_on_the_number_of_threads() -> None:
 
 
 def test_one_run_has_no_spread() -> None:
-    mean, std = Lab(PAPER, 1, SEED).average("number", lambda key: np.array([2.0]))
+    mean, std = Experiment(PAPER, 1, SEED).average("number", lambda key: np.array([2.0]))
     assert mean.tolist() == [2.0] and np.isnan(std).all()
 
 
@@ -208,8 +212,8 @@ def test_the_filter_keeps_what_is_slow_and_drops_what_is_fast() -> None:
 
 def test_dynamics_are_averages_of_traces() -> None:
     target = np.full((2, 6), 1 / 12)
-    two = follow(Lab(PAPER, 2, SEED), "osrl-sc", target, 100)
-    alone = follow(Lab(PAPER, 1, SEED), "osrl-sc", target, 100)
+    two = follow(Experiment(PAPER, 2, SEED), "osrl-sc", target, 100)
+    alone = follow(Experiment(PAPER, 1, SEED), "osrl-sc", target, 100)
     assert two.mean.shape == (len(NAMES), 100)
     assert (alone.ci975 == 0).all() and (two.ci975[NAMES.index("means_norm")] > 0).any()
     frame = two.frame()
@@ -220,8 +224,10 @@ def test_dynamics_are_averages_of_traces() -> None:
 # Table 2 and the figures that explain
 
 
-def test_shares_add_up_and_the_released_ascent_prints_the_published_allocation(lab: Lab) -> None:
-    rows = {row.label: row for row in run_table_2(lab)}
+def test_shares_add_up_and_the_released_ascent_prints_the_published_allocation(
+    experiment: Experiment,
+) -> None:
+    rows = {row.label: row for row in run_table_2(experiment)}
     for row in rows.values():
         assert row.shares.sum() == pytest.approx(1)
     assert {verdict.word for verdict in rows[ASCENT].verdicts} == {AGREES}

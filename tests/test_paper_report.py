@@ -12,7 +12,7 @@ import pytest
 from osrl.cli import main
 from osrl.instance import Instance
 from osrl.paper import reproduce as reproduction
-from osrl.paper.lab import Lab
+from osrl.paper.experiment import Experiment
 from osrl.paper.published import PHASE_2, TABLE_1, TAS
 from osrl.paper.reproduce import Reproduction, reproduce
 from osrl.paper.table1 import RELEASED, run_table_1, table_1
@@ -192,7 +192,7 @@ def test_without_the_charts_extra_it_says_what_to_install(tmp_path: Path) -> Non
 
 @pytest.mark.validate
 def test_the_released_policy_reproduces_the_paper(tmp_path: Path) -> None:
-    full = Lab(PAPER)
+    full = Experiment(PAPER)
     for row in table_1(run_table_1(full)):
         if row.quantity in (PHASE_2, TAS) or row.variant == RELEASED:
             assert row.verdict.word == AGREES, row

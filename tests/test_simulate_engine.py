@@ -13,7 +13,7 @@ import osrl
 from osrl.policies.contract import find
 from osrl.simulation.engine import drive
 from osrl.simulation.job import Chunk, Job, run_chunk, versions
-from osrl.simulation.plan import Plan
+from osrl.simulation.schedule import Schedule
 from osrl.simulation.table import Label
 from tests.instances import refused
 from tests.simulations import EASY, campaign_of
@@ -32,14 +32,14 @@ def test_progress_is_told() -> None:
 
 def test_chunks_take_about_as_long_as_asked_for_and_cover_every_run_once() -> None:
     job = campaign_of().jobs[0]
-    plan = Plan([(job, range(3)), (job, range(5, 1000))])
+    schedule = Schedule([(job, range(3)), (job, range(5, 1000))])
     taken: list[int] = []
     sizes = []
-    while piece := plan.take(slots=4, seconds=1.0):
+    while piece := schedule.take(slots=4, seconds=1.0):
         assert piece[0] is job
         taken += range(piece[1], piece[1] + piece[2])
         sizes.append(piece[2])
-        plan.learn(Label(job.campaign, job.number, piece[1], piece[2], piece[2] * 0.01))
+        schedule.learn(Label(job.campaign, job.number, piece[1], piece[2], piece[2] * 0.01))
     assert taken == [*range(3), *range(5, 1000)]
     assert sizes[0] == 1, "the pace is not known yet"
     assert max(sizes) == 100
@@ -78,7 +78,7 @@ class Halting:
 def test_what_was_under_way_is_kept_when_interrupted(error: BaseException) -> None:
     kept: list[Chunk] = []
     with pytest.raises(type(error)):
-        drive(Halting(error), Plan([(campaign_of().jobs[0], range(2))]), kept.append)
+        drive(Halting(error), Schedule([(campaign_of().jobs[0], range(2))]), kept.append)
     assert {chunk.label.first for chunk in kept} == {0, 1}
 
 

@@ -78,6 +78,15 @@ def test_without_a_folder_nothing_is_left_behind(tmp_path: Path, monkeypatch: py
     assert list(tmp_path.iterdir()) == []
 
 
+def test_only_what_is_kept_waits_for_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: list[int] = []
+    monkeypatch.setattr("os.fsync", synced.append)
+    assert_frame_equal(osrl.simulate(EASY, "tas", [0.1, 0.01], runs=RUNS).frame, frame(None, RUNS))
+    assert synced == []
+    frame(tmp_path)
+    assert synced
+
+
 # Going on
 
 

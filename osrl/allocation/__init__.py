@@ -138,10 +138,10 @@ def allocate(
       reached, ``gap`` of the result says how far the search came.
 
     >>> paper = Instance.load("paper")
-    >>> found = allocate(paper, Needs.of(paper, 1.0, 0.0))
-    >>> round(1 / found.lower, 3), found.gap < 1e-6
+    >>> best = allocate(paper, Needs.of(paper, 1.0, 0.0))
+    >>> round(1 / best.lower, 3), best.gap < 1e-6
     (25.539, True)
-    >>> found.weights[0].round(2).tolist()
+    >>> best.weights[0].round(2).tolist()
     [[0.19, 0.0], [0.0, 0.0], [0.19, 0.12]]
     """
     if not 0 < tolerance < 1:

@@ -42,7 +42,7 @@ def bound(
 
         risk_g, risk_h = read_risks(delta, delta_g, delta_h)
         instance = Instance.load(file)
-        found = lower_bound(
+        bounds = lower_bound(
             instance,
             delta_g=risk_g,
             delta_h=risk_h,
@@ -52,8 +52,8 @@ def bound(
             sigma=DEFAULT_SIGMA if sigma is None else sigma,
             tolerance=TOLERANCE,
         )
-        separate = separate_tasks(instance, found.delta_g, found.delta_h, tolerance=TOLERANCE)
-        report = BoundReport(instance, found, separate, TOLERANCE)
+        separate = separate_tasks(instance, bounds.delta_g, bounds.delta_h, tolerance=TOLERANCE)
+        report = BoundReport(instance, bounds, separate, TOLERANCE)
     if as_json:
         print_json(report.document())
     else:

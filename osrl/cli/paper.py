@@ -35,7 +35,7 @@ def paper(
         folder = FOLDER if out is None else out
     with _Stages() as stages:
         try:
-            found = reproduce(
+            reproduction = reproduce(
                 part,
                 runs=RUNS if runs is None else runs,
                 seed=seed,
@@ -50,9 +50,9 @@ def paper(
             echo(f"{kept}; the same command goes on where it stopped", err=True)
             raise
     if as_json:
-        print_json(found.document())
+        print_json(reproduction.document())
     else:
-        print_report(found)
+        print_report(reproduction)
 
 
 class _Stages(ExitStack):

@@ -48,7 +48,7 @@ def plan(
 
         instance = Instance.load(file)
     with progress_bar("runs") as bar:
-        found = forecast(
+        planned = forecast(
             instance,
             None if policy is None else policy.split(","),
             delta=delta,
@@ -62,13 +62,13 @@ def plan(
             budget=BUDGET if budget is None else budget,
             progress=bar.update,
         )
-    report = PlanReport(found)
+    report = PlanReport(planned)
     if out is not None:
         from osrl.report.charts import save  # first: it says what to install where charts are missing
         from osrl.report.plan_chart import draw_plan
 
         out.mkdir(parents=True, exist_ok=True)
-        save(draw_plan(found), out)
+        save(draw_plan(planned), out)
     if as_json:
         print_json(report.document())
     else:

@@ -66,7 +66,7 @@ def simulate(
         instance = Instance.load(file)
     with progress_bar("runs") as bar:
         try:
-            found = run(
+            finished = run(
                 instance,
                 DEFAULT_POLICY if policy is None else policy.split(","),
                 _risks("delta", delta),
@@ -90,7 +90,7 @@ def simulate(
                 kept = f"{bar.done} of {bar.total} runs are kept in {out}"
                 echo(f"{kept}; the same command goes on where it stopped", err=True)
             raise
-    report = SimulationReport(instance, found.summary())
+    report = SimulationReport(instance, finished.summary())
     if as_json:
         print_json(report.document())
     else:

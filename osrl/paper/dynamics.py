@@ -16,7 +16,7 @@ from scipy.signal import butter, sosfiltfilt
 
 from osrl.arrays import Floats
 from osrl.draws import Key
-from osrl.paper.lab import Lab
+from osrl.paper.experiment import Experiment
 from osrl.paper.published import FILTER_FREQUENCY, FILTER_ORDER, SIGMA
 from osrl.paper.trace import CHANGES, trace
 from osrl.policies.contract import Column, find
@@ -58,19 +58,19 @@ class Dynamics(NamedTuple):
         return pl.DataFrame({"policy": [self.policy] * rounds.size, "round": rounds, **columns})
 
 
-def follow(lab: Lab, policy: str, target: Floats, rounds: int = ROUNDS) -> Dynamics:
+def follow(experiment: Experiment, policy: str, target: Floats, rounds: int = ROUNDS) -> Dynamics:
     """Watch phase 1 of ``policy`` in every run; ``target`` (X, n) is q_sigma* of the true means."""
     column = (Column(find(policy).thresholds[0], NEVER, 0.5),)
 
     def measure(key: Key) -> Floats:
-        state = lab.new_state(policy, column, key)
-        world = new_world(lab.instance, key)
+        state = experiment.new_state(policy, column, key)
+        world = new_world(experiment.instance, key)
         series = trace(state, state.weights, state.means, world, target, SIGMA, rounds)
         series[list(CHANGES)] = low_pass(series[list(CHANGES)])
         return series
 
-    mean, std = lab.average(f"runs of {policy}, recorded", measure)
-    return Dynamics(policy, lab.runs, mean, Z975 * np.nan_to_num(std) / math.sqrt(lab.runs))
+    mean, std = experiment.average(f"runs of {policy}, recorded", measure)
+    return Dynamics(policy, experiment.runs, mean, Z975 * np.nan_to_num(std) / math.sqrt(experiment.runs))
 
 
 def low_pass(changes: Floats) -> Floats:

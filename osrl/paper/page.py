@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from importlib.metadata import version
 
-from osrl.paper.parts import Part
+from osrl.paper.results import Result
 from osrl.report.html import Page, Section, text
 
 TITLE = "The paper's experiments, published and run again"
@@ -25,7 +25,7 @@ MADE_WITH = (
 )
 
 
-def page_of(parts: Sequence[Part], runs: int, seed: int, summary: str) -> str:
+def page_of(parts: Sequence[Result], runs: int, seed: int, summary: str) -> str:
     """The report on ``parts``, as HTML."""
     page = Page(TITLE)
     sections = [

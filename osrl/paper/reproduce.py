@@ -17,10 +17,10 @@ from rich.text import Text
 from osrl.errors import OsrlError
 from osrl.files import replace_file
 from osrl.instance import Instance
-from osrl.paper.lab import Lab, silent
+from osrl.paper.experiment import Experiment, silent
 from osrl.paper.page import page_of
-from osrl.paper.parts import Part, figures, first_table, second_table
 from osrl.paper.published import RUNS
+from osrl.paper.results import Result, figures, first_table, second_table
 from osrl.paper.verdicts import AGREES, DIFFERS
 from osrl.report.charts import save
 from osrl.shown import printable
@@ -36,7 +36,7 @@ class Reproduction(NamedTuple):
 
     runs: int
     seed: int
-    parts: Sequence[Part]
+    parts: Sequence[Result]
     folder: Path
     files: Sequence[str]  # within the folder
 
@@ -60,7 +60,7 @@ class Reproduction(NamedTuple):
         yield Text(printable(f"Everything is in {self.folder}; open {self.folder / REPORT}"), overflow="fold")
 
 
-def summary(parts: Sequence[Part]) -> str:
+def summary(parts: Sequence[Result]) -> str:
     """How many numbers agree with what was published."""
     words = Counter(record["verdict"] for part in parts for record in part.judged())
     said = (
@@ -93,18 +93,18 @@ def reproduce(
     for name, value, least in (("runs", runs, 1), ("seed", seed, 0), ("workers", workers, 1)):
         if value is not None and not least <= value < 2**63:
             raise OsrlError(f"{name} is {value}; give a whole number, at least {least}")
-    lab = Lab(Instance.load("paper"), runs, seed, workers, released, progress)
+    experiment = Experiment(Instance.load("paper"), runs, seed, workers, released, progress)
     folder = _opened(Path(out), {"runs": runs, "seed": seed})
-    made = [_make(name, lab, folder) for name in wanted]
-    files = [*_write_tables(made, folder), *_write_figures(made, folder, lab.told("figures")), REPORT]
+    made = [_make(name, experiment, folder) for name in wanted]
+    files = [*_write_tables(made, folder), *_write_figures(made, folder, experiment.told("figures")), REPORT]
     replace_file(folder / REPORT, page_of(made, runs, seed, summary(made)).encode())
     return Reproduction(runs, seed, made, folder, files)
 
 
-def _make(name: str, lab: Lab, folder: Path) -> Part:
+def _make(name: str, experiment: Experiment, folder: Path) -> Result:
     if name == "table1":
-        return first_table(lab, folder / "runs")
-    return second_table(lab) if name == "table2" else figures(lab)
+        return first_table(experiment, folder / "runs")
+    return second_table(experiment) if name == "table2" else figures(experiment)
 
 
 def _opened(folder: Path, settings: dict[str, int]) -> Path:
@@ -124,7 +124,7 @@ def _opened(folder: Path, settings: dict[str, int]) -> Path:
     return folder
 
 
-def _write_tables(parts: Sequence[Part], folder: Path) -> Iterator[str]:
+def _write_tables(parts: Sequence[Result], folder: Path) -> Iterator[str]:
     """Write the CSV files; their names."""
     for part in parts:
         tables = {name: pl.DataFrame(rows, infer_schema_length=None) for name, rows in part.records.items()}
@@ -135,7 +135,7 @@ def _write_tables(parts: Sequence[Part], folder: Path) -> Iterator[str]:
             yield f"{name}.csv"
 
 
-def _write_figures(parts: Sequence[Part], folder: Path, told: Callable[[int, int], None]) -> Iterator[str]:
+def _write_figures(parts: Sequence[Result], folder: Path, told: Callable[[int, int], None]) -> Iterator[str]:
     """Write PNG and PDF files; their names."""
     drawn = [figure for part in parts for figure in part.figures]
     (folder / "figures").mkdir(exist_ok=True)

@@ -11,7 +11,7 @@ import altair as alt
 import numpy as np
 import polars as pl
 
-from osrl.paper.lab import Lab
+from osrl.paper.experiment import Experiment
 from osrl.paper.published import PHASE_1, PHASE_2, RISKS, RUNS, TABLE_1, TAS, TOTAL, Published
 from osrl.paper.verdicts import LIMIT, Footnotes, Verdict, compare
 from osrl.report.charts import BLUE, GREEN, GREY, ORANGE, SKY, Figure
@@ -80,20 +80,20 @@ class Row(NamedTuple):
         }
 
 
-def run_table_1(lab: Lab, folder: Path | None = None) -> pl.DataFrame:
+def run_table_1(experiment: Experiment, folder: Path | None = None) -> pl.DataFrame:
     """The runs behind Table 1, as `simulate` gives them; those that are finished are kept in ``folder``."""
-    taking_part = [variant for variant in VARIANTS if lab.released or variant != RELEASED]
+    taking_part = [variant for variant in VARIANTS if experiment.released or variant != RELEASED]
     return pl.concat(
         simulate(
-            lab.instance,
+            experiment.instance,
             policy,
             list(RISKS),
-            lab.runs,
-            lab.seed,
+            experiment.runs,
+            experiment.seed,
             threshold=[variant.threshold for variant in VARIANTS if variant.policy == policy],
-            workers=lab.workers,
+            workers=experiment.workers,
             out=None if folder is None else folder / policy,
-            progress=lab.told(f"runs of {policy}"),
+            progress=experiment.told(f"runs of {policy}"),
         ).frame
         for policy in dict.fromkeys(variant.policy for variant in taking_part)
     )

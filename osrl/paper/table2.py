@@ -16,7 +16,7 @@ from osrl.arrays import Floats
 from osrl.draws import Key
 from osrl.glr import rho
 from osrl.instance import Instance
-from osrl.paper.lab import Lab
+from osrl.paper.experiment import Experiment
 from osrl.paper.published import ALLOCATION, ALLOCATION_DIGIT, PULLS, PULLS_DIGIT, RUNS, SIGMA
 from osrl.paper.table1 import RELEASED, SHORTER, THEOREM, Variant
 from osrl.paper.trace import phase_1
@@ -76,13 +76,16 @@ class Worth(NamedTuple):
         return {"allocation": self.label, "rho": self.rho, "of_maximum": self.of_maximum}
 
 
-def run_table_2(lab: Lab) -> list[Shares]:
+def run_table_2(experiment: Experiment) -> list[Shares]:
     """The rows of Table 2: shares of the pulls when phase 1 ends, and optimal allocations."""
-    instance = lab.instance
-    pulled = [*_pulled(lab, (THEOREM, SHORTER)), *(_pulled(lab, (RELEASED,)) if lab.released else ())]
+    instance = experiment.instance
+    pulled = [
+        *_pulled(experiment, (THEOREM, SHORTER)),
+        *(_pulled(experiment, (RELEASED,)) if experiment.released else ()),
+    ]
     optimum = allocate(instance, Needs.of(instance, 1.0, 0.0), sigma=SIGMA).weights
     ascent = new_released_state(*instance.shape)
-    released_solve(ascent, lab.means, instance.best.representation, instance.family.noise)
+    released_solve(ascent, experiment.means, instance.best.representation, instance.family.noise)
     return [
         *pulled,
         _weights(OPTIMUM, GREEN, optimum, EARLY),
@@ -90,23 +93,23 @@ def run_table_2(lab: Lab) -> list[Shares]:
     ]
 
 
-def _pulled(lab: Lab, variants: Sequence[Variant]) -> Iterator[Shares]:
+def _pulled(experiment: Experiment, variants: Sequence[Variant]) -> Iterator[Shares]:
     """Average shares of the pulls at tau_G, for variants of a policy that are read off the same runs."""
     policy = variants[0].policy
     columns = tuple(Column(variant.threshold, RISK, RISK) for variant in variants)
 
     def measure(key: Key) -> Floats:
-        state = lab.new_state(policy, columns, key)
+        state = experiment.new_state(policy, columns, key)
         outcome = state.outcome
-        phase_1(state, outcome, new_world(lab.instance, key))
+        phase_1(state, outcome, new_world(experiment.instance, key))
         return np.asarray(outcome.pulls / outcome.tau_g[:, None, None])
 
-    mean, std = lab.average(f"runs of {policy}, phase 1", measure)
+    mean, std = experiment.average(f"runs of {policy}, phase 1", measure)
     for i, variant in enumerate(variants):
         shares, spread = mean[i].reshape(PULLS.shape), std[i].reshape(PULLS.shape)
         # The spread of the published runs is not known; ours stands in for it.
-        error = spread * math.sqrt(1 / lab.runs + 1 / RUNS)
-        ci975 = Z975 * spread / math.sqrt(lab.runs)
+        error = spread * math.sqrt(1 / experiment.runs + 1 / RUNS)
+        ci975 = Z975 * spread / math.sqrt(experiment.runs)
         verdicts = _verdicts(shares, error, PULLS, np.full(PULLS.shape, PULLS_DIGIT), WHY[variant])
         yield Shares(PULLED, variant.label, variant.colour, shares, ci975, PULLS, verdicts)
 

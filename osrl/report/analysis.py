@@ -43,11 +43,11 @@ _ALARM = {
 }
 
 
-def assumed_by_analysis(found: Analysis) -> list[str]:
+def assumed_by_analysis(analysis: Analysis) -> list[str]:
     """What the claims of an analysis rest on."""
-    assumed = [SHARED, _ASSUMED[found.evidence]]
-    if found.ignored:
-        arm = " and nothing about the arm" if found.evidence == "betting" else ""
+    assumed = [SHARED, _ASSUMED[analysis.evidence]]
+    if analysis.ignored:
+        arm = " and nothing about the arm" if analysis.evidence == "betting" else ""
         assumed.append(f"a missing reward says nothing about its value{arm}")
     return assumed
 
@@ -60,53 +60,55 @@ class AnalysisReport(NamedTuple):
 
     def document(self) -> dict[str, Any]:
         """The contract of `osrl analyse --json`."""
-        found = self.analysis
+        analysis = self.analysis
         return {
             "file": self.source,
-            "verdict": found.verdict,
-            "best": answer_document(found.best),
-            "evidence": found.evidence,
-            "family": found.family.name,
-            "rows": found.rows,
-            "missing": found.missing,
-            "ignored": found.ignored,
-            "decided_after": found.decided_after,
-            "hypotheses": hypotheses_document(found.hypotheses),
-            "objections": [each._asdict() for each in found.objections],
-            "assumed": assumed_by_analysis(found),
-            "doubt": {**found.doubt._asdict(), "alarm": found.doubt.alarm},
-            "delta_g": found.delta_g,
-            "delta_h": found.delta_h,
-            "epsilon_g": found.epsilon[0],
-            "epsilon_h": found.epsilon[1],
-            "as_good": [each._asdict() for each in found.as_good],
+            "verdict": analysis.verdict,
+            "best": answer_document(analysis.best),
+            "evidence": analysis.evidence,
+            "family": analysis.family.name,
+            "rows": analysis.rows,
+            "missing": analysis.missing,
+            "ignored": analysis.ignored,
+            "decided_after": analysis.decided_after,
+            "hypotheses": hypotheses_document(analysis.hypotheses),
+            "objections": [each._asdict() for each in analysis.objections],
+            "assumed": assumed_by_analysis(analysis),
+            "doubt": {**analysis.doubt._asdict(), "alarm": analysis.doubt.alarm},
+            "delta_g": analysis.delta_g,
+            "delta_h": analysis.delta_h,
+            "epsilon_g": analysis.epsilon[0],
+            "epsilon_h": analysis.epsilon[1],
+            "as_good": [each._asdict() for each in analysis.as_good],
         }
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """The verdict, by which evidence, and where each hypothesis stands."""
-        found = self.analysis
-        after = "" if found.decided_after is None else f", after row {found.decided_after:,}"
+        analysis = self.analysis
+        after = "" if analysis.decided_after is None else f", after row {analysis.decided_after:,}"
         lines = [
-            f"{printable(self.source)}: {found.verdict}{after} ({_MEANING[found.verdict]})",
-            describe_answer("Answer" if found.verdict in ENDINGS else "Best guess", found.best),
-            f"Evidence: {_EVIDENCE[found.evidence]}",
-            f"This holds if {'; '.join(assumed_by_analysis(found))}",
-            f"Accepted risks: {found.delta_g:g} (representation), {found.delta_h:g} (each predictor)"
-            + describe_tolerance(*found.epsilon),
+            f"{printable(self.source)}: {analysis.verdict}{after} ({_MEANING[analysis.verdict]})",
+            describe_answer("Answer" if analysis.verdict in ENDINGS else "Best guess", analysis.best),
+            f"Evidence: {_EVIDENCE[analysis.evidence]}",
+            f"This holds if {'; '.join(assumed_by_analysis(analysis))}",
+            f"Accepted risks: {analysis.delta_g:g} (representation), {analysis.delta_h:g} (each predictor)"
+            + describe_tolerance(*analysis.epsilon),
         ]
-        if found.as_good:
-            lines.insert(2, describe_as_good(found.as_good))
-        if found.doubt.alarm:
-            lines.append(f"Alarm: {_ALARM[found.doubt.about].format(chance(found.doubt.log_evidence))}")
-        if found.verdict == "no shared representation":
-            lines.append(describe_objections(found.objections))
-        if found.missing:
-            worst = found.missing - found.ignored
+        if analysis.as_good:
+            lines.insert(2, describe_as_good(analysis.as_good))
+        if analysis.doubt.alarm:
+            lines.append(f"Alarm: {_ALARM[analysis.doubt.about].format(chance(analysis.doubt.log_evidence))}")
+        if analysis.verdict == "no shared representation":
+            lines.append(describe_objections(analysis.objections))
+        if analysis.missing:
+            worst = analysis.missing - analysis.ignored
             counted = [f"{worst:,} count by their worst reward"] if worst else []
-            if found.ignored:
+            if analysis.ignored:
                 counted.append(
-                    f"{found.ignored:,} are left out, because dropping out is declared to be ignorable"
+                    f"{analysis.ignored:,} are left out, because dropping out is declared to be ignorable"
                 )
-            lines.append(f"{found.missing:,} of {found.rows:,} rows have no reward: {'; '.join(counted)}")
+            lines.append(
+                f"{analysis.missing:,} of {analysis.rows:,} rows have no reward: {'; '.join(counted)}"
+            )
         yield Text("\n".join(lines))
-        yield HypothesesView(found.hypotheses, found.best.representation)
+        yield HypothesesView(analysis.hypotheses, analysis.best.representation)

@@ -35,7 +35,7 @@ def separate_tasks(instance: Instance, delta_g: float, delta_h: float, *, tolera
             instance.representations,
             instance.predictors,
         )
-        found = allocate(alone, Needs.of(alone, k_g, k_h), tolerance=tolerance)
-        lower += 1 / found.upper
-        upper += 1 / found.lower if found.lower > 0 else math.inf
+        allocation = allocate(alone, Needs.of(alone, k_g, k_h), tolerance=tolerance)
+        lower += 1 / allocation.upper
+        upper += 1 / allocation.lower if allocation.lower > 0 else math.inf
     return SeparateTasks(lower, upper)

@@ -76,9 +76,9 @@ class Cluster:
             return
         with self._connected():
             scheduler: Any = self._client.scheduler
-            found = self._client.sync(scheduler.identity, callback_timeout=ANSWER_SECONDS)
+            identity = self._client.sync(scheduler.identity, callback_timeout=ANSWER_SECONDS)
         self._looked = now
-        workers = found["workers"].values()
+        workers = identity["workers"].values()
         self._slots = max(2 * sum(worker["nthreads"] for worker in workers), 1)
         sign = max((worker["last_seen"] for worker in workers), default=self._sign)
         if sign != self._sign:

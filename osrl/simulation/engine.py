@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from osrl.simulation.job import Chunk, Job
-from osrl.simulation.plan import Plan
+from osrl.simulation.schedule import Schedule
 
 
 class Engine(Protocol):
@@ -32,14 +32,14 @@ class Engine(Protocol):
         """Give up what is under way; what was finished of it."""
 
 
-def drive(engine: Engine, plan: Plan, keep: Callable[[Chunk], None]) -> None:
-    """Compute all that is planned. When interrupted, keep what is finished; ``keep`` may see it twice."""
+def drive(engine: Engine, schedule: Schedule, keep: Callable[[Chunk], None]) -> None:
+    """Compute all that is scheduled. When interrupted, keep what is finished; ``keep`` may see it twice."""
     under_way = 0
     chunks: list[Chunk] = []
     try:
         while True:
             slots = engine.slots()
-            while under_way < slots and (piece := plan.take(slots, engine.seconds)) is not None:
+            while under_way < slots and (piece := schedule.take(slots, engine.seconds)) is not None:
                 engine.start(*piece)
                 under_way += 1
             if under_way == 0:
@@ -47,7 +47,7 @@ def drive(engine: Engine, plan: Plan, keep: Callable[[Chunk], None]) -> None:
             chunks = engine.finished()
             under_way -= len(chunks)
             for chunk in chunks:
-                plan.learn(chunk.label)
+                schedule.learn(chunk.label)
                 keep(chunk)
     except BaseException:
         for chunk in [*chunks, *engine.stop()]:

@@ -97,7 +97,7 @@ def forecast(
         bound = lower_bound(
             instance, delta_g=delta_g, delta_h=delta_h, epsilon_g=epsilons[0], epsilon_h=epsilons[1]
         )
-    found = simulate(
+    finished = simulate(
         instance,
         names,
         runs=runs,
@@ -112,7 +112,7 @@ def forecast(
     )
     rows = [
         _expected(str(name), str(stops), some)
-        for (name, stops), some in found.frame.group_by("policy", "threshold", maintain_order=True)
+        for (name, stops), some in finished.frame.group_by("policy", "threshold", maintain_order=True)
     ]
     in_order = tuple(sorted(rows, key=lambda each: (each.median, each.mean)))
     return Forecast(instance, bound, in_order, budget, (delta_g, delta_h), epsilons)

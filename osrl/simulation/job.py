@@ -35,10 +35,10 @@ def _packages() -> dict[str, str]:
 
 def versions(policy: Policy) -> dict[str, str | None]:
     """What the runs of a policy depend on besides the job; None for a policy that has no stamp."""
-    found: dict[str, str | None] = {**_packages(), "kernels": kernel_version()}
+    known: dict[str, str | None] = {**_packages(), "kernels": kernel_version()}
     if not policy.state.__module__.startswith("osrl."):
-        found[f"policy {policy.name}"] = stamp_of(policy)
-    return found
+        known[f"policy {policy.name}"] = stamp_of(policy)
+    return known
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ def run_chunk(job: Job, first: int, runs: int, stop: Stop | None = None) -> Chun
     if all(policy.name != job.policy for policy in registered()):
         importlib.import_module(job.module)
     if job.versions != versions(find(job.policy)):
-        here, there = (json.dumps(found) for found in (versions(find(job.policy)), job.versions))
+        here, there = (json.dumps(each) for each in (versions(find(job.policy)), job.versions))
         raise OsrlError(f"a worker has the versions {here}, not {there}; install the same everywhere")
     job.warm_up()
     rows = Rows(job.instance, len(job.columns), runs)

@@ -13,8 +13,8 @@ from osrl.risks import Risk, read_tolerances
 from osrl.simulation.campaign import read_campaign
 from osrl.simulation.engine import Engine, drive
 from osrl.simulation.job import Chunk
-from osrl.simulation.plan import Plan
 from osrl.simulation.runs import Runs
+from osrl.simulation.schedule import Schedule
 from osrl.simulation.store import Store
 from osrl.simulation.threads import Threads
 
@@ -58,8 +58,8 @@ def simulate(
     number of finished runs as they come in.
 
     >>> coins = Instance.bernoulli([[[0.9, 0.1], [0.2, 0.1]], [[0.1, 0.9], [0.2, 0.1]]])
-    >>> found = simulate(coins, "tas", runs=20)
-    >>> found.summary().select("policy", "delta", "error_g", "runs").row(0)
+    >>> finished = simulate(coins, "tas", runs=20)
+    >>> finished.summary().select("policy", "delta", "error_g", "runs").row(0)
     ('tas', 0.1, 0.0, 20)
     """
     campaign = read_campaign(
@@ -92,7 +92,7 @@ def simulate(
         gaps = [(job, gap) for job in campaign.jobs for gap in store.gaps(job.number)]
         if store.left():
             engine.prepare(campaign.jobs)
-            drive(engine, Plan(gaps), keep)
+            drive(engine, Schedule(gaps), keep)
     return Runs(campaign, store)
 
 

@@ -1,5 +1,7 @@
 """The folder of a campaign: `manifest.json`, and finished runs in Parquet files beside it.
 
+Runs that nobody keeps go to a temporary folder, so that memory stays flat, and nothing waits for the disk.
+
 A file appears whole or not at all, and holds the runs that its label says. So a campaign that was
 interrupted, even by a power cut, goes on with the runs that no file holds. The name of a file has a digest of
 its content: one that is damaged, or a copy under another name, is removed and computed again where it is
@@ -50,13 +52,14 @@ class Part(NamedTuple):
 class Store:
     """The folder of a campaign, open for writing: ``with`` it. Without a folder, a temporary one.
 
-    A temporary folder vanishes with this object.
+    A temporary folder vanishes with this object; what it holds need not survive a power cut.
     """
 
     def __init__(self, campaign: Campaign, folder: str | os.PathLike[str] | None) -> None:
         self._campaign = campaign
         self._parts: dict[str, Part] = {}
         self._lock: int | None = None
+        self._temporary = folder is None
         if folder is None:
             self._folder = Path(tempfile.mkdtemp(prefix="osrl-"))
             weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
@@ -81,12 +84,14 @@ class Store:
         return sum(len(gap) for job in self._campaign.jobs for gap in self.gaps(job.number))
 
     def keep(self, chunk: Chunk) -> None:
-        """Write finished runs; they are safe when this returns."""
+        """Write finished runs; in a folder that was given they are safe when this returns."""
         name = chunk.label.file_name(chunk.table)
         self._write(name, chunk.table)
         self._parts[name] = Part(self._folder / name, chunk.label)
 
     def __enter__(self) -> Store:
+        if self._temporary:
+            return self
         try:
             self._open()
         except BaseException:
@@ -110,15 +115,15 @@ class Store:
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
             self._lock = _lock(self._folder)
-            found = sorted(path.name for path in self._folder.iterdir())
+            names = sorted(path.name for path in self._folder.iterdir())
         except OSError as error:
             what = f"{self._folder} cannot be used: {error.strerror}"
             raise OsrlError(f"{what}; give a folder that you may write to") from None
         runs = 0
-        if MANIFEST in found:
+        if MANIFEST in names:
             runs = self._check_manifest()
-        elif found:
-            raise OsrlError(f"{self._folder} holds {found[0]!r} and no campaign; give a new or empty folder")
+        elif names:
+            raise OsrlError(f"{self._folder} holds {names[0]!r} and no campaign; give a new or empty folder")
         self._read_parts()
         if runs < self._campaign.runs:
             manifest = {**self._campaign.manifest, "runs": self._campaign.runs}
@@ -127,21 +132,21 @@ class Store:
     def _check_manifest(self) -> int:
         """Refuse the manifest of another campaign; otherwise the number of runs that it was made for."""
         try:
-            found = json.loads((self._folder / MANIFEST).read_bytes())
-            runs = int(found["runs"])
+            manifest = json.loads((self._folder / MANIFEST).read_bytes())
+            runs = int(manifest["runs"])
         except (OSError, ValueError, TypeError, KeyError):
             raise OsrlError(
                 f"{self._folder / MANIFEST} is no manifest of a campaign; give a new or empty folder"
             ) from None
         for key, value in self._campaign.manifest.items():
-            if found.get(key) != value:
+            if manifest.get(key) != value:
                 raise OsrlError(f"{self._folder} holds a campaign {_DIFFERENCES[key]}; give another folder")
         return runs
 
     def _read_parts(self) -> None:
         """Find the finished runs; files that are damaged, not finished, or of no use are removed."""
         lost = [path for path in self._folder.glob(".*") if path.name.startswith((".runs-", f".{MANIFEST}"))]
-        found = []
+        parts = []
         for path in self._folder.glob("runs-*.parquet"):
             try:
                 content = path.read_bytes()
@@ -154,11 +159,11 @@ class Store:
             if label.campaign != self._campaign.name:
                 raise OsrlError(f"{path} belongs to another campaign; move it to another folder")
             if path.name == label.file_name(content):
-                found.append(Part(path, label))
+                parts.append(Part(path, label))
             else:
                 lost.append(path)
         end = (-1, 0)  # of the runs that are there: a job, and the first run of it that is not
-        for part in sorted(found, key=_place):
+        for part in sorted(parts, key=_place):
             if (part.label.job, part.label.first) < end:
                 lost.append(part.path)
             else:
@@ -169,7 +174,10 @@ class Store:
 
     def _write(self, name: str, content: bytes) -> None:
         try:
-            replace_file(self._folder / name, content)
+            if self._temporary:
+                (self._folder / name).write_bytes(content)
+            else:
+                replace_file(self._folder / name, content)
         except OSError as error:
             raise OsrlError(
                 f"cannot write to {self._folder}: {error.strerror}; finished runs are kept, "

@@ -44,12 +44,12 @@ class Threads:
         """Wait for the next chunk; an error in a thread is raised here."""
         while True:
             try:
-                found = self._done.get(timeout=HEARING)
+                done = self._done.get(timeout=HEARING)
             except Empty:
                 continue
-            if isinstance(found, BaseException):
-                raise found
-            return [] if found is None else [found]
+            if isinstance(done, BaseException):
+                raise done
+            return [] if done is None else [done]
 
     def stop(self) -> list[Chunk]:
         """End the runs under way within a round; chunks become as long as they have got."""

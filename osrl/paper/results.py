@@ -1,4 +1,4 @@
-"""The parts of the reproduction: each computes its numbers, and says them as records, tables and figures."""
+"""The results of each part of the paper: its numbers, said as records, tables and figures."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import polars as pl
 
 from osrl.allocation import Needs, allocate
 from osrl.paper.dynamics import POLICIES, follow
-from osrl.paper.explained import pool, symmetric_tasks
+from osrl.paper.experiment import Experiment
+from osrl.paper.explanatory_figures import pool, symmetric_tasks
 from osrl.paper.figures import dynamics_figures
-from osrl.paper.lab import Lab
 from osrl.paper.published import SIGMA
 from osrl.paper.statements import changes, growth, statement_grid
 from osrl.paper.table1 import figure_1, grid_1, run_table_1, table_1
@@ -24,8 +24,8 @@ from osrl.report.grid import Grid
 Records = Sequence[Mapping[str, Any]]
 
 
-class Part(NamedTuple):
-    """What one part found: ``records`` for JSON and CSV files of the same names, ``data`` for CSV alone."""
+class Result(NamedTuple):
+    """What came of a part: ``records`` for JSON and CSV files of the same names, ``data`` for CSV alone."""
 
     title: str
     text: Sequence[str]
@@ -39,11 +39,11 @@ class Part(NamedTuple):
         return [record for records in self.records.values() for record in records if "verdict" in record]
 
 
-def first_table(lab: Lab, folder: Path | None = None) -> Part:
+def first_table(experiment: Experiment, folder: Path | None = None) -> Result:
     """Table 1, and what the paper says about it in words."""
-    frame = run_table_1(lab, folder)
+    frame = run_table_1(experiment, folder)
     rows, said = table_1(frame), list(growth(frame))
-    return Part(
+    return Result(
         "Table 1",
         (
             "osrl-sc is the paper's algorithm with the optimal allocation: with the threshold of the "
@@ -59,11 +59,11 @@ def first_table(lab: Lab, folder: Path | None = None) -> Part:
     )
 
 
-def second_table(lab: Lab) -> Part:
+def second_table(experiment: Experiment) -> Result:
     """Table 2, and what its allocations are worth."""
-    rows = run_table_2(lab)
-    values = worths(lab.instance, rows)
-    return Part(
+    rows = run_table_2(experiment)
+    values = worths(experiment.instance, rows)
+    return Result(
         "Table 2",
         (
             "How phase 1 spreads its samples, against the optimal allocation for the true means. The "
@@ -72,29 +72,33 @@ def second_table(lab: Lab) -> Part:
             "the other way round.",
         ),
         {
-            "table2": [record for row in rows for record in row.records(lab.instance)],
+            "table2": [record for row in rows for record in row.records(experiment.instance)],
             "worth": [value.record() for value in values],
         },
-        grids_2(lab.instance, rows, values),
-        (figure_2(lab.instance, rows),),
+        grids_2(experiment.instance, rows, values),
+        (figure_2(experiment.instance, rows),),
     )
 
 
-def figures(lab: Lab) -> Part:
+def figures(experiment: Experiment) -> Result:
     """The figures on the dynamics of phase 1, and the two that explain."""
-    instance = lab.instance
-    found = allocate(instance, Needs.of(instance, 1.0, 0.0), sigma=SIGMA)
-    target = found.weights.reshape(lab.means.shape)
+    instance = experiment.instance
+    optimum = allocate(instance, Needs.of(instance, 1.0, 0.0), sigma=SIGMA)
+    target = optimum.weights.reshape(experiment.means.shape)
     norm = math.sqrt(float((target**2).sum()))
-    followed = [follow(lab, policy, target) for policy in POLICIES if lab.released or policy == "osrl-sc"]
+    followed = [
+        follow(experiment, policy, target)
+        for policy in POLICIES
+        if experiment.released or policy == "osrl-sc"
+    ]
     truth = {
-        "rate": found.lower,
-        "means_norm": math.sqrt(float((lab.means**2).sum())),
+        "rate": optimum.lower,
+        "means_norm": math.sqrt(float((experiment.means**2).sum())),
         "weights_norm": norm,
         "weights_largest": float(target.max()),
     }
     said = list(changes(followed, norm))
-    return Part(
+    return Result(
         "Figures",
         ("The paper prints no numbers of its curves; what it says about them in words is judged below.",),
         {"changes": [one.record() for one in said]},

@@ -24,7 +24,7 @@ def silent(label: str, done: int, total: int) -> None:
 
 
 @dataclass(frozen=True)
-class Lab:
+class Experiment:
     """Where and how often: ``progress(label, done, total)`` is told how far each piece of work is.
 
     ``released`` says whether `osrl-sc-released` takes part, which is most of the work.
@@ -61,8 +61,8 @@ class Lab:
         """
 
         def work(block: range) -> Floats:
-            found = np.stack([measure(new_key(self.seed, run)) for run in block])
-            return np.stack([found.sum(axis=0), (found**2).sum(axis=0)])
+            values = np.stack([measure(new_key(self.seed, run)) for run in block])
+            return np.stack([values.sum(axis=0), (values**2).sum(axis=0)])
 
         blocks = [range(first, min(first + BLOCK, self.runs)) for first in range(0, self.runs, BLOCK)]
         self.progress(label, 0, self.runs)

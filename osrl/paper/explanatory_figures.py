@@ -54,8 +54,8 @@ def symmetric_tasks(instance: Instance) -> Figure:
 
 def _time(instance: Instance) -> tuple[float, Any]:
     """Samples for one unit of evidence about the representation, and how they are spread."""
-    found = allocate(instance, Needs.of(instance, 1.0, 0.0))
-    return 1 / found.lower, found.weights
+    optimum = allocate(instance, Needs.of(instance, 1.0, 0.0))
+    return 1 / optimum.lower, optimum.weights
 
 
 def _task(data: pl.DataFrame, number: int) -> alt.VConcatChart:
@@ -93,16 +93,16 @@ def pool(instance: Instance, x: int = 0, g: int = 2, h: int = 1) -> Figure:
     predictors = len(instance.predictors)
     mu = instance.means[x].reshape(-1).copy()
     arm = g * predictors + h
-    found = alternatives(mu, np.full(mu.size, 1 / instance.means.size), instance.family.noise)
-    inside = {arm, *found.order[: found.size[arm]].tolist()}
-    level = float(found.level[arm])
+    closest = alternatives(mu, np.full(mu.size, 1 / instance.means.size), instance.family.noise)
+    inside = {arm, *closest.order[: closest.size[arm]].tolist()}
+    level = float(closest.level[arm])
     names = [f"({r}, {p})" for r in instance.representations for p in instance.predictors]
     data = pl.DataFrame(
         {
-            "arm": [names[a] for a in found.order],
-            "mean": [float(mu[a]) for a in found.order],
+            "arm": [names[a] for a in closest.order],
+            "mean": [float(mu[a]) for a in closest.order],
             "level": [level] * mu.size,
-            "kind": [_kind(a, arm, inside) for a in found.order],
+            "kind": [_kind(a, arm, inside) for a in closest.order],
         }
     )
     chart = _pool_chart(data, level)
@@ -110,7 +110,7 @@ def pool(instance: Instance, x: int = 0, g: int = 2, h: int = 1) -> Figure:
         f"The pool U of arm {names[arm]} in task {instance.tasks[x]} under the uniform allocation. Arms "
         f"above the level m = {level:.4f} are in U (shaded), and so is {names[arm]} itself; the closest "
         "model in which it is the best arm moves all of U to m (arrows) and leaves the others where they "
-        f"are. That costs {found.cost[arm]:.5f} for each sample."
+        f"are. That costs {closest.cost[arm]:.5f} for each sample."
     )
     return Figure("pool", caption, chart)
 

@@ -11,7 +11,7 @@ from osrl.simulation.table import Label
 MOST_BYTES = 2**23  # of a chunk, before it is compressed
 
 
-class Plan:
+class Schedule:
     """The runs that are left, job after job.
 
     The first chunks of a job are single runs. From then on chunks take as long as is asked for, by the
