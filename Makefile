@@ -4,7 +4,8 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 DEMO   := build/demo
-POLICIES := tas,osrl-sc,osrl
+POLICIES := osrl osrl-sc osrl-sc-released tas tas-transfer uniform
+CORES := 2
 
 .DEFAULT_GOAL := help
 .PHONY: help install demo test check format validate torture bench constraints clean
@@ -23,11 +24,13 @@ demo: $(READY) ## Table 1 of the paper with 1120 runs, beside the published one,
 	rm -rf $(DEMO)
 	$(BIN)/osrl paper table1 --out $(DEMO)
 
-# The first commands compile the kernels in one process, so that the test workers find them in the cache.
+# Kernels are compiled once before the tests, the solver first and then a policy in each process, so that the test
+# workers find them in the cache instead of compiling the same ones side by side.
 test: $(READY) ## every quick test, then some of them again with the JIT off
 	$(BIN)/osrl bound paper --json > /dev/null
-	$(BIN)/osrl simulate paper --policy $(POLICIES) --runs 1 --budget 50 --json > /dev/null
-	$(BIN)/python -m pytest -q -n 2
+	printf '%s\n' $(POLICIES) | xargs -P $(CORES) -I {} \
+	  $(BIN)/osrl simulate paper --policy {} --runs 1 --budget 50 --json > /dev/null
+	$(BIN)/python -m pytest -q -n $(CORES)
 	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -q -m 'nojit and not validate'
 
 check: $(READY) ## lint, format, types, import layers
@@ -42,7 +45,7 @@ format: $(READY) ## rewrite the sources in the house format
 
 validate: $(READY) ## the long statistical validation; it writes docs/validation/
 	$(BIN)/osrl bound paper --json > /dev/null
-	$(BIN)/python -m pytest -q -n 2 -m validate
+	$(BIN)/python -m pytest -q -n $(CORES) -m validate
 	$(BIN)/python -m tests.validate_policies docs/validation/policies.md
 	$(BIN)/python -m tests.validate_guarantee docs/validation/guarantee.md
 	$(BIN)/python -m tests.validate_tolerance docs/validation/tolerance.md
@@ -55,6 +58,7 @@ bench: $(READY) ## the benchmarks; they print ratios measured in one run
 	$(BIN)/python benchmarks/solver.py
 	$(BIN)/python benchmarks/simulate.py
 	$(BIN)/python benchmarks/study.py
+	$(BIN)/python benchmarks/start.py
 
 # A fresh environment without pins, so that the newest versions which work together are found.
 constraints: ## renew the pins in constraints.txt

@@ -227,7 +227,7 @@ def test_ctrl_c_ends_even_a_run_without_end(tmp_path: Path) -> None:
     finally:
         process.kill()
     assert (process.returncode, out) == (130, "")
-    kept = f"0 of 1120 runs are kept in {tmp_path / 'out'}; the same command goes on where it stopped"
+    kept = f"0 of 1120 runs are kept in {tmp_path / 'out'}; the same command resumes where it stopped"
     assert err.splitlines() == [kept, "interrupted"]
 
 

@@ -26,14 +26,14 @@ def analyse(
     epsilon_g: ToleranceG = None,
     epsilon_h: ToleranceH = None,
     family: Annotated[
-        str | None, typer.Option(help="bernoulli, bounded or gaussian.  [default: what the rewards are]")
+        str | None, typer.Option(help="bernoulli, bounded or gaussian.  [default: read off the rewards]")
     ] = None,
     noise_sd: Annotated[float | None, typer.Option(help="Standard deviation of gaussian rewards.")] = None,
     representations: Annotated[
-        str | None, typer.Option(metavar="NAME,...", help="All of them, if some have no row.")
+        str | None, typer.Option(metavar="NAME,...", help="The full list, if some have no rows.")
     ] = None,
     predictors: Annotated[
-        str | None, typer.Option(metavar="NAME,...", help="All of them, if some have no row.")
+        str | None, typer.Option(metavar="NAME,...", help="The full list, if some have no rows.")
     ] = None,
     ignorable: Annotated[
         bool,
@@ -44,7 +44,7 @@ def analyse(
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """What a log of trials proves, whatever rule has collected it."""
+    """What a log of trials proves, whatever rule collected it."""
     with working("reading the log ..."):
         # Here, not above: these load kernels, which help and usage errors do not need.
         from osrl.analysis.analyse import analyse as run

@@ -22,11 +22,11 @@ def paper(
     ] = None,
     workers: Annotated[int | None, typer.Option(help="Threads.  [default: one for each core]")] = None,
     released: Annotated[
-        bool, typer.Option("--released/--no-released", help="With osrl-sc-released, which takes longest.")
+        bool, typer.Option("--released/--no-released", help="Include osrl-sc-released, which takes longest.")
     ] = True,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """Run the paper's experiments again, and put every published number beside ours."""
+    """Run the paper's experiments again, beside what was published."""
     with working("loading ..."):
         # Here, not above: these load kernels, which help and usage errors do not need.
         from osrl.paper.published import RUNS
@@ -47,7 +47,7 @@ def paper(
         except KeyboardInterrupt:
             stages.close()
             kept = f"finished runs of Table 1 are kept in {folder}"
-            echo(f"{kept}; the same command goes on where it stopped", err=True)
+            echo(f"{kept}; the same command resumes where it stopped", err=True)
             raise
     if as_json:
         print_json(reproduction.document())
@@ -62,7 +62,7 @@ class _Stages(ExitStack):
     _bar = Progress()
 
     def update(self, name: str, done: int, total: int) -> None:
-        """So much of ``name`` is done."""
+        """How much of ``name`` is done."""
         if name != self._name:
             self.close()
             self._name, self._bar = name, self.enter_context(progress_bar(name))

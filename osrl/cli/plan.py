@@ -32,14 +32,14 @@ def plan(
     runs: Annotated[int | None, typer.Option(help="Simulated experiments.  [default: 200]")] = None,
     seed: Annotated[int, typer.Option(help="The same seed gives the same forecast.")] = 0,
     budget: Annotated[
-        int | None, typer.Option(help="End an experiment after so many samples.  [default: 1000000]")
+        int | None, typer.Option(help="Stop an experiment after this many samples.  [default: 1000000]")
     ] = None,
     out: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Write the chart there: plan.png and plan.pdf.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """How many samples an experiment will take, if the means are as guessed."""
+    """How many samples to expect, if the means are as guessed."""
     with working("loading ..."):
         # Here, not above: these load kernels, which help and usage errors do not need.
         from osrl.instance import Instance

@@ -40,7 +40,7 @@ def simulate(
         list[str] | None,
         typer.Option(metavar="KEY=VALUE", help="An option of a policy; may be repeated."),
     ] = None,
-    budget: Annotated[int | None, typer.Option(help="End every run after so many samples.")] = None,
+    budget: Annotated[int | None, typer.Option(help="Stop every run after this many samples.")] = None,
     workers: Annotated[
         int | None, typer.Option(help="Threads on this machine.  [default: one for each core]")
     ] = None,
@@ -50,12 +50,12 @@ def simulate(
     out: Annotated[
         str | None,
         typer.Option(
-            metavar="DIR", help="Keep the runs in this folder; the same command goes on where it stopped."
+            metavar="DIR", help="Keep the runs in this folder; the same command resumes where it stopped."
         ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """Run policies many times: how many samples they use, and how often they are wrong."""
+    """Run policies many times, and count samples and wrong answers."""
     with working("loading ..."):
         # Here, not above: these load kernels, which help and usage errors do not need.
         from osrl.instance import Instance
@@ -88,7 +88,7 @@ def simulate(
         except KeyboardInterrupt:
             if out is not None:
                 kept = f"{bar.done} of {bar.total} runs are kept in {out}"
-                echo(f"{kept}; the same command goes on where it stopped", err=True)
+                echo(f"{kept}; the same command resumes where it stopped", err=True)
             raise
     report = SimulationReport(instance, finished.summary())
     if as_json:
