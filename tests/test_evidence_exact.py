@@ -14,88 +14,162 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.stats import norm
 
 from osrl.evidence.betting import log_mixture, new_bets, rank, settle, write_ticket
-from osrl.evidence.counts import pooled, samples_of, universal
-from osrl.evidence.pairs import against_best, new_tilts
+from osrl.evidence.counts import against, samples_of, universal
+from osrl.evidence.pairs import against_best, pair
+from osrl.evidence.tilts import DOWN, LOCAL, MIXTURE, PAIR, UP, new_tilts
 from osrl.families import Family
 from osrl.hypotheses.possible import new_hypotheses
 from osrl.hypotheses.shared import evidence_against
 from osrl.hypotheses.trials import take_reward, take_ticket, ticket_size
+from tests import oracle_evidence as oracle
 from tests.instances import Array
 
 LEVELS = (0.02, 0.3, 0.5, 0.85)
 
 
-def counts_evidence(kind: str, counts: tuple[float, ...]) -> Array:
-    """Log evidence against each arm as the best; ``counts`` = (pulls, successes) of each arm in turn."""
-    table = np.array(counts, float).reshape(-1, 2)
-    samples = samples_of(table[:, 0].copy(), table[:, 1].copy(), np.zeros(len(table)), 0.0)
+def counts_evidence(kind: str, counts: tuple[float, ...], epsilon: float = 0.0) -> float:
+    """Evidence against "arm 0 is the best, by epsilon".
+
+    ``counts`` = (pulls, sum of rewards, those while it looked best: number, sum) of each arm in turn.
+    """
+    pulls, sums, led, led_sum = np.array(counts, float).reshape(-1, 4).T.copy()
+    samples, tilts = samples_of(pulls, sums, np.zeros(pulls.size), led, led_sum, 0.0), new_tilts(0.0)
     if kind == "pairs":
-        return against_best(samples, new_tilts(0.0), 0.0)
-    return pooled(samples, 0.0) if kind == "pooled" else universal(samples, 0.0)
+        found = against_best(samples, tilts, 0.0)[0]
+    elif kind == "a pair":
+        found = pair(samples, 1, 0, tilts, 0.0, epsilon)
+    elif kind == "pooled":
+        found = against(samples, 0, tilts, LOCAL, 0.0, epsilon, np.arange(pulls.size) > 0)
+    else:
+        found = universal(samples, 0.0)[0]
+    return float(np.exp(found))
+
+
+def after(counts: tuple[float, ...], arm: int, reward: float) -> tuple[float, ...]:
+    """The counts after one more reward; of arms that look equally good, the first leads.
+
+    Of two arms, nobody asks which one led.
+    """
+    found, (pulls, sums) = list(counts), (counts[::4], counts[1::4])
+    means = [s / max(n, 1) for n, s in zip(pulls, sums, strict=True)]
+    leads = len(means) > 2 and means.index(max(means)) == arm
+    for place in (0, 2) if leads else (0,):
+        found[4 * arm + place] += 1
+        found[4 * arm + place + 1] += reward
+    return tuple(found)
 
 
 def best_expectation(
-    evidence: Callable[[tuple[int, ...]], float], means: tuple[float, ...], horizon: int
+    evidence: Callable[[tuple[float, ...]], float],
+    chances: tuple[float, ...],
+    horizon: int,
+    rewards: tuple[float, float] = (0.0, 1.0),
 ) -> float:
-    """The largest expected evidence over all sampling and stopping rules."""
+    """The largest expected evidence over all sampling and stopping rules.
+
+    An arm yields the larger reward with its chance.
+    """
 
     @cache
-    def value(counts: tuple[int, ...]) -> float:
+    def value(counts: tuple[float, ...]) -> float:
         best = evidence(counts)
-        if sum(counts[::2]) == horizon:
+        if sum(counts[::4]) == horizon:
             return best
-        for a, mean in enumerate(means):
-            after = list(counts)
-            after[2 * a] += 1
-            failure = value(tuple(after))
-            after[2 * a + 1] += 1
-            best = max(best, mean * value(tuple(after)) + (1 - mean) * failure)
+        for a, chance in enumerate(chances):
+            low, high = (value(after(counts, a, reward)) for reward in rewards)
+            best = max(best, chance * high + (1 - chance) * low)
         return best
 
-    return value((0, 0) * len(means))
+    return value((0.0,) * 4 * len(chances))
 
 
-@pytest.mark.parametrize(("arms", "horizon"), [(2, 14), (3, 7)])
-@pytest.mark.parametrize("kind", ["pairs", "pooled", "universal"])
-def test_counts_under_any_sampling_rule(kind: str, arms: int, horizon: int) -> None:
+@pytest.mark.parametrize(
+    ("kind", "arms", "horizon", "epsilon"),
+    [
+        ("pairs", 2, 14, 0.0),
+        ("pairs", 3, 6, 0.0),
+        ("a pair", 2, 12, 0.15),
+        ("pooled", 2, 14, 0.0),
+        ("pooled", 2, 12, 0.15),
+        ("pooled", 3, 6, 0.0),
+        ("pooled", 3, 6, 0.15),
+        ("universal", 2, 14, 0.0),
+        ("universal", 3, 6, 0.0),
+    ],
+)
+def test_counts_under_any_sampling_rule(kind: str, arms: int, horizon: int, epsilon: float) -> None:
     @cache
-    def evidence(counts: tuple[int, ...]) -> float:
-        return float(np.exp(counts_evidence(kind, counts)[0]))
+    def evidence(counts: tuple[float, ...]) -> float:
+        return counts_evidence(kind, counts, epsilon)
 
     largest = 0.0
     for rivals in itertools.combinations_with_replacement(LEVELS, arms - 1):
-        for best in LEVELS:
-            if best >= max(rivals):
+        for best in {*LEVELS, max(rivals) + epsilon}:
+            if max(rivals) + epsilon <= best <= 1.0:
                 largest = max(largest, best_expectation(evidence, (best, *rivals), horizon))
     assert 0.5 < largest <= 1 + 1e-9
     assert best_expectation(evidence, (0.3,) + (0.9,) * (arms - 1), horizon) > 1  # and false nulls do pay
+    if epsilon > 0.0:  # the margin is what is tested: without it, equal arms pay
+        assert best_expectation(evidence, (0.85,) * arms, horizon) > largest
 
 
-@pytest.mark.parametrize("kind", ["pairs", "pooled", "universal"])
 @pytest.mark.parametrize(("low", "high"), [(0.2, 0.9), (0.0, 0.6)])
+@pytest.mark.parametrize("kind", ["pairs", "pooled", "universal"])
 def test_counts_of_rewards_that_are_no_coins(kind: str, low: float, high: float) -> None:
     """Two arms, rewards low and high only: the best sampling and stopping rule earns nothing either."""
 
-    def largest(chances: tuple[float, float]) -> float:
-        @cache
-        def value(pulls: tuple[int, int], highs: tuple[int, int]) -> float:
-            sums = (low * n + (high - low) * k for n, k in zip(pulls, highs, strict=True))
-            counts = tuple(each for pair in zip(pulls, sums, strict=True) for each in pair)
-            best = float(np.exp(counts_evidence(kind, counts)[0]))
-            if sum(pulls) == 8:
-                return best
-            for a, chance in enumerate(chances):
-                more = (pulls[0] + (a == 0), pulls[1] + (a == 1))
-                up = (highs[0] + (a == 0), highs[1] + (a == 1))
-                best = max(best, chance * value(more, up) + (1 - chance) * value(more, highs))
-            return best
-
-        return value((0, 0), (0, 0))
+    @cache
+    def evidence(counts: tuple[float, ...]) -> float:
+        return counts_evidence(kind, counts)
 
     for chances in ((0.5, 0.5), (0.9, 0.9), (0.7, 0.3), (0.1, 0.1)):
-        assert largest(chances) <= 1 + 1e-9
+        assert best_expectation(evidence, chances, 8, (low, high)) <= 1 + 1e-9
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 0.3])
+@pytest.mark.parametrize("seed", range(3))
+def test_gaussian_counts_lie_below_a_supermartingale(seed: int, epsilon: float) -> None:
+    """After every reward of a history: what one more of any arm is expected to do, at the true means."""
+    rng, noise, arms = np.random.default_rng(seed), 0.49, 3
+    tilts = new_tilts(noise)
+    mixed = oracle.Mixed(
+        list(zip(tilts.grid[UP], tilts.grid[DOWN], np.exp(tilts.grid[LOCAL]), strict=True)),
+        float(np.exp(tilts.shares[LOCAL - PAIR, MIXTURE])),
+    )
+    behind = np.array([False, True, False])
+    truth = [0.4, 0.4 - epsilon, -0.1]
+    levels = [0.4, 0.4 - epsilon, 0.4]
+    samples: list[list[float]] = [[rng.normal(mean, 0.7) for _ in range(3)] for mean in truth]
+    led: list[list[float]] = [[0.2], [0.1, 0.5], []]
+    grid = np.linspace(-9.0, 9.0, 181)
+
+    def value() -> float:
+        return float(np.exp(oracle.log_terms(samples, led, 0, mixed, noise, levels, truth)))
+
+    for _ in range(3):
+        now, leader = value(), int(np.argmax([np.mean(each) for each in samples]))
+        counts = [np.array([f(each) for each in rows], float) for rows in (samples, led) for f in (len, sum)]
+        first = np.array([each[0] for each in samples])
+        told = samples_of(counts[0], counts[1], first, counts[2], counts[3], noise)
+        assert against(told, 0, tilts, LOCAL, noise, epsilon, behind) <= np.log(now) + 1e-9
+        for arm in range(arms):
+            places = [samples[arm], led[arm]] if arm == leader else [samples[arm]]
+            expected = 0.0
+            for y in grid:
+                for each in places:
+                    each.append(y)
+                expected += value() * norm.pdf(y, truth[arm], 0.7) * (grid[1] - grid[0])
+                for each in places:
+                    each.pop()
+            assert expected <= now * (1 + 1e-6)
+        arm = int(rng.integers(arms))
+        reward = float(rng.normal(truth[arm], 0.7))
+        samples[arm].append(reward)
+        if arm == leader:
+            led[arm].append(reward)
 
 
 def weights_of(rule: int, pulls: Array, sums: Array) -> Array:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from osrl.errors import OsrlError
 from osrl.evidence.betting import Bets, check_bets, log_mixture, new_bets, rank, settle, write_ticket
-from osrl.evidence.pairs import check_tilts, new_tilts
+from osrl.evidence.tilts import DOWN, UP, Tilts, check_tilts, new_tilts
 from osrl.families import Family
 from osrl.hypotheses.possible import WEALTH, Hypotheses
 from osrl.hypotheses.shared import evidence_against
@@ -23,6 +23,8 @@ from osrl.policies import osrl as own
 from osrl.policies import osrl_sc
 from osrl.policies.contract import Column, Problem
 from osrl.study.constants import set_constants
+from osrl.study.events import Created
+from osrl.study.fold import Fold
 from tests.instances import Array, refused
 from tests.live import Live
 
@@ -162,11 +164,46 @@ def test_constants_of_a_log_are_checked_too() -> None:
     problem = Problem((1, 2, 2), Family("bernoulli"), (Column("own", 0.1, 0.1),))
     state = own.new(problem, 0.0)
     set_constants(state, created)
-    for name, add in (("limits", -1.0), ("bets.local", 0.1), ("tilts.weight", 0.1)):
+    for name, add in (("limits", -1.0), ("bets.local", 0.1), ("tilts.task", 0.1)):
         evidence = dict(created.evidence)
         evidence[name] = (np.array(evidence[name], float) + add).tolist()
         with refused("limits" if name == "limits" else "the weights of the"):
             set_constants(own.new(problem, 0.0), replace(created, evidence=evidence))
+
+
+def tilts_of(created: Created) -> Tilts:
+    state = Fold(created).state
+    found: Tilts = (state.hypotheses if created.policy == "osrl" else state.counting).tilts
+    return found
+
+
+@pytest.mark.parametrize(
+    "rule", [{"family": "gaussian", "noise_sd": 0.5}, {"policy": "osrl-sc", "threshold": "sharp"}]
+)
+def test_a_study_goes_on_with_the_tilts_that_it_began_with(rule: dict[str, Any]) -> None:
+    """Those of its log, also where this program has more; osrl 0.1 had one tilt for both arms of a pair."""
+    created = Live(tasks=1, representations=2, predictors=2, delta=0.1, **rule).fold.created
+    tilts = tilts_of(created)
+    made = new_tilts(0.25 if "family" in rule else 0.0)
+    assert (tilts.grid == made.grid).all() and (tilts.shares == made.shares).all()
+    kept = {name: value for name, value in created.evidence.items() if not name.startswith("tilts.")}
+    old = {
+        "tilts.half": [0.2, 0.4],
+        "tilts.weight": np.log([0.5, 0.4]).tolist(),
+        "tilts.mixture": math.log(0.1),
+    }
+    tilts = tilts_of(replace(created, evidence={**kept, **old}))
+    assert tilts.by_pairs and tilts.grid[UP].tolist() == tilts.grid[DOWN].tolist() == [0.2, 0.4]
+    with refused("sum to"):
+        Fold(replace(created, evidence={**kept, **old, "tilts.mixture": 0.0}))
+
+
+def test_the_first_studies_that_stopped_by_counts_had_no_constants_in_their_log() -> None:
+    created = Live(tasks=1, representations=2, predictors=2, delta=0.1, policy="osrl-sc", threshold="sharp")
+    tilts = tilts_of(replace(created.fold.created, evidence={}))
+    assert tilts.by_pairs
+    assert tilts.grid[UP].tolist() == pytest.approx([0.05, 0.1, 0.2, 0.4, 0.8])
+    assert math.exp(tilts.shares[0, 0]) == pytest.approx(0.15)
 
 
 def test_what_is_made_is_checked() -> None:

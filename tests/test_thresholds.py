@@ -74,7 +74,9 @@ def test_track_and_stop_equals_the_oracle(arms: int, delta: float, t: int) -> No
 @given(st.floats(1, 1e5), st.floats(0, 1))
 def test_the_mixture_of_coins_costs_what_the_threshold_pays(pulls: float, share: float) -> None:
     """-log(mixture / likelihood) <= ln(2 sqrt(N)), for sums that are no whole numbers too."""
-    samples = samples_of(np.array([pulls]), np.array([pulls * share]), np.zeros(1), 0.0)
+    samples = samples_of(
+        np.array([pulls]), np.array([pulls * share]), np.zeros(1), np.zeros(1), np.zeros(1), 0.0
+    )
     assert -samples.excess[0] <= math.log(2.0) + 0.5 * math.log(pulls) + 1e-9
 
 

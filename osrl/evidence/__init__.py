@@ -5,7 +5,8 @@ the time at which one looks (a supermartingale or less). By Ville's inequality i
 1 / delta with probability at most delta; so does min(1, 1 / E) as a p-value fall to delta.
 
 - `osrl.evidence.betting`: for arms drawn at random with known probabilities; any rewards in [0, 1];
-- `osrl.evidence.counts`: for any sampling rule, from the counts alone; Bernoulli or Gaussian rewards.
+- `osrl.evidence.counts`: for any sampling rule, from the counts alone; rewards in [0, 1] or Gaussian ones;
+  `pairs` for two arms, `tilts` what both are mixed of.
 
 All values are logarithms.
 """

@@ -4,20 +4,36 @@ Means have to stay the same. Rewards y in [0, 1] that are no coins are allowed: 
 lambda^y (1 - lambda)^(1 - y), every ratio below is convex in y, hence at most its chord, and its
 expectation at most that of a coin with the same mean.
 
-All of it compares with M_a, the probability of the rewards of arm a under a mixture over its mean:
-Krichevsky and Trofimov's for rewards 0 and 1, a normal one for Gaussian rewards, centred at the first
-reward of the arm. With p_lambda the likelihood, ``excess`` = log M_a - log p_{muhat_a} <= 0, and
+**Mixtures.** M_a is the probability of the rewards of arm a under a mixture over its mean: Krichevsky and
+Trofimov's for rewards 0 and 1, a normal one for Gaussian rewards, centred at the first reward of the arm.
+With p_lambda the likelihood, ``excess`` = log M_a - log p_{muhat_a} <= 0, and
 
     log M_a / p_lambda = excess_a + N_a kl(muhat_a, lambda).
 
-**Pooled.** For a set of arms and the null "b is the best of them",
+**Tilts.** A mixture pays for every mean that it does not know. A tilt, exp(s S - N Lambda(theta, s)) with
+Lambda the log moment generating function of a reward with mean theta, only asks how far arms are apart.
 
-    log E_b = min over m of  log f_b(m) + sum over a != b of log f_a(min(muhat_a, m)),
+**Pooled.** For a set of arms and the null "b is the best of them", the evidence is the minimum over the
+level m of
+
+    idle  +  sum_j pi_j  exp( u_j S_L - N_L Lambda(m, u_j) )  exp( -d_j S_b - N_b Lambda(m, -d_j) )
+          +  rho  f_b(m)  prod over a != b of f_a(min(muhat_a, m)),
     f_a(lambda) = 1 - eps + eps M_a / p_lambda.
 
-For each lambda the product of the f_a is a martingale, because a round changes one of them; the minimum
-over the null lies below that of the truth. The sum is convex in m, so bisection of its slope gives the
-minimum, and the tangent a lower bound of it.
+N_L and S_L count the rewards of *whoever led*: those of each arm a != b that came while a looked best before
+them. So nobody has to know who the best rival is, and no average over rivals is paid for. (Of two arms, the
+other one is the rival all the time.)
+
+*Why the null cannot be beaten*: let lambda_b be the largest mean, and m = lambda_b. A reward of b multiplies
+the j-th term by a factor of expectation 1, and one of a leader a by exp(u y - Lambda(m, u)), of expectation
+at most 1 since lambda_a <= m. Who leads is known before the reward, so the term is a supermartingale whatever
+rule chooses the arms. f_a(min(muhat_a, m)) <= f_a(lambda_a), because f_a falls up to muhat_a; and the product
+of the f_a(lambda_a) is a martingale, because a round changes one of them. The minimum lies below the value at
+m = lambda_b. Every term is log-convex in m, so a search along the slope finds the minimum, and the tangent a
+lower bound of it.
+
+**A margin.** For the null "b is the best, and better by epsilon than some of the arms", these have the level
+m - epsilon in place of m: the proof is the same.
 
 **Universal** (universal inference, for reference): log E_b = sum_a excess_a + ell(N; b), the likelihood ratio
 of `osrl.alternatives` less what the mixtures cost in all arms.
@@ -31,12 +47,13 @@ from typing import NamedTuple
 import numpy as np
 
 from osrl.alternatives import alternatives
-from osrl.arrays import Floats
-from osrl.compiled import kernel
+from osrl.arrays import Flags, Floats
+from osrl.compiled import kernel, kernel_in_place
+from osrl.evidence.tilts import DOWN, IDLE, MIXTURE, PAIR, UP, Tilts
 from osrl.families import divergence, variance
 
-STEPS = 60  # of a bisection, at most
-PRECISE = 1e-9  # where it ends: the tangent is this close
+STEPS = 100  # of a search, at most
+PRECISE = 1e-10  # where it ends: the tangent is this close
 MOST = 1e6  # log evidence of one arm; where it is infinite, this is a lower bound
 
 
@@ -46,11 +63,15 @@ class Samples(NamedTuple):
     number: Floats  # of rewards that are judged
     mean: Floats  # of those
     excess: Floats  # log M - log p at the mean: at most 0
+    led: Floats  # number of rewards that came while the arm looked best
+    led_sum: Floats  # of those
 
 
 @kernel
-def samples_of(pulls: Floats, sums: Floats, first: Floats, noise: float) -> Samples:
-    """From the number, the sum and the first of the rewards of every arm (n,).
+def samples_of(
+    pulls: Floats, sums: Floats, first: Floats, led: Floats, led_sum: Floats, noise: float
+) -> Samples:
+    """From the number, the sum and the first of the rewards of every arm (n,), and those while it led.
 
     The first reward of an arm is judged only where rewards are 0 and 1: the normal mixture, with
     the variance of a reward, is centred there.
@@ -75,48 +96,172 @@ def samples_of(pulls: Floats, sums: Floats, first: Floats, noise: float) -> Samp
             if s < k:
                 likelihood += (k - s) * math.log1p(-mean[a])
             excess[a] = min(mixture - likelihood, 0.0)
-    return Samples(number, mean, excess)
+    return Samples(number, mean, excess, led, led_sum)
+
+
+@kernel_in_place
+def cumulant(theta: float, s: float, noise: float) -> tuple[float, float]:
+    """Lambda(theta, s), the log moment generating function of a reward with mean theta, and its slope."""
+    if noise > 0.0:
+        return s * theta + 0.5 * s * s * noise, s
+    rise = math.expm1(s)
+    return math.log1p(theta * rise), rise / (1.0 + theta * rise)
+
+
+class Point(NamedTuple):
+    """A convex function at a point; the value is -inf where nobody has looked."""
+
+    value: float
+    slope: float
+
+
+@kernel_in_place
+def next_level(low: float, below: Point, high: float, above: Point, step: int, stride: float) -> float:
+    """Where to look next for the least value of a convex function, known at ``low`` and ``high``.
+
+    By the secant of the slopes, every third time in the middle; outwards while one end was not looked at.
+    """
+    if above.value == -math.inf:
+        return low + stride if low + stride < high else 0.5 * (low + high)
+    if below.value == -math.inf:
+        return high - stride if high - stride > low else 0.5 * (low + high)
+    if step % 3 == 2:
+        return 0.5 * (low + high)
+    return low - below.slope * (high - low) / (above.slope - below.slope)
 
 
 @kernel
-def pooled(samples: Samples, noise: float) -> Floats:
-    """Log evidence (n,) against each of n arms as the best of them."""
-    mean = samples.mean
-    top = mean.max()
-    found = np.empty(mean.size)
-    for b in range(mean.size):
-        low, high = mean[b], top
-        value, slope = _look(samples, b, low, noise)
-        for _ in range(STEPS):
-            if slope >= 0.0 or -slope * (high - low) < PRECISE:
-                break
-            middle = 0.5 * (low + high)
-            there, steep = _look(samples, b, middle, noise)
-            if steep < 0.0:
-                low, value, slope = middle, there, steep
-            else:
-                high = middle
-        found[b] = value + min(slope, 0.0) * (high - low)
+def pooled(samples: Samples, tilts: Tilts, row: int, noise: float, epsilon: float, behind: Flags) -> Floats:
+    """Log evidence (n,) against each of n arms as the best, better by ``epsilon`` than those ``behind``.
+
+    ``row`` of the tilts says with which weights: TASK or LOCAL.
+    """
+    found = np.empty(samples.mean.size)
+    for b in range(found.size):
+        found[b] = against(samples, b, tilts, row, noise, epsilon, behind)
     return found
 
 
 @kernel
-def _look(samples: Samples, b: int, m: float, noise: float) -> tuple[float, float]:
-    """The sum that is minimised, and its slope, at the level ``m`` of the null "b is the best"."""
+def against(
+    samples: Samples, b: int, tilts: Tilts, row: int, noise: float, epsilon: float, behind: Flags
+) -> float:
+    """Log evidence against arm ``b``, see `pooled`: a lower bound of the minimum over the level."""
+    number, mean = samples.number, samples.mean
+    rival = rivals_of(samples, b, behind)
+    tilted = number[b] > 0.0 and rival[:, 0].sum() > 0.0 and tilts.grid[row, 0] > -math.inf
+    top, least = mean[b], -math.inf if noise > 0.0 else 0.0
+    for a in range(mean.size):
+        if a != b:
+            top = max(top, mean[a] + (epsilon if behind[a] else 0.0))
+            least = max(least, epsilon if behind[a] and noise == 0.0 else least)
+    if tilted:
+        low, high = least, math.inf if noise > 0.0 else 1.0
+    else:  # the mixtures alone have their minimum between the estimates
+        low = max(mean[b], least)
+        high = max(top, low)
+    weight, other = max(number[b], 1e-9), max(rival[:, 0].sum(), 1.0)
+    level = min(max((weight * mean[b] + other * top) / (weight + other), low), high)
+    if not low < level < high:
+        level = 0.5 * (low + high)
+    stride = math.sqrt(max(variance(level, noise), 1e-4) / (weight + other))
+    below, above = (
+        Point(-math.inf, -1.0),
+        Point(-math.inf, 1.0),
+    )  # at low and high, which nobody looked at yet
+    for step in range(STEPS):
+        here = _look(samples, b, level, rival, tilted, tilts, row, noise, epsilon, behind)
+        if here.slope == 0.0:
+            return here.value
+        if here.slope < 0.0:
+            low, below = level, here
+        else:
+            high, above = level, here
+        least = max(below.value + below.slope * (high - low), above.value - above.slope * (high - low))
+        level = next_level(low, below, high, above, step, stride)
+        stride *= 2.0
+        if least > here.value - PRECISE or not low < level < high:
+            break
+    return least
+
+
+@kernel
+def rivals_of(samples: Samples, b: int, behind: Flags) -> Floats:
+    """Number and sum of the rewards of whoever led against ``b``, then of those ``behind``, (2, 2)."""
+    number, mean, led, led_sum = samples.number, samples.mean, samples.led, samples.led_sum
+    rival = np.zeros((2, 2))
+    for a in range(mean.size):
+        if a != b:
+            group = 1 if behind[a] else 0
+            rival[group, 0] += led[a] if mean.size > 2 else number[a]
+            rival[group, 1] += led_sum[a] if mean.size > 2 else number[a] * mean[a]
+    return rival
+
+
+@kernel
+def _look(
+    samples: Samples,
+    b: int,
+    m: float,
+    rival: Floats,
+    tilted: bool,
+    tilts: Tilts,
+    row: int,
+    noise: float,
+    epsilon: float,
+    behind: Flags,
+) -> Point:
+    """The logarithm of what is minimised, and its slope, at the level ``m`` of the null "b is the best"."""
+    number, mean = samples.number, samples.mean
+    value, slope = _mixtures(samples, b, m, noise, epsilon, behind)
+    top = value + tilts.shares[row - PAIR, MIXTURE]
+    total, steep = 1.0, slope
+    idle = tilts.shares[row - PAIR, IDLE]
+    if idle > -math.inf:
+        if idle > top:
+            shrink = math.exp(top - idle)
+            total, steep, top = total * shrink, steep * shrink, idle
+        total += math.exp(idle - top)
+    if tilted:
+        for j in range(tilts.grid.shape[1]):
+            down, fall = cumulant(m, -tilts.grid[DOWN, j], noise)
+            log = tilts.grid[row, j] - number[b] * (tilts.grid[DOWN, j] * mean[b] + down)
+            slope = -number[b] * fall
+            for group in range(2):
+                if rival[group, 0] > 0.0:
+                    level = m - epsilon if group == 1 else m
+                    up, rise = cumulant(level, tilts.grid[UP, j], noise)
+                    log += tilts.grid[UP, j] * rival[group, 1] - rival[group, 0] * up
+                    slope -= rival[group, 0] * rise
+            if log > top:
+                shrink = math.exp(top - log)
+                total, steep, top = total * shrink, steep * shrink, log
+            share = math.exp(log - top)
+            total += share
+            steep += share * slope
+    return Point(top + math.log(total), steep / total)
+
+
+@kernel
+def _mixtures(
+    samples: Samples, b: int, m: float, noise: float, epsilon: float, behind: Flags
+) -> tuple[float, float]:
+    """log f_b(m) and the log f_a(min(muhat_a, m)), summed, and the slope of the sum."""
     number, mean, excess = samples.number, samples.mean, samples.excess
     share = 1.0 / max(mean.size, 2)
     alone, log_share = math.log1p(-share), math.log(share)
-    spread = max(variance(m, noise), 1e-300)
     value, slope = 0.0, 0.0
     for a in range(mean.size):
-        moves = number[a] > 0.0 and (a == b or mean[a] > m)
-        gain = number[a] * divergence(mean[a], m, noise) if moves else 0.0
+        level = m - epsilon if a != b and behind[a] else m
+        moves = number[a] > 0.0 and (a == b or mean[a] > level)
+        gain = number[a] * divergence(mean[a], level, noise) if moves else 0.0
         mixed = log_share + min(excess[a] + gain, MOST)
         top = max(alone, mixed)
         total = top + math.log(math.exp(alone - top) + math.exp(mixed - top))
         value += total
-        if moves and m != mean[a]:
-            slope += math.exp(mixed - total) * number[a] * (m - mean[a]) / spread
+        if moves and level != mean[a]:
+            spread = max(variance(level, noise), 1e-300)
+            slope += math.exp(mixed - total) * number[a] * (level - mean[a]) / spread
     return value, slope
 
 

@@ -51,7 +51,8 @@ def _samples(arms: Integers, rewards: Floats, n: int) -> tuple[Floats, Floats, F
 
 def _both(parts: list[tuple[Floats, Floats, Floats]], noise: float) -> Floats:
     """log M_a - log p (n,) at the mean of the rewards that are judged, for every arm."""
-    before, after = (samples_of(*part, noise) for part in parts)
+    nobody = np.zeros(parts[0][0].size)  # who led does not matter here
+    before, after = (samples_of(*part, nobody, nobody, noise) for part in parts)
     number = before.number + after.number
     total = before.number * before.mean + after.number * after.mean
     level = total / np.maximum(number, 1.0)

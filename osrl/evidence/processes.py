@@ -27,11 +27,14 @@ import numpy as np
 
 from osrl.arrays import Floats
 from osrl.errors import OsrlError
-from osrl.evidence.betting import Bets, log_mixture, new_bets, rank, settle, write_ticket
+from osrl.evidence.betting import Bets, log_mixture, new_bets, rank, settle, shrunk_means, write_ticket
 from osrl.evidence.counts import Samples, pooled, samples_of, universal
-from osrl.evidence.pairs import against_best, new_tilts
+from osrl.evidence.pairs import against_best
+from osrl.evidence.tilts import TASK, new_tilts
 from osrl.families import Family
 from osrl.risks import read_risk
+
+SHRINKAGE = 20.0  # samples by which estimates are drawn to their mean, where it matters who leads
 
 
 class Evidence(ABC):
@@ -116,19 +119,25 @@ class Counts(Evidence):
 
     def __init__(self, arms: int, family: Family | None = None) -> None:
         super().__init__(arms, Family("bernoulli") if family is None else family)
-        self.first = np.zeros(arms)
+        self.first, self.led, self.led_sum = np.zeros((3, arms))
+        self.tilts = new_tilts(self.family.noise)
 
     def observe(self, arm: int, reward: float) -> None:
         """Take in a trial."""
         self._check(arm, reward)
         if self.pulls[arm] == 0:
             self.first[arm] = reward
+        means = np.empty(self.arms)
+        shrunk_means(self.pulls, self.sums, SHRINKAGE, means)
+        if np.argmax(means) == arm:
+            self.led[arm] += 1
+            self.led_sum[arm] += reward
         self._count(arm, reward)
 
     @property
     def samples(self) -> Samples:
         """What the evidence is computed from."""
-        return samples_of(self.pulls, self.sums, self.first, self.family.noise)
+        return samples_of(self.pulls, self.sums, self.first, self.led, self.led_sum, self.family.noise)
 
 
 class Pairs(Counts):
@@ -137,7 +146,7 @@ class Pairs(Counts):
     @property
     def log_value(self) -> Floats:
         """Minus infinity for the arm that leads."""
-        return against_best(self.samples, new_tilts(self.family.noise), self.family.noise)
+        return against_best(self.samples, self.tilts, self.family.noise)
 
 
 class Pooled(Counts):
@@ -146,7 +155,8 @@ class Pooled(Counts):
     @property
     def log_value(self) -> Floats:
         """The least over such models."""
-        return pooled(self.samples, self.family.noise)
+        behind = np.zeros(self.arms, np.bool_)
+        return pooled(self.samples, self.tilts, TASK, self.family.noise, 0.0, behind)
 
 
 class Universal(Counts):

@@ -25,7 +25,9 @@ from osrl.compiled import kernel, kernel_in_place
 from osrl.errors import OsrlError
 from osrl.evidence.betting import LOCAL, Bets, log_mixture, new_bets, no_bets, shrunk_means
 from osrl.evidence.counts import Samples, pooled, samples_of
-from osrl.evidence.pairs import Tilts, against_best, new_tilts
+from osrl.evidence.pairs import against_best
+from osrl.evidence.tilts import LOCAL as LOCAL_WEIGHTS
+from osrl.evidence.tilts import TASK, Tilts, new_tilts
 from osrl.families import Family
 from osrl.hypotheses.shared import evidence_against, set_arms
 from osrl.hypotheses.tolerance import (
@@ -53,7 +55,7 @@ from osrl.outcome import (
 CLEAR = 12.0  # samples of an arm before its estimate is believed
 PATIENCE = 0.02  # growth of the number of samples between two looks at the counts
 
-PULLS, SUMS, FIRST, MEANS, LOCAL_MEANS = range(5)  # rows of `arms`
+PULLS, SUMS, FIRST, MEANS, LOCAL_MEANS, LED, LED_SUM, LOCAL_LED, LOCAL_LED_SUM = range(9)  # rows of `arms`
 OF_TASK, OF_G = range(2)  # rows of `order` and `evidence`: among the arms of a task, or of a representation
 WEALTH, PENDING, LOCAL_WEALTH, LOCAL_PENDING = range(4)  # rows of `wealth`
 LIMIT_G, LIMIT_H, SAMPLES, DUE, RULED_OUT, WAITING = range(6)  # places of `numbers`
@@ -62,7 +64,8 @@ LIMIT_G, LIMIT_H, SAMPLES, DUE, RULED_OUT, WAITING = range(6)  # places of `numb
 class Hypotheses(NamedTuple):
     """Samples, the evidence, and what is still possible (arrays are updated in place)."""
 
-    arms: Floats  # (5, X, n) pulls, sums, first reward, shrunk estimates in the task and the representation
+    arms: Floats  # (9, X, n) pulls, sums, first reward, shrunk estimates in the task and the representation;
+    # rewards that came while the arm looked best in the task (number, sum), and in the representation
     order: Integers  # (2, X, n) arms in decreasing order of these estimates
     wealth: Floats  # (4, X, n, J) of bets on the trials that ended, and worst factors of those pending
     against: Floats  # (X + 1, G, J + 1) least evidence over the predictors of g, see `osrl.hypotheses.shared`
@@ -127,7 +130,7 @@ def new_hypotheses(
     J = used.beta.size
     limits = [math.log(1 / risk) for risk in exact_risks(risks, epsilon)]
     hypotheses = Hypotheses(
-        arms=np.zeros((5, X, n)),
+        arms=np.zeros((9, X, n)),
         order=np.stack([np.tile(np.arange(n), (X, 1)), np.tile(np.arange(H), (X, G))]),
         wealth=np.zeros((4, X, n, J)),
         against=np.zeros((X + 1, G, J + 1)),
@@ -143,7 +146,7 @@ def new_hypotheses(
         noise=noise,
         by_counts=by_counts,
     )
-    hypotheses.arms[MEANS:] = 0.5
+    hypotheses.arms[MEANS : LOCAL_MEANS + 1] = 0.5
     settle_verdict(hypotheses)
     return hypotheses
 
@@ -190,14 +193,21 @@ def count(hypotheses: Hypotheses, x: int) -> None:
     """The evidence of the counts of task ``x``."""
     arms, tilts, noise = hypotheses.arms, hypotheses.tilts, hypotheses.noise
     evidence = hypotheses.evidence[OF_G, x]
-    samples = samples_of(arms[PULLS, x], arms[SUMS, x], arms[FIRST, x], noise)
+    samples = samples_of(arms[PULLS, x], arms[SUMS, x], arms[FIRST, x], arms[LED, x], arms[LED_SUM, x], noise)
     number, mean, excess = samples.number, samples.mean, samples.excess
     representations = hypotheses.possible_g.size
     predictors = mean.size // representations
-    set_arms(hypotheses.against, hypotheses.evidence[OF_TASK, x], x, pooled(samples, noise))
+    behind = np.zeros(mean.size, np.bool_)
+    against = pooled(samples, tilts, TASK, noise, 0.0, behind)
+    set_arms(hypotheses.against, hypotheses.evidence[OF_TASK, x], x, against)
     for g in range(representations):
         own = slice(g * predictors, (g + 1) * predictors)
-        evidence[own] = against_best(Samples(number[own], mean[own], excess[own]), tilts, noise)
+        led, led_sum = arms[LOCAL_LED, x, own], arms[LOCAL_LED_SUM, x, own]
+        of_g = Samples(number[own], mean[own], excess[own], led, led_sum)
+        if tilts.by_pairs:
+            evidence[own] = against_best(of_g, tilts, noise)
+        else:
+            evidence[own] = pooled(of_g, tilts, LOCAL_WEIGHTS, noise, 0.0, behind[own])
 
 
 @kernel

@@ -17,8 +17,12 @@ from osrl.evidence.betting import BETA, LOCAL, TICKET, rank, settle, settle_wors
 from osrl.hypotheses.possible import (
     DUE,
     FIRST,
+    LED,
+    LED_SUM,
     LIMIT_G,
     LIMIT_H,
+    LOCAL_LED,
+    LOCAL_LED_SUM,
     LOCAL_MEANS,
     LOCAL_PENDING,
     LOCAL_WEALTH,
@@ -95,6 +99,19 @@ def estimate(hypotheses: Hypotheses, x: int, a: int) -> None:
 
 
 @kernel_in_place
+def count_leaders(hypotheses: Hypotheses, x: int, a: int, reward: float) -> None:
+    """A reward of an arm that looked best before it, in the task or in the representation, counts as such."""
+    arms, order = hypotheses.arms, hypotheses.order
+    predictors = order.shape[2] // hypotheses.possible_g.size
+    if order[OF_TASK, x, 0] == a:
+        arms[LED, x, a] += 1.0
+        arms[LED_SUM, x, a] += reward
+    if order[OF_G, x, a // predictors * predictors] == a % predictors:
+        arms[LOCAL_LED, x, a] += 1.0
+        arms[LOCAL_LED_SUM, x, a] += reward
+
+
+@kernel_in_place
 def take_reward(hypotheses: Hypotheses, x: int, a: int, reward: float, ticket: Floats) -> bool:
     """Judge a reward by the ticket of its trial and rule out what can be; whether anything was.
 
@@ -106,6 +123,8 @@ def take_reward(hypotheses: Hypotheses, x: int, a: int, reward: float, ticket: F
     arms[PULLS, x, a] += 1.0
     arms[SUMS, x, a] += reward
     numbers[SAMPLES] += 1.0
+    if hypotheses.by_counts:
+        count_leaders(hypotheses, x, a, reward)
     estimate(hypotheses, x, a)
     if hypotheses.by_counts:
         if numbers[SAMPLES] < numbers[DUE]:

@@ -45,7 +45,7 @@ from osrl.policies.phase2 import (
     phase_ticket,
 )
 from osrl.policies.sharp import SHARP, Counting, count_representations, look_due, new_counting
-from osrl.policies.track_and_stop import FIRST, MEANS, PULLS, WEIGHTS, add_reward, leader_of
+from osrl.policies.track_and_stop import LED_SUM, MEANS, PULLS, WEIGHTS, add_reward, leader_of
 from osrl.policies.tracking import least_pulled, track
 from osrl.thresholds import exploration, threshold
 
@@ -58,7 +58,7 @@ ROUNDS, DUE, EXPLORED = range(3)  # places of `times`
 class OsrlScState(NamedTuple):
     """Estimates and weights of phase 1, the contests of phase 2, and where the run stands."""
 
-    arms: Floats  # (5, X, n) pulls, sums, first rewards and means in phase 1; q_sigma* at the last design
+    arms: Floats  # (7, X, n) of phase 1, as in `Contests`: rewards, estimates, q_sigma* at the last design
     leaders: Integers  # (X,) best arm of each task under the estimate, -1 for a tie
     times: Floats  # (3,) rounds of phase 1, round of the next design, beta_1(N) = 3 sum ln(1 + ln N)
     glr: Glr
@@ -97,7 +97,7 @@ def new(
     if reuse and len(columns) > 1:
         raise OsrlError("reuse makes phase 2 depend on the risk; give one column at a time")
     state = OsrlScState(
-        arms=np.zeros((5, X, n)),
+        arms=np.zeros((7, X, n)),
         leaders=np.full(X, -1),
         times=np.zeros(3),
         glr=new_glr(X, G, H),
@@ -239,7 +239,7 @@ def observe(state: OsrlScState, x: int, a: int, reward: float, ticket: Floats) -
 @kernel
 def _count_earlier(phase: Phase2, arms: Floats) -> None:
     """Let the samples of phase 1 count from the start of phase 2."""
-    phase.earlier[:] = arms[: FIRST + 1]
+    phase.earlier[:] = arms[: LED_SUM + 1]
 
 
 @kernel

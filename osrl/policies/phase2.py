@@ -21,7 +21,6 @@ from osrl.policies.contract import Problem
 from osrl.policies.sharp import Counting, count_predictors, look_due, new_counting
 from osrl.policies.track_and_stop import (
     DUE,
-    FIRST,
     MEANS,
     PULLS,
     ROUNDS,
@@ -46,7 +45,7 @@ class Phase2(NamedTuple):
     contests: Contests  # among the arms of the representation in progress
     stopped: Flags  # (R, X) whether the column has found the predictor of the task
     now: Integers  # (2,) representation (-1 before phase 2) and task in progress
-    earlier: Floats  # (3, X, n) pulls, sums, first rewards that count from the start: zeros without reuse
+    earlier: Floats  # (5, X, n) rows of `Contests.arms` that count from the start: zeros without reuse
     counting: Counting  # for columns that stop by counts
 
 
@@ -59,7 +58,7 @@ def new_phase_2(problem: Problem) -> Phase2:
         contests=new_contests(X, H, deltas, noise),
         stopped=np.zeros((len(columns), X), np.bool_),
         now=np.array([-1, 0]),
-        earlier=np.zeros((3, X, G * H)),
+        earlier=np.zeros((5, X, G * H)),
         counting=new_counting(columns, deltas, (X, H), H, noise),
     )
 
@@ -202,7 +201,7 @@ def _begin_contests(phase: Phase2, g: int) -> None:
     for x in range(arms.shape[1]):
         for h in range(predictors):
             a = g * predictors + h
-            for row in (PULLS, SUMS, FIRST):
+            for row in range(phase.earlier.shape[0]):
                 arms[row, x, h] = phase.earlier[row, x, a]
             arms[MEANS, x, h] = arms[SUMS, x, h] / max(arms[PULLS, x, h], 1.0)
             arms[WEIGHTS, x, h] = 1.0 / predictors

@@ -16,11 +16,12 @@ import numpy as np
 
 from osrl.arrays import Flags, Floats
 from osrl.compiled import kernel, kernel_in_place
-from osrl.evidence.counts import pooled, samples_of
-from osrl.evidence.pairs import Tilts, against_best, new_tilts
+from osrl.evidence.counts import Samples, pooled, samples_of
+from osrl.evidence.pairs import against_best
+from osrl.evidence.tilts import LOCAL, TASK, Tilts, new_tilts
 from osrl.hypotheses.possible import PATIENCE, rule_out
 from osrl.policies.contract import Column
-from osrl.policies.track_and_stop import FIRST, PULLS, SUMS
+from osrl.policies.track_and_stop import FIRST, LED, LED_SUM, PULLS, SUMS
 
 SHARP = "sharp"
 
@@ -64,10 +65,10 @@ def look_due(counting: Counting, i: int, samples: float) -> bool:
 @kernel
 def count_representations(counting: Counting, arms: Floats) -> None:
     """Rule out representations by the counts of all tasks: E_g = prod_x min_h E_{x,(g,h)}."""
-    noise, evidence = counting.noise, np.zeros(counting.possible.shape[2])
+    evidence, behind = np.zeros(counting.possible.shape[2]), np.zeros(arms.shape[2], np.bool_)
     predictors = arms.shape[2] // evidence.size
     for x in range(arms.shape[1]):
-        of_arms = pooled(samples_of(arms[PULLS, x], arms[SUMS, x], arms[FIRST, x], noise), noise)
+        of_arms = pooled(_samples(counting, arms, x), counting.tilts, TASK, counting.noise, 0.0, behind)
         for g in range(evidence.size):
             evidence[g] += of_arms[g * predictors : (g + 1) * predictors].min()
     _rule_out(counting, 0, evidence)
@@ -76,8 +77,19 @@ def count_representations(counting: Counting, arms: Floats) -> None:
 @kernel
 def count_predictors(counting: Counting, x: int, arms: Floats) -> None:
     """Rule out predictors by the counts of the contest of task ``x``."""
-    samples = samples_of(arms[PULLS, x], arms[SUMS, x], arms[FIRST, x], counting.noise)
-    _rule_out(counting, x, against_best(samples, counting.tilts, counting.noise))
+    tilts, noise, samples = counting.tilts, counting.noise, _samples(counting, arms, x)
+    if tilts.by_pairs:
+        _rule_out(counting, x, against_best(samples, tilts, noise))
+    else:
+        behind = np.zeros(arms.shape[2], np.bool_)
+        _rule_out(counting, x, pooled(samples, tilts, LOCAL, noise, 0.0, behind))
+
+
+@kernel
+def _samples(counting: Counting, arms: Floats, x: int) -> Samples:
+    """What the rewards of task ``x`` say."""
+    led, led_sum = arms[LED, x], arms[LED_SUM, x]
+    return samples_of(arms[PULLS, x], arms[SUMS, x], arms[FIRST, x], led, led_sum, counting.noise)
 
 
 @kernel

@@ -24,14 +24,17 @@ from osrl.thresholds import track_and_stop
 GROWTH = 0.02
 
 
-PULLS, SUMS, FIRST, MEANS, WEIGHTS = range(5)  # rows of `arms`
+PULLS, SUMS, FIRST, LED, LED_SUM, MEANS, WEIGHTS = range(7)  # rows of `arms`
 ROUNDS, DUE = range(2)  # rows of `tasks`
 
 
 class Contests(NamedTuple):
     """One contest for each task; arrays are updated in place."""
 
-    arms: Floats  # (5, X, n) pulls, sums and means of rewards, the first of them, proportions to follow
+    arms: (
+        Floats  # (7, X, n) pulls, sums and first of the rewards, number and sum of those that came while the
+    )
+    # arm led, means, proportions to follow
     tasks: Floats  # (2, X) pulls of the task, and at how many to recompute the proportions
     threshold: Floats  # (R, 3) terms of each column
     growth: float
@@ -45,7 +48,7 @@ def new_contests(
     if not 0 <= growth < math.inf:
         raise OsrlError(f"growth is {growth}; give a number from 0 on, such as {GROWTH}")
     contests = Contests(
-        arms=np.zeros((5, tasks, arms)),
+        arms=np.zeros((7, tasks, arms)),
         tasks=np.zeros((2, tasks)),
         threshold=np.array([track_and_stop(arms, delta, noise).terms for delta in deltas]),
         growth=growth,
@@ -117,9 +120,12 @@ def contest_observe(contests: Contests, x: int, a: int, reward: float) -> None:
 
 @kernel_in_place
 def add_reward(arms: Floats, x: int, a: int, reward: float) -> None:
-    """Bring pulls, sums, first rewards and means up to date."""
+    """Bring pulls, sums, first rewards, those of the leader, and means up to date."""
     if arms[PULLS, x, a] == 0.0:
         arms[FIRST, x, a] = reward
+    if np.argmax(arms[MEANS, x]) == a:
+        arms[LED, x, a] += 1.0
+        arms[LED_SUM, x, a] += reward
     arms[PULLS, x, a] += 1.0
     arms[SUMS, x, a] += reward
     arms[MEANS, x, a] = arms[SUMS, x, a] / arms[PULLS, x, a]

@@ -5,35 +5,49 @@ A later version of the package may bet otherwise. A study goes on with the bets 
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from collections.abc import Mapping
+from typing import Any, TypeVar
 
 import numpy as np
 
 from osrl.errors import OsrlError, StorageDamaged
 from osrl.evidence.betting import FAR, check_bets
-from osrl.evidence.pairs import check_tilts
+from osrl.evidence.tilts import Tilts, check_tilts
 from osrl.evidence.watch import LEVEL
 from osrl.families import Family
 from osrl.hypotheses.possible import CLEAR, PATIENCE, Hypotheses, new_hypotheses
 from osrl.hypotheses.shared import APART
+from osrl.policies.sharp import Counting
 from osrl.study.events import Created, to_lists
 
+T = TypeVar("T")
+
 WATCH = "watch.level"  # absent from studies that were begun before losses were watched
+_TILTS = tuple(f"tilts.{name}" for name in ("up", "down", "pair", "task", "local", "shares", "by_pairs"))
+_HALF, _WEIGHT, _MIXTURE = "tilts.half", "tilts.weight", "tilts.mixture"  # of osrl 0.1
 _NOT_WRITTEN = {"apart": 0.5, "clear": 12.0, "patience": 0.02, "far": 40.0}  # by osrl 0.1, which used these
 
 
 def constants_of(state: Any) -> dict[str, Any]:
-    """Every constant of the evidence of a new state; none for policies with evidence of their own."""
-    constants = {name: to_lists(np.asarray(value)) for name, value in _parts(state).items()}
-    return constants | ({WATCH: LEVEL} if constants and state.hypotheses.noise == 0 else {})
+    """Every constant of the evidence of a new state; none for policies that use none."""
+    tilts = _tilts_of(state)
+    if tilts is None:
+        return {}
+    written = dict(zip(_TILTS, (*tilts.grid, tilts.shares, tilts.by_pairs), strict=True))
+    constants = {name: to_lists(np.asarray(value)) for name, value in (_parts(state) | written).items()}
+    hypotheses = _find(state, Hypotheses)
+    return constants | ({WATCH: LEVEL} if hypotheses is not None and hypotheses.noise == 0 else {})
 
 
-def set_constants(state: Any, created: Created) -> None:
-    """Let a new state judge as the study did when it began; refused where this program cannot."""
-    if not created.evidence:
-        return
+def set_constants(state: Any, created: Created) -> Any:
+    """A new state that judges as the study did when it began; refused where this program cannot."""
+    if _tilts_of(state) is None or (not created.evidence and _find(state, Hypotheses) is not None):
+        return state
     parts, evidence = _parts(state), {**_NOT_WRITTEN, **created.evidence}
-    if parts.keys() != evidence.keys() - {WATCH}:
+    tilts = _read_tilts(evidence, created)
+    others = {name for name in evidence if not name.startswith("tilts.") and name != WATCH}
+    if _find(state, Hypotheses) is not None and parts.keys() != others:
         raise _refusal(created, "other kinds of evidence")
     for name, value in parts.items():
         kept = np.array(evidence[name], np.asarray(value).dtype)
@@ -43,11 +57,47 @@ def set_constants(state: Any, created: Created) -> None:
             value[...] = kept
         elif kept != value:
             raise _refusal(created, f"{name} = {kept}; this one has {value}")
-    _check(state.hypotheses, created)
+    _check(_find(state, Hypotheses), tilts, created)
+    return _with_tilts(state, tilts)
 
 
-def _check(hypotheses: Hypotheses, created: Created) -> None:
+def _read_tilts(evidence: Mapping[str, Any], created: Created) -> Tilts:
+    """The tilts of a log. Those of osrl 0.1 were the same up and down, and only for pairs of arms."""
+    if _TILTS[0] in evidence:
+        if any(name not in evidence for name in _TILTS):
+            raise _refusal(created, "other kinds of tilts")
+        *rows, shares, by_pairs = (evidence[name] for name in _TILTS)
+        return Tilts(np.array(rows, float), np.array(shares, float), bool(by_pairs))
+    if _HALF in evidence:
+        half, weight = np.array(evidence[_HALF], float), np.array(evidence[_WEIGHT], float)
+        mixture = float(evidence[_MIXTURE])
+    else:  # not written where the paper's algorithm stopped by counts
+        beta = np.geomspace(0.1, 1.6, 5)
+        half = 0.5 * beta * (1.0 if created.noise_sd is None else 0.5 / created.noise_sd)
+        weight, mixture = np.log(0.85 * beta**-0.5 / (beta**-0.5).sum()), math.log1p(-0.85)
+    none = np.full(half.size, -math.inf)
+    shares = [[mixture, -math.inf], [0.0, -math.inf], [0.0, -math.inf]]
+    return Tilts(np.stack([half, half, weight, none, none]), np.array(shares), True)
+
+
+def _check(hypotheses: Hypotheses | None, tilts: Tilts, created: Created) -> None:
     """Refuse constants in a log with which no study could have begun: they would break the risk."""
+    if hypotheses is not None:
+        _check_limits(hypotheses, created)
+    if not 0 < created.evidence.get(WATCH, LEVEL) < 1:
+        raise StorageDamaged(f"the log has {WATCH} = {created.evidence[WATCH]}; restore it from a backup")
+    try:
+        with np.errstate(over="ignore"):  # what is infinite is refused
+            for bets in () if hypotheses is None else (hypotheses.bets, hypotheses.tolerance.bets):
+                if bets.beta.size > 1:
+                    check_bets(bets)
+            check_tilts(tilts)
+    except OsrlError as error:
+        raise StorageDamaged(f"the log begins with constants that break the risk: {error}") from None
+
+
+def _check_limits(hypotheses: Hypotheses, created: Created) -> None:
+    """Refuse limits in a log that are not those of its risks."""
     fresh = new_hypotheses(
         (len(created.tasks), len(created.representations), len(created.predictors)),
         Family(created.family, created.noise_sd),
@@ -63,24 +113,43 @@ def _check(hypotheses: Hypotheses, created: Created) -> None:
                 f"the log has limits {own.tolist()}, and risks whose limits are {right.tolist()}; "
                 "restore it from a backup"
             )
-    if not 0 < created.evidence.get(WATCH, LEVEL) < 1:
-        raise StorageDamaged(f"the log has {WATCH} = {created.evidence[WATCH]}; restore it from a backup")
-    try:
-        with np.errstate(over="ignore"):  # what is infinite is refused
-            for bets in (hypotheses.bets, hypotheses.tolerance.bets):
-                if bets.beta.size > 1:
-                    check_bets(bets)
-            check_tilts(hypotheses.tilts)
-    except OsrlError as error:
-        raise StorageDamaged(f"the log begins with constants that break the risk: {error}") from None
+
+
+def _find(state: Any, kind: type[T]) -> T | None:
+    """The part of a state that is of this kind."""
+    for part in state:
+        if isinstance(part, kind):
+            return part
+        found = _find(part, kind) if hasattr(part, "_fields") else None
+        if found is not None:
+            return found
+    return None
+
+
+def _tilts_of(state: Any) -> Tilts | None:
+    """The tilts with which a state judges, if it does."""
+    hypotheses, counting = _find(state, Hypotheses), _find(state, Counting)
+    if hypotheses is not None:
+        return hypotheses.tilts
+    return counting.tilts if counting is not None and counting.wanted else None
+
+
+def _with_tilts(state: Any, tilts: Tilts) -> Any:
+    """The same state with other tilts, wherever it has some."""
+    parts = {
+        name: tilts if isinstance(part, Tilts) else _with_tilts(part, tilts)
+        for name, part in zip(state._fields, state, strict=True)
+        if hasattr(part, "_fields")
+    }
+    return state._replace(**parts)
 
 
 def _parts(state: Any) -> dict[str, Any]:
-    """Arrays and numbers, by name."""
-    hypotheses: Hypotheses | None = getattr(state, "hypotheses", None)
+    """Arrays and numbers other than tilts, by name."""
+    hypotheses = _find(state, Hypotheses)
     if hypotheses is None:
-        return {}
-    bets, tilts, tolerance = hypotheses.bets, hypotheses.tilts, hypotheses.tolerance
+        return {"patience": PATIENCE}
+    bets, tolerance = hypotheses.bets, hypotheses.tolerance
     within = {
         "tolerance.limits": tolerance.limits,
         "tolerance.beta": tolerance.bets.beta,
@@ -95,9 +164,6 @@ def _parts(state: Any) -> dict[str, Any]:
         "bets.local": bets.local,
         "bets.shrinkage": bets.shrinkage,
         "bets.safe": bets.safe,
-        "tilts.half": tilts.half,
-        "tilts.weight": tilts.weight,
-        "tilts.mixture": tilts.mixture,
         "apart": APART,
         "clear": CLEAR,
         "patience": PATIENCE,

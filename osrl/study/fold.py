@@ -75,11 +75,7 @@ class Fold:
         self.family = Family(created.family, created.noise_sd)
         self.policy = find(created.policy)
         self.key = new_key(created.seed, 0)
-        column = Column(created.threshold, created.delta_g, created.delta_h)
-        problem = Problem(self.shape, self.family, (column,), (created.epsilon_g, created.epsilon_h))
-        options = {name: _tuples(value) for name, value in created.options.items()}
-        self.state: Any = self.policy.new(problem, uniform(self.key, START, 0), **options)
-        set_constants(self.state, created)
+        self.state: Any = set_constants(new_state(created), created)
         self.hypotheses: Hypotheses | None = getattr(self.state, "hypotheses", None)
         # Counts in the order of hand-out and in that of reports are two e-processes: one has to be chosen.
         bets = self.hypotheses is not None and self.family.noise == 0
@@ -374,6 +370,16 @@ class Fold:
             [_name(created.representations, g) for g in outcome.representation[0]],
             [_name(created.predictors, h) for h in outcome.predictor[0]],
         )
+
+
+def new_state(created: Created) -> Any:
+    """The state of the policy before the first sample, with the constants of this program."""
+    shape = len(created.tasks), len(created.representations), len(created.predictors)
+    column = Column(created.threshold, created.delta_g, created.delta_h)
+    family, epsilon = Family(created.family, created.noise_sd), (created.epsilon_g, created.epsilon_h)
+    problem = Problem(shape, family, (column,), epsilon)
+    options = {name: _tuples(value) for name, value in created.options.items()}
+    return find(created.policy).new(problem, uniform(new_key(created.seed, 0), START, 0), **options)
 
 
 def begin(first: Event) -> Fold:

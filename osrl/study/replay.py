@@ -244,8 +244,11 @@ class _Replay:
         a, b = np.asarray(one, float), np.asarray(other, float)
         if np.array_equal(a, b, equal_nan=True):
             return
-        scale = np.maximum(1.0, np.abs(b))
-        difference = float(np.max(np.abs(a - b) / scale, initial=0.0)) if a.shape == b.shape else np.inf
+        difference = np.inf
+        if a.shape == b.shape:
+            with np.errstate(invalid="ignore"):  # no evidence at all is -inf, here and there
+                apart = np.where(a == b, 0.0, np.abs(a - b) / np.maximum(1.0, np.abs(b)))
+            difference = float(np.max(apart, initial=0.0))
         self.largest = max(self.largest, difference)
         if same or not difference <= TOLERANCE:
             self._complain(f"{where}: {what} differ by {difference:.1e} from the replay")

@@ -20,7 +20,7 @@ from osrl.policies.options import read_options
 from osrl.risks import read_risks, read_tolerances
 from osrl.study.constants import constants_of
 from osrl.study.events import Created
-from osrl.study.fold import Fold
+from osrl.study.fold import new_state
 from osrl.study.versions import versions
 
 MOST = 2**63 - 1
@@ -81,7 +81,7 @@ def new_settings(
         secrets.token_hex(16),
         *tolerances,
     )
-    return replace(created, evidence=constants_of(_try_out(created).state))
+    return replace(created, evidence=constants_of(_try_out(created)))
 
 
 def _count(key: str, names: object) -> int:
@@ -111,10 +111,10 @@ def _options(policy: Policy, given: Mapping[str, Any]) -> dict[str, Any]:
     return plain
 
 
-def _try_out(created: Created) -> Fold:
+def _try_out(created: Created) -> Any:
     """Make one state, so that options which the policy cannot use are refused before anything is stored."""
     try:
-        return Fold(created)
+        return new_state(created)
     except OsrlError:
         raise
     except (TypeError, ValueError, ArithmeticError) as error:
