@@ -63,6 +63,8 @@ CASES = {
     "tasks given to hurt": Case(own.policy, Instance.bernoulli(WORSE), trouble=Trouble(hunted=True)),
     "rewards in [0, 1]": Case(own.policy, Instance.bounded(WORSE)),
     "even sampling": Case(even.policy, Instance.bernoulli(WORSE)),
+    "Gaussian rewards": Case(own.policy, Instance.gaussian(WORSE, 0.5)),
+    "Gaussian ties": Case(own.policy, Instance.gaussian(TIES, 0.5)),
 }
 
 

@@ -34,6 +34,7 @@ from osrl.hypotheses.tolerance import (
     EPSILON_G,
     Tolerance,
     answer_within,
+    count_comparisons,
     exact_risks,
     judge_comparisons,
     new_tolerance,
@@ -208,6 +209,7 @@ def count(hypotheses: Hypotheses, x: int) -> None:
             evidence[own] = against_best(of_g, tilts, noise)
         else:
             evidence[own] = pooled(of_g, tilts, LOCAL_WEIGHTS, noise, 0.0, behind[own])
+    count_comparisons(hypotheses.tolerance, x, predictors, samples, tilts, noise)
 
 
 @kernel
@@ -221,6 +223,7 @@ def recount(hypotheses: Hypotheses) -> bool:
     changed = False
     for x in range(tasks):
         changed = reject(hypotheses, x, 0, n) or changed
+        changed = compare(hypotheses, x) or changed
     return changed
 
 

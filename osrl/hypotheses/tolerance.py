@@ -24,6 +24,9 @@ from osrl.arrays import Flags, Floats
 from osrl.compiled import kernel, kernel_in_place
 from osrl.errors import OsrlError
 from osrl.evidence.betting import BETA, FAR, LOCAL, Bets, new_bets, settle, settle_worst, write_comparison
+from osrl.evidence.counts import MOST, Samples
+from osrl.evidence.pairs import pair
+from osrl.evidence.tilts import Tilts
 
 # Parts of delta_g and delta_h that exact nulls have where there is a tolerance. A representation is mostly
 # refuted exactly, by several tasks together; of two predictors the tolerance is always the shorter way.
@@ -209,6 +212,20 @@ def judge_comparisons(tolerance: Tolerance, x: int, predictors: int) -> int:
             if b != c and not within[b, c]:
                 ruled_out += _judge(tolerance, x, b, c, predictors)
     return ruled_out
+
+
+@kernel
+def count_comparisons(
+    tolerance: Tolerance, x: int, predictors: int, samples: Samples, tilts: Tilts, noise: float
+) -> None:
+    """The evidence of the counts of task ``x`` against every "b is better than c by epsilon"."""
+    within, numbers = tolerance.within[x], tolerance.numbers
+    for b in range(within.shape[0]):
+        for c in range(within.shape[0]):
+            epsilon = numbers[EPSILON_H if b // predictors == c // predictors else EPSILON_G]
+            if b != c and epsilon > 0.0 and not within[b, c]:
+                found = pair(samples, c, b, tilts, noise, epsilon)
+                tolerance.wealth[HELD, x, b, c, 0] = max(found, -MOST)  # -inf would not do in sums
 
 
 @kernel_in_place
