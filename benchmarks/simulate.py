@@ -27,16 +27,17 @@ from simulate_chart import draw_cost
 from solver import random_instance
 
 import osrl.policies  # noqa: F401  (registers the policies of the package)
+from osrl.contract import Criterion, Problem, State, find
 from osrl.draws import FIRST_REWARD_LANE, START, Key, new_key, reward, uniform
 from osrl.instance import Instance
 from osrl.paper.trace import phase_1
-from osrl.policies.contract import Column, Problem, find
-from osrl.policies.phase2 import choose_representation, next_contest
-from osrl.policies.round import new_world
-from osrl.policies.track_and_stop import GROWTH, PULLS
+from osrl.policies.round import design_of, new_world
+from osrl.sampling.tasks import GROWTH
 from osrl.simulation.episode import episode
 from osrl.simulation.job import UNLIMITED
 from osrl.simulation.runs import Z975
+from osrl.stopping.contests import PULLS
+from osrl.stopping.phase2 import choose_representation, next_contest
 
 RISK = 0.1
 NEVER = 1e-300  # a risk at which no run ends while its rounds are timed
@@ -101,8 +102,8 @@ def say(text: str) -> None:
 def state_of(policy: str, instance: Instance, risk: float, key: Key, **options: Any) -> Any:
     """A policy before its first sample, for one risk and its default threshold."""
     found = find(policy)
-    columns = (Column(found.thresholds[0], risk, risk),)
-    return found.new(Problem(instance.shape, instance.family, columns), uniform(key, START, 0), **options)
+    criteria = (Criterion(found.thresholds[0], risk, risk),)
+    return found.new(Problem(instance.shape, instance.family, criteria), uniform(key, START, 0), **options)
 
 
 def means_of(instance: Instance) -> Any:
@@ -127,7 +128,7 @@ def first_phase(policy: str) -> Play:
         state = state_of(policy, instance, risk, key)
         if budget < UNLIMITED:
             return episode(state, instance, key, budget)
-        phase_1(state, state.outcome, new_world(instance, key))
+        phase_1(state, state.outcome, new_world(instance, key), design_of(state))
         return int(state.outcome.tau_g[0])
 
     return play
@@ -138,10 +139,11 @@ def second_phase(**changes: Any) -> Play:
 
     def play(instance: Instance, risk: float, key: Key, budget: int) -> int:
         state = state_of("osrl-sc", instance, risk, key)
-        contests = state.phase2.contests._replace(**changes)
-        state = state._replace(phase2=state.phase2._replace(contests=contests))
-        choose_representation(state.outcome, 0, instance.best.representation, 0, state.arms[PULLS])
-        next_contest(state.phase2, state.outcome)
+        sampling, stopping = state
+        state = State(sampling._replace(tasks=sampling.tasks._replace(**changes)), stopping)
+        pulls = stopping.contests.arms[PULLS]
+        choose_representation(state.outcome, 0, instance.best.representation, 0, pulls)
+        next_contest(stopping.phase2, stopping.contests, state.outcome)
         return episode(state, instance, key, budget)
 
     return play

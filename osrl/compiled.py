@@ -18,14 +18,15 @@ import hashlib
 import os
 import sys
 import tempfile
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 import numba
 from numba.core import config, event
 from numba.core.caching import FunctionCache
+from numba.core.ccallback import CFunc
 
 from osrl.stamp import StampError, stamp
 
@@ -96,6 +97,26 @@ def kernel_for(function: Callable[P, R], owner: object, module: str) -> Callable
     return _compile(plain, owner, folder, counts=declared.get("_nrt", True))
 
 
+def pointer_to(function: Callable[P, R], owner: object, module: str, *values: object) -> Callable[P, R]:
+    """The kernel ``function``, for arguments like ``values``, as something to hand to another kernel.
+
+    A kernel is compiled together with all that it calls, but not with what it calls through a pointer.
+    Cached as by `kernel_for`; it must return nothing. Without the JIT it is the function itself.
+    """
+    plain = getattr(function, "py_func", None)
+    if plain is None:
+        return function
+    folder = _folder_for(getattr(sys.modules.get(module), "__file__", None) or "", module)
+    kinds = tuple(map(numba.typeof, values))
+    pointer: Any = CFunc(plain, (kinds, numba.types.none), locals={}, options={"error_model": "numpy"})
+    with _caching_in(folder):
+        if folder is not None:
+            ours = folder == CACHE_FOLDER
+            pointer._cache = _OwnCache(plain) if ours else _StampedCache(plain, owner)
+    pointer.compile()
+    return pointer  # type: ignore[no-any-return]
+
+
 def _folder_for(file: str, module: str) -> Path | None:
     """Where to cache machine code of ``module``; None for what another process cannot import."""
     if Path(file).is_relative_to(_PACKAGE):
@@ -103,6 +124,30 @@ def _folder_for(file: str, module: str) -> Path | None:
     if module == "__main__" or not Path(file).is_file():
         return None
     return CACHE_FOLDER / f"outside-{module}"
+
+
+class _OwnCache(FunctionCache):
+    """Numba's cache of a function of the package: machine code for types of others is not kept in it.
+
+    A rule of the package may be paired with one from outside; without that, the index could not be read.
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__(function)  # type: ignore[no-untyped-call]
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """Keep machine code, unless a type in its signature is from outside the package."""
+        if not any(map(_from_outside, getattr(sig, "args", sig))):
+            super().save_overload(sig, data)  # type: ignore[no-untyped-call]
+
+
+def _from_outside(kind: Any) -> bool:
+    """Whether a type is, or holds, a named tuple that is defined outside the package."""
+    made = getattr(kind, "instance_class", None)
+    if made is not None and made.__module__.partition(".")[0] != __name__.partition(".")[0]:
+        return True
+    parts = (*getattr(kind, "types", ()), *getattr(getattr(kind, "signature", None), "args", ()))
+    return any(map(_from_outside, parts))
 
 
 class _StampedCache(FunctionCache):
@@ -134,17 +179,37 @@ def _compile(
     function: Callable[P, R], owner: object, folder: Path | None, counts: bool = True
 ) -> Callable[P, R]:
     """Hand ``function`` to Numba, with ``folder`` as its cache; ``counts``: the references to arrays."""
+    with _caching_in(folder):
+        options = {"nogil": True, "error_model": "numpy", "_nrt": counts}
+        compiled: Any = numba.njit(**options)(function)  # type: ignore[call-overload]
+        if compiled is not function:
+            if folder is not None:
+                ours = folder == CACHE_FOLDER
+                compiled._cache = _OwnCache(function) if ours else _StampedCache(function, owner)
+            compiled.get_call_template = _for_any_value(compiled.get_call_template)
+    return compiled  # type: ignore[no-any-return]
+
+
+@contextmanager
+def _caching_in(folder: Path | None) -> Iterator[None]:
+    """Numba's configuration, with ``folder`` for what is declared now."""
     before = getattr(config, "CACHE_DIR")  # noqa: B009 - set by numba at run time, unknown to checkers
     setattr(config, "CACHE_DIR", str(folder))  # noqa: B010
     try:
-        ours = folder == CACHE_FOLDER
-        options = {"cache": ours, "nogil": True, "error_model": "numpy", "_nrt": counts}
-        compiled: Any = numba.njit(**options)(function)  # type: ignore[call-overload]
-        if folder is not None and not ours and compiled is not function:
-            compiled._cache = _StampedCache(function, owner)
+        yield
     finally:
         setattr(config, "CACHE_DIR", before)  # noqa: B010
-    return compiled  # type: ignore[no-any-return]
+
+
+def _for_any_value(resolve: Callable[..., Any]) -> Callable[..., Any]:
+    """Let a kernel that is called with constants be compiled for their types, not once for each of them."""
+
+    kind_of: Any = numba.types.unliteral
+
+    def resolved(args: Any, kws: Any) -> Any:
+        return resolve(tuple(map(kind_of, args)), {name: kind_of(kind) for name, kind in kws.items()})
+
+    return resolved
 
 
 class _FirstCompilation(event.Listener):

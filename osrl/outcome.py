@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from osrl.arrays import Floats, Integers
-from osrl.compiled import kernel, kernel_in_place
+from osrl.arrays import Integers
+from osrl.compiled import kernel_in_place
 
 RUNNING, DECIDED, NO_SHARED, EXHAUSTED, WITHIN = range(5)
 VERDICTS = (
@@ -72,27 +72,3 @@ def is_open(outcome: Outcome) -> bool:
         if reached[STATUS, r] == RUNNING:
             return True
     return False
-
-
-@kernel
-def answer_task(outcome: Outcome, r: int, x: int, g: int, h: int) -> None:
-    """At risk ``r`` the answer of task ``x`` is predictor ``h`` of representation ``g``."""
-    outcome.answer[REPRESENTATION, r, x] = g
-    outcome.answer[PREDICTOR, r, x] = h
-
-
-@kernel
-def has_answer(outcome: Outcome, r: int, x: int) -> bool:
-    """Whether the answer of task ``x`` is known at risk ``r``."""
-    return bool(outcome.answer[PREDICTOR, r, x] >= 0)
-
-
-@kernel
-def end_run(outcome: Outcome, r: int, status: int, pulls: Floats) -> None:
-    """Risk ``r`` ends with this status after ``pulls`` (X, n), all of them for the representation too."""
-    for x in range(pulls.shape[0]):
-        for a in range(pulls.shape[1]):
-            outcome.pulls[r, x, a] = np.int64(pulls[x, a])
-    outcome.reached[TAU, r] = outcome.pulls[r].sum()
-    outcome.reached[TAU_G, r] = outcome.reached[TAU, r]
-    outcome.reached[STATUS, r] = status

@@ -11,7 +11,7 @@ Each check runs the policy on a small problem with fixed seeds and raises `Asser
   state, bit for bit; only ``design``, ``observe`` and ``conclude`` change a state; the books balance;
 - `check_replay`: the recorded events lead a new state to the same end, bit for bit. A design is
   replayed from what it changed: replay never solves again;
-- `check_columns`: a column decides the same alone as in a list, where columns share runs;
+- `check_criteria`: a criterion decides the same alone as in a list, where criteria share runs;
 - `check_without_jit`: compiled and interpreted, it draws the same arms and stops at the same time;
 - `check_relabelling`: with other labels it makes the same choices, up to ties;
 - `check_distribution`: with other labels its stopping times have the same distribution.
@@ -34,10 +34,10 @@ from numpy.typing import NDArray
 from scipy.stats import mannwhitneyu
 
 from osrl.arrays import Floats
+from osrl.contract import Criterion, Policy, Problem, find
 from osrl.draws import START, Key, new_key, uniform
 from osrl.instance import Instance
 from osrl.outcome import DECIDED, RUNNING, Outcome, is_open
-from osrl.policies.contract import Column, Policy, Problem, find, policy_of
 from osrl.policies.round import (
     STREAMS,
     conclude,
@@ -84,7 +84,7 @@ def check_policy(policy: Policy, *, relabel_tasks: bool = True) -> None:
     """
     check_stepping(policy)
     check_replay(policy)
-    check_columns(policy)
+    check_criteria(policy)
     check_relabelling(policy, relabel_tasks=relabel_tasks)
     check_distribution(policy)
     check_without_jit(policy)
@@ -93,15 +93,15 @@ def check_policy(policy: Policy, *, relabel_tasks: bool = True) -> None:
 # Driving a policy ---------------------------------------------------------------------------------
 
 
-def columns_for(policy: Policy, risks: Sequence[float] = RISKS) -> tuple[Column, ...]:
-    """Columns for some risks and every threshold of the policy; one column if it does not share runs."""
-    columns = policy.columns([(risk, risk) for risk in risks], policy.thresholds)
-    return columns if policy.shares_runs({}) else columns[:1]
+def criteria_for(policy: Policy, risks: Sequence[float] = RISKS) -> tuple[Criterion, ...]:
+    """Criteria for some risks and every threshold of the policy; one criterion if it does not share runs."""
+    criteria = policy.criteria([(risk, risk) for risk in risks], policy.thresholds)
+    return criteria if policy.shares_runs({}) else criteria[:1]
 
 
-def new_state(policy: Policy, instance: Instance, columns: tuple[Column, ...], key: Key) -> Any:
+def new_state(policy: Policy, instance: Instance, criteria: tuple[Criterion, ...], key: Key) -> Any:
     """The state of a policy before its first sample, in the run with this key."""
-    return policy.new(Problem(instance.shape, instance.family, columns), uniform(key, START, 0))
+    return policy.new(Problem(instance.shape, instance.family, criteria), uniform(key, START, 0))
 
 
 def run_compiled(state: Any, instance: Instance, key: Key, budget: int = 10**6) -> int:
@@ -152,9 +152,9 @@ def replay(state: Any, events: Sequence[Designed | Observed]) -> None:
 
 
 def conclude_all(state: Any) -> None:
-    """Best guesses for the columns that are still open."""
-    for column in np.flatnonzero(state.outcome.status == RUNNING):
-        conclude(state, int(column))
+    """Best guesses for the criteria that are still open."""
+    for criterion in np.flatnonzero(state.outcome.status == RUNNING):
+        conclude(state, int(criterion))
 
 
 # The checks ---------------------------------------------------------------------------------------
@@ -162,10 +162,10 @@ def conclude_all(state: Any) -> None:
 
 def check_stepping(policy: Policy, instance: Instance = EASY, seed: int = 0) -> None:
     """Stepped from Python and in the compiled loop the policy ends in the same state."""
-    columns = columns_for(policy)
+    criteria = criteria_for(policy)
     for run, budget in enumerate((10**6, 10**6, 40, 1)):
         key = new_key(seed, run)
-        stepped, looped = (new_state(policy, instance, columns, key) for _ in range(2))
+        stepped, looped = (new_state(policy, instance, criteria, key) for _ in range(2))
         events = list(step_through(stepped, instance, key, budget))
         rounds = run_compiled(looped, instance, key, budget)
         assert rounds == sum(isinstance(event, Observed) for event in events), "other numbers of rounds"
@@ -182,9 +182,9 @@ def check_outcome(state: Any, instance: Instance, events: Sequence[Designed | Ob
     for event in events:
         if isinstance(event, Observed):
             played[event.x, event.a] += 1
-    assert (out.status != RUNNING).all(), "a column is open at the end"
-    assert (out.pulls.sum(axis=(1, 2)) == out.tau).all(), "the pulls of a column do not sum to its tau"
-    assert (out.pulls <= played).all() and (out.pulls >= 0).all(), "a column counts pulls that were not made"
+    assert (out.status != RUNNING).all(), "a criterion is open at the end"
+    assert (out.pulls.sum(axis=(1, 2)) == out.tau).all(), "the pulls of a criterion do not sum to its tau"
+    assert (out.pulls <= played).all() and (out.pulls >= 0).all(), "more pulls than were made"
     assert ((out.tau_g >= 0) & (out.tau_g <= out.tau)).all(), "tau_g is not a part of tau"
     for answer, count in ((out.representation, G), (out.predictor, H)):
         known = answer[(out.status == DECIDED) | (answer >= 0).all(axis=1)]
@@ -193,28 +193,28 @@ def check_outcome(state: Any, instance: Instance, events: Sequence[Designed | Ob
 
 def check_replay(policy: Policy, instance: Instance = EASY, seed: int = 1) -> None:
     """The recorded events lead a new state to the same end."""
-    columns = columns_for(policy)
+    criteria = criteria_for(policy)
     for run, budget in enumerate((10**6, 50)):
         key = new_key(seed, run)
-        live, again = (new_state(policy, instance, columns, key) for _ in range(2))
+        live, again = (new_state(policy, instance, criteria, key) for _ in range(2))
         replay(again, list(step_through(live, instance, key, budget)))
         changed = differences(contents(live), contents(again))
         assert not changed, f"{changed} differ after replay"
 
 
-def check_columns(policy: Policy, instance: Instance = EASY, seed: int = 2, runs: int = 5) -> None:
-    """A column decides the same alone as in a list."""
-    columns = columns_for(policy)
+def check_criteria(policy: Policy, instance: Instance = EASY, seed: int = 2, runs: int = 5) -> None:
+    """A criterion decides the same alone as in a list."""
+    criteria = criteria_for(policy)
     for run in range(runs):
         key = new_key(seed, run)
-        together = new_state(policy, instance, columns, key)
+        together = new_state(policy, instance, criteria, key)
         run_compiled(together, instance, key)
-        for r, column in enumerate(columns):
-            alone = new_state(policy, instance, (column,), key)
+        for r, criterion in enumerate(criteria):
+            alone = new_state(policy, instance, (criterion,), key)
             run_compiled(alone, instance, key)
             for name in WORDS:
                 mine, shared = getattr(alone.outcome, name)[0], getattr(together.outcome, name)[r]
-                assert (mine == shared).all(), f"{name} of {column} differs alone and in a list"
+                assert (mine == shared).all(), f"{name} of {criterion} differs alone and in a list"
 
 
 def check_relabelling(
@@ -233,13 +233,13 @@ def check_relabelling(
 
 def check_distribution(policy: Policy, instance: Instance = EASY, seed: int = 4, runs: int = 200) -> None:
     """Stopping times with other labels have the same distribution (Mann and Whitney, p > 1e-4)."""
-    columns = columns_for(policy)
+    criteria = criteria_for(policy)
     order = _orders(instance, seed, tasks=True)
     other = Instance(instance.means[np.ix_(*order)], instance.family)
 
     def stopping_time(of: Instance, run: int) -> NDArray[np.int64]:
         key = new_key(seed, run)
-        state = new_state(policy, of, columns, key)
+        state = new_state(policy, of, criteria, key)
         run_compiled(state, of, key)
         tau: NDArray[np.int64] = state.outcome.tau
         return tau
@@ -247,15 +247,15 @@ def check_distribution(policy: Policy, instance: Instance = EASY, seed: int = 4,
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         one = np.array(list(pool.map(stopping_time, [instance] * runs, range(runs))))
         two = np.array(list(pool.map(stopping_time, [other] * runs, range(runs, 2 * runs))))
-    for r, column in enumerate(columns):
+    for r, criterion in enumerate(criteria):
         p = float(mannwhitneyu(one[:, r], two[:, r]).pvalue)
-        assert p > 1e-4, f"stopping times of {column} depend on the labels (p = {p:.1e})"
+        assert p > 1e-4, f"stopping times of {criterion} depend on the labels (p = {p:.1e})"
 
 
 def check_without_jit(policy: Policy, instance: Instance = EASY, seed: int = 5, budget: int = 10**4) -> None:
     """The same arms and stopping times with the JIT on and off, each in a process of its own kind."""
     order = {
-        "module": policy.state.__module__,
+        "module": policy.outside or "osrl.policies",
         "policy": policy.name,
         "means": instance.means.tolist(),
         "seed": seed,
@@ -280,7 +280,7 @@ def trace(order: dict[str, Any]) -> dict[str, Any]:
     import_module(order["module"])
     policy, instance = find(order["policy"]), Instance.bernoulli(order["means"])
     key = new_key(order["seed"], 0)
-    state = new_state(policy, instance, columns_for(policy), key)
+    state = new_state(policy, instance, criteria_for(policy), key)
     trials = [e for e in step_through(state, instance, key, order["budget"]) if isinstance(e, Observed)]
     outcome = {name: array.tolist() for name, array in arrays_of(state.outcome)}
     return {"arms": [[t.x, t.a] for t in trials], "rewards": [t.reward for t in trials], **outcome}
@@ -326,8 +326,8 @@ def _compare_choices(policy: Policy, instance: Instance, orders: Orders, seed: i
 
     Before the first samples everything ties: the states begin with some that the policy has drawn.
     """
-    n, columns, key = instance.means[0].size, columns_for(policy), new_key(seed, 0)
-    early, one, two = (new_state(policy, instance, columns, key) for _ in range(3))
+    n, criteria, key = instance.means[0].size, criteria_for(policy), new_key(seed, 0)
+    early, one, two = (new_state(policy, instance, criteria, key) for _ in range(3))
     old = np.arange(instance.means.size).reshape(instance.shape)[np.ix_(*orders)].ravel()
     twin = Twin(two, old, np.argsort(old), n)
     pulls = np.zeros((STREAMS, instance.means.size), np.int64)
@@ -351,7 +351,8 @@ def _compare_choices(policy: Policy, instance: Instance, orders: Orders, seed: i
         if designed:
             design(two)
         designed = False
-        arm, chosen = event.x * n + event.a, policy_of(two).select(two, -1, propensities)
+        arm = event.x * n + event.a
+        chosen = policy.sampling.select(two.sampling, two.stopping, -1, propensities)
         if event.propensities is not None:
             close = np.allclose(propensities, twin.relabelled(event.propensities), rtol=1e-5, atol=1e-9)
             assert chosen < 0 and close, "the probabilities of arms depend on the labels"

@@ -142,7 +142,7 @@ def heavy_mixture(seed: int) -> bool:
         if not study.running:
             break
         study.tell(study.ask().trial, rng.random() < 0.5)
-    return not study.fold.state.hypotheses.possible_g.all()
+    return not study.fold.state.stopping.possible_g.all()
 
 
 def hunted_tasks(seed: int) -> bool:
@@ -150,14 +150,14 @@ def hunted_tasks(seed: int) -> bool:
     study = Live(tasks=3, representations=2, predictors=2, delta=0.1, seed=seed)
     rng = random.Random(seed)
     for _ in range(60):
-        least = study.fold.state.hypotheses.by_task[:, 0]
+        least = study.fold.state.stopping.by_task[:, 0]
         task = study.fold.created.tasks[int(np.argmax(least))]
         batch = [study.ask(task).trial for _ in range(8) if study.running]
         for trial in batch:
             study.tell(trial, rng.random() < 0.5)
         if not study.running:
             break
-    return not study.fold.state.hypotheses.possible_g[0]
+    return not study.fold.state.stopping.possible_g[0]
 
 
 def allowed(runs: int, risk: float = RISK) -> int:
@@ -194,4 +194,4 @@ def hostile_run(policy: str, delta: float, seed: int) -> bool:
             break
         while len(held) > 40:
             end(Told(*held.pop(0)))
-    return not fold.state.hypotheses.possible_g[1]
+    return not fold.state.stopping.possible_g[1]

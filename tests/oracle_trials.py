@@ -34,7 +34,7 @@ def handed_out(study: Study) -> list[list[Any]]:
 
 def evidence_of(study: Study, trials: list[Any]) -> tuple[Any, Any]:
     """Log evidence from these trials only, one after the other: against representations, and predictors."""
-    tests = Fold(study.settings).state.hypotheses
+    tests = Fold(study.settings).state.stopping
     tests.limits[:] = math.inf  # nothing is rejected on the way
     for x, a, ticket, end in trials:
         if end == PENDING:

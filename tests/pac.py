@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import binom
 
+from osrl.contract import Policy
 from osrl.draws import new_key
 from osrl.instance import Instance
 from osrl.outcome import DECIDED, EXHAUSTED, Outcome
-from osrl.policies import osrl, osrl_sc, tas, tas_transfer, uniform
-from osrl.policies.contract import Policy
+from osrl.policies.named import OSRL, OSRL_SC, TAS, TAS_TRANSFER, UNIFORM
 from osrl.testing import new_state, run_compiled
 
 RISK = 0.2
@@ -46,7 +46,7 @@ class Case(NamedTuple):
 # The threshold `released` is beta_2 alone and carries no guarantee.
 CASES = [
     Case(policy, threshold)
-    for policy in (osrl.policy, uniform.policy, osrl_sc.policy, tas.policy, tas_transfer.policy)
+    for policy in (OSRL, UNIFORM, OSRL_SC, TAS, TAS_TRANSFER)
     for threshold in policy.thresholds
     if threshold != "released"
 ]
@@ -70,11 +70,11 @@ def errors_of(
 
     The answer that no representation is shared is wrong about the representation.
     """
-    columns = case.policy.columns([(risk, risk)], [case.threshold])
+    criteria = case.policy.criteria([(risk, risk)], [case.threshold])
 
     def outcome(run: int) -> Outcome:
         key = new_key(SEED, run)
-        state = new_state(case.policy, instance, columns, key)
+        state = new_state(case.policy, instance, criteria, key)
         change(state)
         run_compiled(state, instance, key, 10**7)
         assert state.outcome.status[0] != EXHAUSTED

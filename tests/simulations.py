@@ -2,11 +2,11 @@
 
 from typing import Any
 
+from osrl.contract import registered
 from osrl.instance import Instance
-from osrl.policies.contract import registered
 from osrl.simulation.campaign import Campaign, read_campaign
 
-POLICIES = [policy.name for policy in registered() if policy.state.__module__.startswith("osrl.")]
+POLICIES = [policy.name for policy in registered() if policy.outside is None]
 EASY = Instance.bernoulli(
     [[[0.9, 0.2], [0.3, 0.1]], [[0.2, 0.9], [0.3, 0.1]]],
     tasks=["young", "old"],

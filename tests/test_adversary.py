@@ -97,7 +97,7 @@ def other_process() -> Other:
 
 def evidence_after_each(study: Study, trials: list[Any]) -> Iterator[tuple[Any, Any]]:
     """Log evidence before any of these trials, then after each of them, by their true rewards."""
-    tests = Fold(study.settings).state.hypotheses
+    tests = Fold(study.settings).state.stopping
     tests.limits[:] = math.inf  # nothing is rejected on the way
     look(tests)
     yield tests.evidence_g.copy(), tests.evidence_h.copy()

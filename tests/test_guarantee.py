@@ -10,7 +10,7 @@ from __future__ import annotations
 import pytest
 
 from osrl.instance import Instance
-from osrl.policies import uniform
+from osrl.policies.named import UNIFORM
 from tests.walks import CASES, EQUAL, RISK, Trouble, most_allowed, rejections, true_nulls
 
 
@@ -24,5 +24,5 @@ def test_true_nulls_are_rejected_no_more_often_than_allowed(case: str) -> None:
 def test_a_deliberate_mistake_is_found_out() -> None:
     """Bets that know the reward: the same test fails."""
     instance = Instance.bernoulli(EQUAL)
-    found = rejections(uniform.policy, instance, RISK, 1000, 5000, Trouble(peek=True))
+    found = rejections(UNIFORM, instance, RISK, 1000, 5000, Trouble(peek=True))
     assert max(map(max, true_nulls(instance, found))) > most_allowed(1000)

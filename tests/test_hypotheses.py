@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from osrl.contract import Criterion, Problem
 from osrl.families import Family
 from osrl.hypotheses.possible import RULED_OUT, new_hypotheses, recount, rule_out
 from osrl.hypotheses.trials import take_reward, take_ticket, ticket_size
 from osrl.outcome import DECIDED, NO_SHARED
-from osrl.policies import osrl as own
-from osrl.policies import tas
-from osrl.policies.contract import Column, Problem
+from osrl.policies.named import OSRL, TAS
+from osrl.policies.round import design, settle, wants_design
+from osrl.stopping.contests import OF_X
 from osrl.study.export import read_log
 from osrl.study.fold import Fold
 from tests.studies import new_study, play
@@ -70,24 +71,24 @@ def test_counts_find_that_no_representation_is_shared() -> None:
 
 def test_something_ruled_out_asks_for_new_weights() -> None:
     """Also where it is not a reward that rules it out, but a loss that is left out."""
-    problem = Problem((2, 2, 2), Family("bernoulli"), (Column("own", 0.1, 0.1),))
-    state = own.new(problem, 0.0)
-    assert own.wants_design(state)
-    own.design(state)
-    assert not own.wants_design(state)
-    state.hypotheses.numbers[RULED_OUT] += 1
-    assert own.wants_design(state)
+    problem = Problem((2, 2, 2), Family("bernoulli"), (Criterion("own", 0.1, 0.1),))
+    state = OSRL.new(problem, 0.0)
+    assert wants_design(state)
+    design(state)
+    assert not wants_design(state)
+    state.stopping.numbers[RULED_OUT] += 1
+    assert wants_design(state)
 
 
 def test_a_late_reward_of_a_finished_task_does_not_lead_back_to_it() -> None:
-    state = tas.new(Problem((3, 2, 1), Family("bernoulli"), (Column("own", 0.1, 0.1),)), 0.0)
-    nothing = np.zeros(0)
+    state = TAS.new(Problem((3, 2, 1), Family("bernoulli"), (Criterion("own", 0.1, 0.1),)), 0.0)
+    nothing, asked = np.zeros(0), state.stopping.contests.asked
     for x in range(2):
-        while state.current[0] == x:
+        while asked[OF_X] == x:
             for a in range(2):
-                tas.observe(state, x, a, float(a == 0), nothing)
-    tas.observe(state, 0, 0, 1.0, nothing)
-    assert state.current[0] == 2
+                settle(state, x, a, float(a == 0), nothing)
+    settle(state, 0, 0, 1.0, nothing)
+    assert asked[OF_X] == 2
 
 
 def test_evidence_is_read_without_a_solver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -157,7 +157,7 @@ def test_an_alarm_takes_back_what_rested_on_losses_that_were_left_out() -> None:
                 study.abandon(asked.trial, ignorable=True)
             else:
                 study.tell(asked.trial, rng.random() < [0.95, 0.948, *[0.02] * 6][h])
-            possible = study.fold.state.hypotheses.possible_h[0, 0]
+            possible = study.fold.state.stopping.possible_h[0, 0]
             ruled_out |= not possible and not study.fold.alarm
             if study.fold.alarm and ruled_out:
                 assert possible and study.running

@@ -6,19 +6,21 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 from numba.core import config
 
 import osrl
+from osrl.arrays import Floats
 from osrl.compiled import kernel
+from osrl.contract import Policy, Problem, find, loop_for, register
 from osrl.draws import Key, new_key
-from osrl.policies.contract import Policy, find, loop_for
 from osrl.policies.round import deal, settle
-from osrl.policies.track_and_stop import PULLS, WEIGHTS
+from osrl.stopping.contests import OF_X, PULLS
 from osrl.testing import (
     EASY,
     Designed,
@@ -26,7 +28,7 @@ from osrl.testing import (
     check_policy,
     check_relabelling,
     check_replay,
-    columns_for,
+    criteria_for,
     new_state,
     step_through,
 )
@@ -45,7 +47,7 @@ def my_policy(monkeypatch: pytest.MonkeyPatch) -> Policy:
 
 
 def test_the_example_keeps_the_contract(my_policy: Policy) -> None:
-    check_policy(my_policy)
+    check_policy(my_policy, relabel_tasks=False)
 
 
 @kernel
@@ -59,16 +61,14 @@ def some_rounds(state: Any, key: Key, rounds: int) -> int:
 
 
 def test_a_driver_of_your_own_plays_the_same_rounds(my_policy: Policy) -> None:
-    state = new_state(my_policy, EASY, columns_for(my_policy), new_key(0, 0))
+    state = new_state(my_policy, EASY, criteria_for(my_policy), new_key(0, 0))
     assert loop_for(some_rounds, my_policy)(state, new_key(0, 0), 5) == 5
-    assert state.contests.arms[PULLS].sum() == 5
+    assert state.stopping.contests.arms[PULLS].sum() == state.sampling.pulls.sum() == 5
 
 
 def test_without_decorators_it_is_the_same_policy(my_policy: Policy, tmp_path: Path) -> None:
     """In plain Python: the same runs in `simulate`, and a study; the code itself has fewer than 40 lines."""
-    text = (
-        EXAMPLE.read_text(encoding="utf-8").replace("@kernel\n", "").replace("RoundRobinState", "PlainState")
-    )
+    text = EXAMPLE.read_text(encoding="utf-8").replace("@kernel\n", "").replace("RoundRobin", "Plain")
     scope: dict[str, Any] = {"__name__": "__main__"}
     exec(compile(text.replace('"round-robin"', '"plain"'), "<a notebook cell>", "exec"), scope)
     plain: Policy = scope["policy"]
@@ -82,7 +82,7 @@ def test_without_decorators_it_is_the_same_policy(my_policy: Policy, tmp_path: P
         assert study.verify().ok
     body = [line for line in re.sub(r'"""[^"]*"""', "", text).splitlines() if line.strip()]
     rules = body[next(i for i, line in enumerate(body) if line.startswith("class")) :]
-    assert len(rules) < 45, len(rules)
+    assert len(rules) < 40, len(rules)
 
 
 def test_the_page_shows_the_example() -> None:
@@ -102,11 +102,11 @@ class Count(event.Listener):
 event.register("numba:compile", Count())
 import my_policy
 from osrl.draws import new_key
-from osrl.testing import EASY, columns_for, new_state, run_compiled
+from osrl.testing import EASY, criteria_for, new_state, run_compiled
 policy, key = my_policy.policy, new_key(0, 0)
-state = new_state(policy, EASY, columns_for(policy), key)
+state = new_state(policy, EASY, criteria_for(policy), key)
 run_compiled(state, EASY, key, 16)
-print(state.contests.arms[0].max(), len(compiled))
+print(state.sampling.pulls.max(), len(compiled))
 """
 
 
@@ -128,9 +128,9 @@ def test_an_edited_policy_is_compiled_anew(tmp_path: Path) -> None:
     text = EXAMPLE.read_text(encoding="utf-8")
     copy.write_text(text, encoding="utf-8")
     pulls, compiled = sixteen_rounds(tmp_path)
-    assert pulls == 2 and compiled > 0
-    assert sixteen_rounds(tmp_path) == (2, 0), "a second process compiles nothing"
-    line = "return least_pulled(state.contests.arms[PULLS])"
+    assert pulls == 4 and compiled > 0
+    assert sixteen_rounds(tmp_path) == (4, 0), "a second process compiles nothing"
+    line = "return x * robin.pulls.shape[1] + np.argmin(robin.pulls[x])"
     assert text.count(line) == 1
     copy.write_text(text.replace(line, "return 0"), encoding="utf-8")
     pulls, compiled = sixteen_rounds(tmp_path)
@@ -145,68 +145,76 @@ def test_an_edited_policy_is_compiled_anew(tmp_path: Path) -> None:
 # What the contract test finds -----------------------------------------------------------------------------
 
 
-def with_method(policy: Policy, monkeypatch: pytest.MonkeyPatch, **methods: Any) -> Policy:
-    """The policy with other methods where Python steps it: its fields are frozen, its dict is not."""
-    for name, method in methods.items():
-        monkeypatch.setitem(policy.__dict__, name, method)
-    return policy
+class Other(NamedTuple):
+    """The state of a rule with functions of its own."""
+
+    pulls: Floats
+    memory: Floats
 
 
-def test_a_choice_that_changes_the_state_is_found_out(
-    my_policy: Policy, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def select(state: Any, task: int, propensities: Any) -> int:
-        state.contests.arms[WEIGHTS, 0, 0] += 1.0
+def with_rules(policy: Policy, **functions: Any) -> Policy:
+    """A policy in plain Python that samples by other functions."""
+
+    class Mine(Other):
+        pass
+
+    def new(problem: Problem, draw: float) -> Other:
+        return Mine(policy.sampling.new(problem, draw).pulls, np.zeros(1))
+
+    sampling = replace(policy.sampling, name="other", state=Mine, new=new, **functions)
+    return register(Policy("other", "", sampling, policy.stopping))
+
+
+def test_a_choice_that_changes_the_state_is_found_out(my_policy: Policy) -> None:
+    def select(sampling: Other, stopping: Any, task: int, propensities: Any) -> int:
+        sampling.memory[0] += 1.0
         return 0
 
-    with pytest.raises(AssertionError, match=r"contests\.arms.* changed"):
-        check_replay(with_method(my_policy, monkeypatch, select=select))
+    with pytest.raises(AssertionError, match=r"sampling\.memory.* changed"):
+        check_replay(with_rules(my_policy, select=select))
 
 
-def test_a_memory_outside_the_state_is_found_out(my_policy: Policy, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_memory_outside_the_state_is_found_out(my_policy: Policy) -> None:
     seen: list[float] = []
-    take_in = my_policy.observe
 
-    def observe(state: Any, x: int, a: int, reward: float, ticket: Any) -> None:
+    def observe(sampling: Other, stopping: Any, x: int, a: int, reward: float) -> None:
         seen.append(reward)
-        take_in(state, x, a, reward, ticket)
-        state.contests.arms[WEIGHTS, x, a] = len(seen)
+        sampling.pulls[x, a] += 1.0
+        sampling.memory[0] = len(seen)
 
     with pytest.raises(AssertionError, match="differ after replay"):
-        check_replay(with_method(my_policy, monkeypatch, observe=observe))
+        check_replay(with_rules(my_policy, observe=observe))
 
 
-def test_a_choice_by_label_is_found_out(my_policy: Policy, monkeypatch: pytest.MonkeyPatch) -> None:
-    def select(state: Any, task: int, propensities: Any) -> int:
+def test_a_choice_by_label_is_found_out(my_policy: Policy) -> None:
+    def select(sampling: Other, stopping: Any, task: int, propensities: Any) -> int:
         """The least pulled arm, but the first one every other time."""
-        pulls = state.contests.arms[PULLS]
-        return 0 if pulls.sum() % 2 else int(np.argmin(pulls))
+        x = int(stopping.contests.asked[OF_X])
+        pulls = sampling.pulls[x]
+        return x * int(pulls.size) + (0 if pulls.sum() % 2 else int(np.argmin(pulls)))
 
     with pytest.raises(AssertionError, match="depends on the labels"):
-        check_relabelling(with_method(my_policy, monkeypatch, select=select))
+        check_relabelling(with_rules(my_policy, select=select), relabel_tasks=False)
 
 
-def test_a_design_is_replayed_from_what_it_changed(
-    my_policy: Policy, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_design_is_replayed_from_what_it_changed(my_policy: Policy) -> None:
     """A design that would come out differently the second time does no harm."""
     solved: list[int] = []
 
-    def design(state: Any) -> None:
+    def design(sampling: Other, stopping: Any) -> None:
         solved.append(1)
-        state.contests.arms[WEIGHTS, 0, 0] = float(len(solved))
+        sampling.memory[0] = float(len(solved))
 
-    def wants_design(state: Any) -> bool:
-        return bool(state.contests.arms[PULLS].sum() % 7 == 3 and state.contests.arms[WEIGHTS, 0, 0] < 3)
+    def wants_design(sampling: Other, stopping: Any) -> bool:
+        return bool(sampling.pulls.sum() % 7 == 3 and sampling.memory[0] < 3)
 
-    changed = with_method(my_policy, monkeypatch, design=design, wants_design=wants_design)
-    check_replay(changed)
+    check_replay(with_rules(my_policy, design=design, wants_design=wants_design))
     assert solved
 
 
 def test_events_are_designs_and_observations(my_policy: Policy) -> None:
     key = new_key(0, 0)
-    state = new_state(my_policy, EASY, columns_for(my_policy), key)
+    state = new_state(my_policy, EASY, criteria_for(my_policy), key)
     events = list(step_through(state, EASY, key, 5))
     assert len(events) == 5 and not any(isinstance(event, Designed) for event in events)
-    assert [event.x * 4 + event.a for event in events if isinstance(event, Observed)] == [0, 1, 2, 3, 4]
+    assert [event.x * 4 + event.a for event in events if isinstance(event, Observed)] == [0, 1, 2, 3, 0]

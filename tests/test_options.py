@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from osrl.contract import Criterion, Problem
 from osrl.errors import OsrlError
 from osrl.evidence.betting import Bets, check_bets, log_mixture, new_bets, rank, settle, write_ticket
 from osrl.evidence.tilts import DOWN, UP, Tilts, check_tilts, new_tilts
@@ -19,9 +20,7 @@ from osrl.families import Family
 from osrl.hypotheses.possible import WEALTH, Hypotheses
 from osrl.hypotheses.shared import evidence_against
 from osrl.hypotheses.trials import take_reward, take_ticket, ticket_size
-from osrl.policies import osrl as own
-from osrl.policies import osrl_sc
-from osrl.policies.contract import Column, Problem
+from osrl.policies.named import OSRL, OSRL_SC
 from osrl.study.constants import set_constants
 from osrl.study.events import Created
 from osrl.study.fold import Fold
@@ -104,9 +103,9 @@ def wealth_of_truth(tests: Hypotheses, best: tuple[int, int]) -> float:
 def test_a_true_representation_earns_nothing_whatever_the_options(options: dict[str, Any], seed: int) -> None:
     """The same over two tasks, through the tests of the policy: the evidence lies below a supermartingale."""
     rng = np.random.default_rng(seed)
-    problem = Problem((2, 2, 2), Family("bernoulli"), (Column("own", 1e-9, 1e-9),))
+    problem = Problem((2, 2, 2), Family("bernoulli"), (Criterion("own", 1e-9, 1e-9),))
     try:
-        tests = own.new(problem, 0.0, **options).hypotheses
+        tests = OSRL.new(problem, 0.0, **options).stopping
     except OsrlError:
         return
     truth, best = rng.uniform(0, 1, (2, 4)), (0, 1)  # representation 0 is the best in both
@@ -153,22 +152,22 @@ def test_what_could_break_the_risk_is_refused(options: dict[str, Any], said: str
 
 @pytest.mark.parametrize("options", [{"sigma": 0.0}, {"sigma": -1.0}, {"sigma": math.nan}, {"period": 0}])
 def test_options_of_the_papers_algorithm_are_checked(options: dict[str, Any]) -> None:
-    problem = Problem((2, 2, 2), Family("bernoulli"), (Column("theorem", 0.1, 0.1),))
+    problem = Problem((2, 2, 2), Family("bernoulli"), (Criterion("theorem", 0.1, 0.1),))
     with refused(next(iter(options))):
-        osrl_sc.new(problem, 0.0, **options)
+        OSRL_SC.new(problem, 0.0, **options)
 
 
 def test_constants_of_a_log_are_checked_too() -> None:
     """A log whose bets sum to more than one, or whose limits are not those of its risks, is refused."""
     created = Live(tasks=1, representations=2, predictors=2, delta=0.1).fold.created
-    problem = Problem((1, 2, 2), Family("bernoulli"), (Column("own", 0.1, 0.1),))
-    state = own.new(problem, 0.0)
+    problem = Problem((1, 2, 2), Family("bernoulli"), (Criterion("own", 0.1, 0.1),))
+    state = OSRL.new(problem, 0.0)
     set_constants(state, created)
     for name, add in (("limits", -1.0), ("bets.local", 0.1), ("tilts.task", 0.1)):
         evidence = dict(created.evidence)
         evidence[name] = (np.array(evidence[name], float) + add).tolist()
         with refused("limits" if name == "limits" else "the weights of the"):
-            set_constants(own.new(problem, 0.0), replace(created, evidence=evidence))
+            set_constants(OSRL.new(problem, 0.0), replace(created, evidence=evidence))
 
 
 def tilts_of(created: Created) -> Tilts:

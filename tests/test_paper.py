@@ -6,6 +6,8 @@ import numpy as np
 import polars as pl
 import pytest
 
+from osrl.arrays import Floats
+from osrl.contract import Criterion, State
 from osrl.draws import new_key
 from osrl.instance import Instance
 from osrl.paper import published
@@ -17,10 +19,20 @@ from osrl.paper.table1 import COLUMNS, RELEASED, VARIANTS, Variant, summarise, t
 from osrl.paper.table2 import ASCENT, OPTIMUM, run_table_2, worths
 from osrl.paper.trace import DISTANCE, LARGEST_CHANGE, MEANS, MEANS_CHANGE, RATE, WEIGHTS, phase_1, trace
 from osrl.paper.verdicts import AGREES, DIFFERS, LIMIT, NOT_JUDGED, compare, compare_printed
-from osrl.policies.contract import Column
-from osrl.policies.round import deal, design, draw_reward, new_ticket, new_world, settle, wants_design
+from osrl.policies.round import (
+    World,
+    deal,
+    design,
+    design_of,
+    draw_reward,
+    new_ticket,
+    new_world,
+    settle,
+    wants_design,
+)
 from osrl.simulation.runs import Z975
 from osrl.simulation.simulate import simulate
+from osrl.stopping import contests
 
 RUNS, SEED = 6, 3
 PAPER = Instance.load("paper")
@@ -124,11 +136,11 @@ def test_summaries_are_those_of_simulate(experiment: Experiment) -> None:
 @pytest.mark.parametrize("policy", ["osrl-sc", "osrl-sc-released"])
 def test_phase_1_ends_where_the_whole_run_ends_it(experiment: Experiment, policy: str) -> None:
     found = simulate(PAPER, policy, list(RISKS), runs=2, seed=SEED).frame.sort("run", "delta_g")
-    columns = tuple(Column(found["threshold"][0], delta, delta) for delta in sorted(RISKS))
+    criteria = tuple(Criterion(found["threshold"][0], delta, delta) for delta in sorted(RISKS))
     for run in range(2):
         key = new_key(SEED, run)
-        state = experiment.new_state(policy, columns, key)
-        phase_1(state, state.outcome, new_world(PAPER, key))
+        state = experiment.new_state(policy, criteria, key)
+        phase_1(state, state.outcome, new_world(PAPER, key), design_of(state))
         rows = found.filter(run=run)
         assert state.outcome.tau_g.tolist() == rows["tau_g"].to_list()
         pulls = np.array(rows["pulls"].to_list()).reshape(state.outcome.pulls.shape)
@@ -138,30 +150,37 @@ def test_phase_1_ends_where_the_whole_run_ends_it(experiment: Experiment, policy
         assert (state.outcome.pulls[:, :, :2] < pulls[:, :, :2]).all()
 
 
+def traced(state: State, world: World, target: Floats, rounds: int) -> Floats:
+    """The course of phase 1."""
+    estimate = state.stopping.contests.arms[contests.MEANS]
+    return trace(state, state.sampling.weights, estimate, world, design_of(state), target, 1e5, rounds)
+
+
 def test_a_trace_is_what_one_sees_step_by_step(experiment: Experiment) -> None:
-    rounds, column = 120, (Column("theorem", 1e-300, 0.5),)
+    rounds, criterion = 120, (Criterion("theorem", 1e-300, 0.5),)
     target = np.full(experiment.means.shape, 1 / 12)
     key = new_key(SEED, 0)
-    state = experiment.new_state("osrl-sc", column, key)
-    series = trace(state, state.weights, state.means, new_world(PAPER, key), target, 1e5, rounds)
+    state = experiment.new_state("osrl-sc", criterion, key)
+    series = traced(state, new_world(PAPER, key), target, rounds)
 
-    stepped = experiment.new_state("osrl-sc", column, key)
+    stepped = experiment.new_state("osrl-sc", criterion, key)
     world, ticket = new_world(PAPER, key), new_ticket(stepped)
+    estimate = stepped.stopping.contests.arms[contests.MEANS]
     for t in range(rounds):
-        weights, means = stepped.weights.copy(), stepped.means.copy()
+        weights, means = stepped.sampling.weights.copy(), estimate.copy()
         if wants_design(stepped):
             design(stepped)
         x, a = divmod(
             deal(stepped, -1, key, t, np.zeros(experiment.means.shape), ticket), experiment.means.shape[1]
         )
         settle(stepped, x, a, draw_reward(world, 0, x, a), ticket)
-        moved = stepped.weights - weights
+        moved = stepped.sampling.weights - weights
         expected = {
-            MEANS: np.linalg.norm(stepped.means),
-            MEANS_CHANGE: np.linalg.norm(stepped.means - means) / math.sqrt(12),
-            WEIGHTS: np.linalg.norm(stepped.weights),
+            MEANS: np.linalg.norm(estimate),
+            MEANS_CHANGE: np.linalg.norm(estimate - means) / math.sqrt(12),
+            WEIGHTS: np.linalg.norm(stepped.sampling.weights),
             LARGEST_CHANGE: np.abs(moved).max(),
-            DISTANCE: np.linalg.norm(stepped.weights - target) / np.linalg.norm(target),
+            DISTANCE: np.linalg.norm(stepped.sampling.weights - target) / np.linalg.norm(target),
         }
         assert series[list(expected), t] == pytest.approx(list(expected.values()), abs=1e-12)
     assert (series[RATE, :12] == 0).all()  # every arm is pulled once before there is an estimate
@@ -169,12 +188,12 @@ def test_a_trace_is_what_one_sees_step_by_step(experiment: Experiment) -> None:
 
 
 def test_the_rate_is_that_of_the_true_means_once_they_are_known(experiment: Experiment) -> None:
-    column = (Column("theorem", 1e-300, 0.5),)
+    criterion = (Criterion("theorem", 1e-300, 0.5),)
     best = [row for row in run_table_2(Experiment(PAPER, 1, SEED)) if row.label == OPTIMUM][0].shares
     key = new_key(SEED, 1)
-    state = experiment.new_state("osrl-sc", column, key)
+    state = experiment.new_state("osrl-sc", criterion, key)
     target = best.reshape(experiment.means.shape)
-    series = trace(state, state.weights, state.means, new_world(PAPER, key), target, 1e5, 15_000)
+    series = traced(state, new_world(PAPER, key), target, 15_000)
     assert series[RATE, -1] == pytest.approx(0.03916, rel=0.1)
     assert series[MEANS, -1] == pytest.approx(np.linalg.norm(PAPER.means), rel=0.03)
 

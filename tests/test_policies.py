@@ -10,16 +10,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from osrl.contract import Criterion, Policy, Problem, State, find, policy_of, registered
 from osrl.draws import new_key
 from osrl.errors import OsrlError
 from osrl.families import Family
 from osrl.instance import Instance
 from osrl.outcome import DECIDED, EXHAUSTED, Outcome
-from osrl.policies import osrl, osrl_sc, released, tas, tas_transfer, uniform
-from osrl.policies.contract import Column, Policy, Problem, find, registered
-from osrl.policies.released import clear_leader
-from osrl.policies.track_and_stop import MEANS, PULLS, WEIGHTS
-from osrl.testing import EASY, check_policy, columns_for, new_state, run_compiled
+from osrl.policies.named import OSRL, OSRL_SC, RELEASED, TAS, TAS_TRANSFER, UNIFORM
+from osrl.policies.round import design, settle, wants_design, write_ticket
+from osrl.sampling.tasks import AMONG_ALL
+from osrl.stopping.contests import MEANS, PULLS
+from osrl.stopping.released import clear_leader
+from osrl.testing import EASY, check_policy, criteria_for, new_state, run_compiled
 from tests import oracle_policies as oracle
 from tests.instances import Shape, refused
 from tests.oracle import in_class
@@ -29,14 +31,20 @@ NOTHING = np.empty(0)
 
 
 def play(policy: Policy, instance: Instance, run: int = 0, budget: int = 10**7, **options: Any) -> Outcome:
-    """The outcome of one run, for every column of the policy."""
-    columns: tuple[Column, ...] = options.pop("columns", None) or columns_for(policy)
+    """The outcome of one run, for every criterion of the policy."""
+    criteria: tuple[Criterion, ...] = options.pop("criteria", None) or criteria_for(policy)
     key = new_key(7, run)
-    problem = Problem(instance.shape, instance.family, columns)
+    problem = Problem(instance.shape, instance.family, criteria)
     state = policy.new(problem, 0.0, **options)
     run_compiled(state, instance, key, budget)
     outcome: Outcome = state.outcome
     return outcome
+
+
+def choice(state: State) -> int:
+    """The arm that the sampling rule names."""
+    rule, shape = policy_of(state).sampling, state.stopping.contests.arms.shape[1:]
+    return rule.select(state.sampling, state.stopping, -1, np.zeros(shape))
 
 
 # The contract ---------------------------------------------------------------------------------------------
@@ -56,9 +64,9 @@ def test_unknown_policies_and_thresholds_are_refused() -> None:
     with refused("unknown policy 'osrl-cs'"):
         find("osrl-cs")
     with refused("policy 'tas' has no threshold 'theorem'"):
-        tas.policy.columns([(0.1, 0.1)], ["theorem"])
+        TAS.criteria([(0.1, 0.1)], ["theorem"])
     with refused("the risk is 1"):
-        tas.policy.columns([(0.1, 1.0)])
+        TAS.criteria([(0.1, 1.0)])
 
 
 # Choices and stops against the oracle ---------------------------------------------------------------------
@@ -92,27 +100,28 @@ def test_osrl_sc_does_what_algorithm_1_says(
     rng = np.random.default_rng(seed)
     drawn = samples(rng, shape, family, most)
     deltas = (0.9, 0.5, 1e-3)
-    problem = Problem(shape, family, tuple(Column(name, delta, 0.1) for delta in deltas))
-    state = osrl_sc.new(problem, 0.0)
-    terms = state.threshold.copy()
-    state.threshold[:, 0] = math.inf  # no stop before the last sample
+    problem = Problem(shape, family, tuple(Criterion(name, delta, 0.1) for delta in deltas))
+    state = OSRL_SC.new(problem, 0.0)
+    stopping = state.stopping
+    terms = stopping.threshold.copy()
+    stopping.threshold[:, 0] = math.inf  # no stop before the last sample
     ticket = np.zeros(1)
     weights = rng.dirichlet(np.full(math.prod(shape), 0.5)).reshape(shape)
-    state.weights[:] = weights.reshape(shape[0], -1)
+    state.sampling.weights[:] = weights.reshape(shape[0], -1)
     for i, (x, a, y) in enumerate(drawn):
         if i == len(drawn) - 1:
-            state.threshold[:] = terms
-        osrl_sc.ticket(state, x, a, NOTHING, ticket)
-        osrl_sc.observe(state, x, a, y, ticket)
-    pulls, means = state.arms[PULLS].reshape(shape), state.means.reshape(shape)
+            stopping.threshold[:] = terms
+        write_ticket(state, x, a, NOTHING, ticket)
+        settle(state, x, a, y, ticket)
+    pulls, means = (stopping.contests.arms[row].reshape(shape) for row in (PULLS, MEANS))
     everything = len(drawn) >= pulls.size
     for r, delta in enumerate(deltas):
         margin = oracle.osrl_sc_margin(pulls, means, delta, family.noise, theorem=name == "theorem")
         if abs(margin) > 1e-9 and drawn:
             stops = everything and margin > 0
             assert state.outcome.representation[r, 0] == (oracle.best_representation(means) if stops else -1)
-    if state.phase2.now[0] < 0:
-        chosen = osrl_sc.select(state, -1, np.zeros(state.means.shape))
+    if stopping.contests.asked[0] < 0:
+        chosen = choice(state)
         assert chosen == np.ravel_multi_index(oracle.osrl_sc_choice(pulls, means, weights), shape)
 
 
@@ -121,34 +130,35 @@ def test_osrl_sc_does_what_algorithm_1_says(
 def test_track_and_stop_does_what_it_should(n: int, seed: int, family: Family, most: int) -> None:
     rng = np.random.default_rng(seed)
     deltas = (0.9, 0.5, 1e-3)
-    problem = Problem((1, n, 1), family, tuple(Column("own", delta, 0.1) for delta in deltas))
-    state = tas.new(problem, 0.0)
+    problem = Problem((1, n, 1), family, tuple(Criterion("own", delta, 0.1) for delta in deltas))
+    state = TAS.new(problem, 0.0)
+    stopping = state.stopping
     drawn = samples(rng, (1, n, 1), family, most)
-    terms = state.contests.threshold.copy()
-    state.contests.threshold[:, 0] = math.inf
+    terms = stopping.threshold.copy()
+    stopping.threshold[:, 0] = math.inf
     weights = rng.dirichlet(np.full(n, 0.5))
-    state.contests.arms[WEIGHTS, 0] = weights
+    state.sampling.weights[AMONG_ALL, 0] = weights
     for i, (_, a, y) in enumerate(drawn):
         if i == len(drawn) - 1:
-            state.contests.threshold[:] = terms
-        tas.observe(state, 0, a, y, NOTHING)
-    pulls, means = state.contests.arms[PULLS, 0], state.contests.arms[MEANS, 0]
+            stopping.threshold[:] = terms
+        settle(state, 0, a, y, NOTHING)
+    pulls, means = stopping.contests.arms[PULLS, 0], stopping.contests.arms[MEANS, 0]
     for r, delta in enumerate(deltas):
         margin = oracle.tas_margin(pulls, means, delta, family.noise) if drawn else -1.0
         if abs(margin) > 1e-9:
             expected = oracle.leaders(means)[0] if margin > 0 else -1
             assert state.outcome.representation[r, 0] == expected
-    assert tas.select(state, -1, np.zeros((1, n))) == oracle.tas_choice(pulls, means, weights)
+    assert choice(state) == oracle.tas_choice(pulls, means, weights)
 
 
 def test_a_lead_that_stays_shared_does_not_stop_exploration() -> None:
     """The best arm fails at first, and two others always yield the same."""
-    state = tas.new(Problem((1, 3, 1), Family("bounded"), (Column("own", 0.1, 0.1),)), 0.0)
+    state = TAS.new(Problem((1, 3, 1), Family("bounded"), (Criterion("own", 0.1, 0.1),)), 0.0)
     for _ in range(400):
-        if tas.wants_design(state):
-            tas.design(state)
-        a = tas.select(state, -1, np.zeros((1, 3)))
-        tas.observe(state, 0, a, 0.5 if a else float(state.contests.arms[PULLS, 0, 0] > 0), NOTHING)
+        if wants_design(state):
+            design(state)
+        a = choice(state)
+        settle(state, 0, a, 0.5 if a else float(state.stopping.contests.arms[PULLS, 0, 0] > 0), NOTHING)
     assert state.outcome.status[0] == DECIDED and state.outcome.representation[0, 0] == 0
 
 
@@ -162,7 +172,7 @@ def test_the_released_code_wants_one_best_predictor_everywhere(shape: Shape, see
 
 # Shapes ---------------------------------------------------------------------------------------------------
 
-POLICIES = [module.policy for module in (osrl, osrl_sc, released, tas, tas_transfer, uniform)]
+POLICIES = [OSRL, OSRL_SC, RELEASED, TAS, TAS_TRANSFER, UNIFORM]
 
 
 def gap_instance(shape: Shape) -> Instance:
@@ -190,14 +200,14 @@ def test_small_shapes(policy: Policy, shape: Shape) -> None:
 
 
 @pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: policy.name)
-def test_columns_that_choose_another_representation_have_a_phase_2_of_their_own(policy: Policy) -> None:
-    """Two equal representations: columns may differ in their choice, and each is served."""
+def test_criteria_that_choose_another_representation_have_a_phase_2_of_their_own(policy: Policy) -> None:
+    """Two equal representations: criteria may differ in their choice, and each is served."""
     means = np.array([[[0.9, 0.1], [0.9, 0.1]], [[0.9, 0.1], [0.9, 0.1]]])
     means[:, 1] -= 0.02
     instance = Instance.bernoulli(means)
-    columns = policy.columns([(0.9, 0.9), (0.01, 0.01)], policy.thresholds[:1])
+    criteria = policy.criteria([(0.9, 0.9), (0.01, 0.01)], policy.thresholds[:1])
     for run in range(5):
-        together = play(policy, instance, run, budget=3000, columns=columns)
+        together = play(policy, instance, run, budget=3000, criteria=criteria)
         assert (together.pulls.sum(axis=(1, 2)) == together.tau).all()
 
 
@@ -208,15 +218,15 @@ def test_columns_that_choose_another_representation_have_a_phase_2_of_their_own(
 @pytest.mark.parametrize("shape", [(2, 2, 2), (2, 1, 3), (2, 3, 1)])
 def test_a_run_that_is_cut_answers_with_its_best_guess(policy: Policy, shape: Shape) -> None:
     instance = gap_instance(shape)
-    columns = columns_for(policy)[:1]
-    whole = play(policy, instance, columns=columns)
+    criteria = criteria_for(policy)[:1]
+    whole = play(policy, instance, criteria=criteria)
     for budget in range(0, int(whole.tau[0]), 1 + int(whole.tau[0]) // 40):
-        out = play(policy, instance, budget=budget, columns=columns)
+        out = play(policy, instance, budget=budget, criteria=criteria)
         assert out.status[0] == EXHAUSTED
         assert out.tau[0] == out.pulls[0].sum() == budget
         assert (out.representation[0] >= 0).all() and (out.predictor[0] >= 0).all()
-        assert out.tau_g[0] == min(budget, whole.tau_g[0]) or policy is tas.policy
-    out = play(policy, instance, budget=int(whole.tau[0]), columns=columns)
+        assert out.tau_g[0] == min(budget, whole.tau_g[0]) or policy is TAS
+    out = play(policy, instance, budget=int(whole.tau[0]), criteria=criteria)
     assert out.status[0] == DECIDED
 
 
@@ -224,7 +234,7 @@ def test_the_released_code_cuts_phase_1() -> None:
     """After 20001 rounds it goes on with the representation of the largest estimate."""
     means = np.full((2, 2, 2), 0.5)
     means[:, 0, 0] = 0.501
-    out = play(released.policy, Instance.bernoulli(means), budget=20050)
+    out = play(RELEASED, Instance.bernoulli(means), budget=20050)
     assert (out.tau_g == 20001).all()
     assert (out.tau > 20001).all()
 
@@ -236,11 +246,11 @@ def test_reused_samples_are_saved() -> None:
     instance = Instance.bernoulli(
         [[[0.8, 0.5], [0.3, 0.2], [0.1, 0.3]], [[0.4, 0.7], [0.2, 0.1], [0.3, 0.2]]]
     )
-    columns = osrl_sc.policy.columns([(0.1, 0.1)])
+    criteria = OSRL_SC.criteria([(0.1, 0.1)])
     saved = []
     for run in range(20):
-        plain = play(osrl_sc.policy, instance, run, columns=columns)
-        reused = play(osrl_sc.policy, instance, run, columns=columns, reuse=True)
+        plain = play(OSRL_SC, instance, run, criteria=criteria)
+        reused = play(OSRL_SC, instance, run, criteria=criteria, reuse=True)
         assert (reused.status == DECIDED).all()
         assert (reused.pulls.sum(axis=(1, 2)) == reused.tau).all()
         assert (reused.tau_g == plain.tau_g).all(), "phase 1 is the same"
@@ -252,27 +262,32 @@ def test_reused_samples_are_saved() -> None:
 def test_samples_of_phase_1_may_be_enough() -> None:
     """With reuse, a task that phase 1 has decided already takes no further sample."""
     instance = Instance.bernoulli([[[0.95, 0.05], [0.5, 0.45]]])
-    columns = osrl_sc.policy.columns([(0.01, 0.3)])
-    out = play(osrl_sc.policy, instance, columns=columns, reuse=True)
+    criteria = OSRL_SC.criteria([(0.01, 0.3)])
+    out = play(OSRL_SC, instance, criteria=criteria, reuse=True)
     assert out.tau[0] == out.tau_g[0] and out.predictor[0, 0] == 0
 
 
-def test_reuse_takes_one_column() -> None:
-    assert not osrl_sc.policy.shares_runs({"reuse": True})
-    with pytest.raises(OsrlError, match="one column at a time"):
-        play(osrl_sc.policy, EASY, reuse=True)
+def test_reuse_takes_one_criterion() -> None:
+    assert not OSRL_SC.shares_runs({"reuse": True})
+    with pytest.raises(OsrlError, match="one risk and threshold at a time"):
+        play(OSRL_SC, EASY, reuse=True)
+
+
+def first_task(state: State) -> int:
+    """The task in progress."""
+    return int(state.stopping.contests.asked[1])
 
 
 def test_tas_transfer_starts_in_the_task_of_its_draw() -> None:
-    problem = Problem((4, 2, 2), Family("bernoulli"), tas_transfer.policy.columns([(0.1, 0.1)]))
-    tasks = [tas_transfer.new(problem, draw).first_task for draw in (0.0, 0.25, 0.6, 1 - 2**-53)]
+    problem = Problem((4, 2, 2), Family("bernoulli"), TAS_TRANSFER.criteria([(0.1, 0.1)]))
+    tasks = [first_task(TAS_TRANSFER.new(problem, draw)) for draw in (0.0, 0.25, 0.6, 1 - 2**-53)]
     assert tasks == [0, 1, 2, 3]
-    state = tas_transfer.new(problem, 0.6)
-    assert tas_transfer.select(state, -1, np.zeros((4, 4))) // 4 == 2
+    state = TAS_TRANSFER.new(problem, 0.6)
+    assert choice(state) // 4 == 2
 
 
 def test_tas_transfer_reuses_its_representation() -> None:
-    out = play(tas_transfer.policy, EASY)
+    out = play(TAS_TRANSFER, EASY)
     H = EASY.shape[2]
     assert (out.representation == out.representation[:, :1]).all()
     others = out.pulls[:, 1].reshape(-1, EASY.shape[1], H)
@@ -282,7 +297,7 @@ def test_tas_transfer_reuses_its_representation() -> None:
 
 def test_new_state_uses_the_draw_of_its_run() -> None:
     """The task that `tas-transfer` begins with is a function of the key of the run."""
-    columns = tas_transfer.policy.columns([(0.1, 0.1)])
-    first = [new_state(tas_transfer.policy, EASY, columns, new_key(0, run)).first_task for run in range(40)]
-    again = [new_state(tas_transfer.policy, EASY, columns, new_key(0, run)).first_task for run in range(40)]
+    criteria = TAS_TRANSFER.criteria([(0.1, 0.1)])
+    first = [first_task(new_state(TAS_TRANSFER, EASY, criteria, new_key(0, run))) for run in range(40)]
+    again = [first_task(new_state(TAS_TRANSFER, EASY, criteria, new_key(0, run))) for run in range(40)]
     assert first == again and set(first) == {0, 1}

@@ -7,12 +7,11 @@ times as many runs (`tests.validate_policies`).
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 from scipy.stats import binom
 
+from osrl.contract import State
 from osrl.instance import Instance
 from tests.pac import CASES, FALSE_ALARM, INSTANCES, RISK, Case, allowed, check, errors_of
 
@@ -22,16 +21,12 @@ CLOSE = Instance.bernoulli([[[0.56, 0.53], [0.5, 0.47]], [[0.53, 0.56], [0.47, 0
 CARELESS = 0.99  # a risk at which every threshold of betting evidence is next to nothing
 
 
-def broken(state: Any) -> None:
+def broken(state: State) -> None:
     """Every threshold is 0.3, whatever the risk."""
-    contests = [part for part in (getattr(state, name, None) for name in ("contests", "first")) if part]
-    if hasattr(state, "phase2"):
-        contests.append(state.phase2.contests)
-    for each in contests:
-        each.threshold[:] = (0.3, 0.0, 0.0)
-    if hasattr(state, "phase2") and hasattr(state, "threshold"):
-        state.threshold[:] = (0.3, 0.0, 0.0)
-    for part in (state, getattr(state, "phase2", state)):
+    stopping = state.stopping
+    for part in (stopping, getattr(stopping, "phase2", stopping)):
+        if hasattr(part, "threshold"):
+            part.threshold[:] = (0.3, 0.0, 0.0)
         if hasattr(part, "counting"):
             part.counting.limit[np.isfinite(part.counting.limit)] = 0.3
 

@@ -10,8 +10,10 @@ import pytest
 
 from osrl.draws import new_key
 from osrl.instance import Instance
-from osrl.policies import released
-from osrl.testing import new_state, run_compiled
+from osrl.paper.trace import phase_1
+from osrl.policies.named import RELEASED
+from osrl.policies.round import design_of, new_world
+from osrl.testing import new_state
 from tests.instances import Array
 
 RUNS, PUBLISHED_RUNS = 400, 1120
@@ -24,17 +26,18 @@ PROPORTIONS = [[0.14, 0.05, 0.02, 0.02, 0.12, 0.15], [0.14, 0.05, 0.12, 0.16, 0.
 def test_the_published_numbers_are_reproduced() -> None:
     """Means within 4 standard errors of the difference, proportions also within the last printed digit."""
     paper = Instance.load("paper")
-    columns = released.policy.columns([(risk, risk) for risk in RISKS])
+    criteria = RELEASED.criteria([(risk, risk) for risk in RISKS])
 
-    def phase_1(run: int) -> tuple[Array, Array]:
+    def first_phase(run: int) -> tuple[Array, Array]:
         key = new_key(0, run)
-        state = new_state(released.policy, paper, columns, key)
-        run_compiled(state, paper, key)
+        state = new_state(RELEASED, paper, criteria, key)
+        phase_1(state, state.outcome, new_world(paper, key), design_of(state))
         assert (state.outcome.representation == 0).all()
-        return state.outcome.tau_g.astype(float), state.arms[0] / state.arms[0].sum()
+        pulls = state.outcome.pulls[-1]  # until the smallest risk was kept
+        return state.outcome.tau_g.astype(float), pulls / pulls.sum()
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        found = list(pool.map(phase_1, range(RUNS)))
+        found = list(pool.map(first_phase, range(RUNS)))
     tau = np.array([rounds for rounds, _ in found])
     error = np.sqrt(tau.var(axis=0) / RUNS + STD**2 / PUBLISHED_RUNS)
     np.testing.assert_array_less(np.abs(tau.mean(axis=0) - MEAN), 4 * error)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import osrl
-from osrl.policies.contract import find
+from osrl.contract import find
 from osrl.simulation.engine import drive
 from osrl.simulation.job import Chunk, Job, run_chunk, versions
 from osrl.simulation.schedule import Schedule
@@ -152,7 +152,7 @@ def test_bad_arguments_are_refused(arguments: dict[str, Any], message: str) -> N
 def test_options_and_thresholds_go_to_the_policies_that_know_them() -> None:
     found = campaign_of(policy=["osrl-sc", "tas"], options={"reuse": True}, threshold="released")
     assert [job.options.get("reuse") for job in found.jobs] == [True, None]
-    assert [job.columns[0].threshold for job in found.jobs] == ["released", "own"]
+    assert [job.criteria[0].threshold for job in found.jobs] == ["released", "own"]
     assert found.jobs[0].options["period"] is None, "defaults are written down"
 
 

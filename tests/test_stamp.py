@@ -18,7 +18,7 @@ import polars as pl
 import pytest
 
 import osrl
-from osrl.policies import contract
+from osrl import contract
 from osrl.stamp import StampError, stamp
 from tests.instances import refused
 from tests.simulations import EASY
@@ -35,28 +35,34 @@ class State(NamedTuple):
     outcome: Outcome
 def new(problem, draw):
     X, G, H = problem.shape
-    return State(np.zeros(1), new_outcome(len(problem.columns), X, G * H))
+    return State(np.zeros(1), new_outcome(len(problem.criteria), X, G * H))
+class First(NamedTuple):
+    arm: int
+def first(problem, draw):
+    return First(0)
 """
 KERNELS = """
 import helpers
 from osrl.compiled import kernel
 from osrl.outcome import DECIDED, STATUS, TAU
-from osrl.policies.contract import Policy, register
+from osrl.contract import Policy, SamplingRule, StoppingRule, register
 @kernel
-def select(state, task, propensities):
-    return 0
+def select(first, state, task, propensities):
+    return first.arm
 @kernel
 def observe(state, x, a, reward, ticket):
     state.seen[0] += helpers.step(1.0)
     if state.seen[0] >= helpers.STEPS:
         conclude(state, 0)
 @kernel
-def conclude(state, column):
+def conclude(state, criterion):
     outcome = state.outcome
-    outcome.reached[STATUS, column] = DECIDED
-    outcome.reached[TAU, column] = np.int64(state.seen[0])
-    outcome.answer[:, column] = 0
-policy = register(Policy("stamped", "", State, new, select, observe, conclude))
+    outcome.reached[STATUS, criterion] = DECIDED
+    outcome.reached[TAU, criterion] = np.int64(state.seen[0])
+    outcome.answer[:, criterion] = 0
+sampling = SamplingRule("first", "", First, first, select)
+stopping = StoppingRule("count", "", State, new, observe, conclude)
+policy = register(Policy("stamped", "", sampling, stopping))
 """
 HELPERS = """
 from osrl.compiled import kernel
@@ -70,7 +76,7 @@ def step(x):
 @pytest.fixture(autouse=True)
 def own_registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Policies of one test are not there in the next."""
-    for name in ("_BY_STATE", "_BY_NAME", "_LOOPS", "_STAMPS"):
+    for name in ("_RULES", "_POLICIES", "_BY_STATES", "_LOOPS", "_STAMPS"):
         monkeypatch.setattr(contract, name, dict(getattr(contract, name)))
     yield
     for name in ("stamped", "stamped_state", "helpers"):
@@ -87,7 +93,7 @@ class Files:
             "helpers": HELPERS,
             "stamped": "from stamped_state import *\nimport numpy as np\n" + KERNELS,
         }
-        self.texts["stamped"] = self.texts["stamped"].replace("import *", "import State, new")
+        self.texts["stamped"] = self.texts["stamped"].replace("import *", "import First, State, first, new")
         for name, text in self.texts.items():
             (folder / f"{name}.py").write_text(text, encoding="utf-8")
         self.load("stamped")
@@ -158,7 +164,7 @@ def test_half_a_reload_is_refused(files: Files) -> None:
     files.load("helpers")
     with refused("'stamped' uses has changed since it was compiled"):
         taus()
-    with refused("the state State belongs to a policy 'stamped' with other kernels"):
+    with refused("the state First belongs to a rule 'first' with other kernels"):
         files.load("stamped")
     files.load("stamped_state", "stamped")
     assert taus() == [5]

@@ -193,7 +193,7 @@ def test_every_constant_of_the_evidence_is_in_the_log(tmp_path: Path, monkeypatc
         assert {"apart", "clear", "patience", "far"} <= set(kept)
 
     def later(**changes: Any) -> None:
-        monkeypatch.setattr("osrl.policies.uniform.new_bets", lambda *options: new_bets()._replace(**changes))
+        monkeypatch.setattr("osrl.stopping.bets.new_bets", lambda *options: new_bets()._replace(**changes))
 
     bets = new_bets()
     later(grid=np.stack([bets.beta, bets.task, bets.shared, bets.local[::-1]]))

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from osrl.contract import Criterion, Problem, find
 from osrl.draws import START, new_key, uniform
 from osrl.instance import Instance
-from osrl.policies.contract import Column, Problem, find
 from osrl.policies.round import draw_reward, new_world, stream
 from osrl.policies.states import contents, differences
 from osrl.simulation.episode import episode
@@ -67,7 +67,7 @@ def test_a_study_is_the_simulation_one_step_at_a_time(path: str, policy: str, bu
         stepped = contents(study._session._current().state)
         key = new_key(seed, 0)
         rule = find(policy)
-        problem = Problem(EASY.shape, EASY.family, (Column(rule.thresholds[0], delta, delta),))
+        problem = Problem(EASY.shape, EASY.family, (Criterion(rule.thresholds[0], delta, delta),))
         state = rule.new(problem, uniform(key, START, 0))
         assert episode(state, EASY, key, 10**6 if budget is None else budget) == rounds
         assert differences(contents(state), stepped) == []
@@ -263,7 +263,7 @@ def test_a_snapshot_that_cannot_be_used_is_ignored(path: str, monkeypatch: pytes
 @pytest.mark.parametrize(
     ("change", "complaint"),
     [
-        (lambda fold: fold.state.shares.__setitem__((0, 0, 0), 0.4), "shares differ"),
+        (lambda fold: fold.state.sampling.shares.__setitem__((0, 0, 0), 0.4), "shares differ"),
         (lambda fold: setattr(fold, "verdict", Verdict("decided", ["B", "B"], ["low", "low"])), "verdict is"),
         (lambda fold: setattr(fold, "told", fold.told + 1), "told is"),
         (lambda fold: fold.pending.popitem(), "pending is"),

@@ -23,7 +23,7 @@ from osrl.hypotheses.trials import take_reward, take_ticket, ticket_size
 from osrl.hypotheses.words import Arm, Names, find_as_good
 from osrl.instance import Instance
 from osrl.outcome import RUNNING, WITHIN
-from osrl.policies import uniform
+from osrl.policies.named import UNIFORM
 from osrl.risks import read_tolerances
 from tests.oracle_tolerance import Comparison
 from tests.tolerances import CASES, Case, answers_of, unfinished
@@ -41,7 +41,7 @@ def test_answers_are_within_the_tolerance(case: str) -> None:
         assert found.verdicts[WITHIN] > 0.99 * RUNS
 
 
-MANY = Case(uniform.policy, Instance.bernoulli([[[0.9] + [0.4996] * 29]]), 0.4)
+MANY = Case(UNIFORM, Instance.bernoulli([[[0.9] + [0.4996] * 29]]), 0.4)
 
 
 def test_the_union_over_answers_is_needed() -> None:

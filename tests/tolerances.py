@@ -11,13 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osrl.arrays import Flags
+from osrl.contract import Policy, Problem
 from osrl.draws import START, new_key, uniform
 from osrl.hypotheses.trials import ticket_size
 from osrl.instance import Instance
 from osrl.outcome import DECIDED, NO_SHARED, RUNNING, WITHIN
-from osrl.policies import osrl as own
-from osrl.policies import uniform as even
-from osrl.policies.contract import Policy, Problem
+from osrl.policies.named import OSRL, UNIFORM
 from osrl.policies.round import new_world
 from tests.walks import Trouble, walk
 
@@ -49,22 +48,22 @@ CHAIN_G = [[[0.8], [0.62], [0.44], [0.26]], [[0.8], [0.62], [0.44], [0.26]]]  # 
 CROSSED = [[[0.8, 0.62], [0.7, 0.52]], [[0.62, 0.8], [0.52, 0.7]]]  # by both
 WORSE = near(1.1)
 CASES = {
-    "ties of predictors": Case(own.policy, Instance.bernoulli(TIES)),
-    "equal representations": Case(own.policy, Instance.bernoulli(TWINS)),
-    "worse by epsilon": Case(own.policy, Instance.bernoulli(near(1.0))),
-    "worse by 0.9 epsilon": Case(own.policy, Instance.bernoulli(near(0.9))),
-    "worse by 1.1 epsilon": Case(own.policy, Instance.bernoulli(WORSE)),
-    "chain of predictors": Case(own.policy, Instance.bernoulli(CHAIN)),
-    "chain of representations": Case(own.policy, Instance.bernoulli(CHAIN_G)),
-    "chain of both": Case(own.policy, Instance.bernoulli(CROSSED)),
-    "failures drop out": Case(own.policy, Instance.bernoulli(WORSE), trouble=Trouble(lost=0.02)),
-    "late failures": Case(own.policy, Instance.bernoulli(WORSE), trouble=Trouble(delay=5)),
-    "batches": Case(own.policy, Instance.bernoulli(WORSE), trouble=Trouble(batch=8)),
-    "tasks given to hurt": Case(own.policy, Instance.bernoulli(WORSE), trouble=Trouble(hunted=True)),
-    "rewards in [0, 1]": Case(own.policy, Instance.bounded(WORSE)),
-    "even sampling": Case(even.policy, Instance.bernoulli(WORSE)),
-    "Gaussian rewards": Case(own.policy, Instance.gaussian(WORSE, 0.5)),
-    "Gaussian ties": Case(own.policy, Instance.gaussian(TIES, 0.5)),
+    "ties of predictors": Case(OSRL, Instance.bernoulli(TIES)),
+    "equal representations": Case(OSRL, Instance.bernoulli(TWINS)),
+    "worse by epsilon": Case(OSRL, Instance.bernoulli(near(1.0))),
+    "worse by 0.9 epsilon": Case(OSRL, Instance.bernoulli(near(0.9))),
+    "worse by 1.1 epsilon": Case(OSRL, Instance.bernoulli(WORSE)),
+    "chain of predictors": Case(OSRL, Instance.bernoulli(CHAIN)),
+    "chain of representations": Case(OSRL, Instance.bernoulli(CHAIN_G)),
+    "chain of both": Case(OSRL, Instance.bernoulli(CROSSED)),
+    "failures drop out": Case(OSRL, Instance.bernoulli(WORSE), trouble=Trouble(lost=0.02)),
+    "late failures": Case(OSRL, Instance.bernoulli(WORSE), trouble=Trouble(delay=5)),
+    "batches": Case(OSRL, Instance.bernoulli(WORSE), trouble=Trouble(batch=8)),
+    "tasks given to hurt": Case(OSRL, Instance.bernoulli(WORSE), trouble=Trouble(hunted=True)),
+    "rewards in [0, 1]": Case(OSRL, Instance.bounded(WORSE)),
+    "even sampling": Case(UNIFORM, Instance.bernoulli(WORSE)),
+    "Gaussian rewards": Case(OSRL, Instance.gaussian(WORSE, 0.5)),
+    "Gaussian ties": Case(OSRL, Instance.gaussian(TIES, 0.5)),
 }
 
 
@@ -88,7 +87,7 @@ def answers_of(
     """Play ``runs`` runs, on all cores; ``change`` may tamper with the first hypotheses of each."""
     instance, policy = case.instance, case.policy
     means = instance.means
-    columns = policy.columns([(RISK, RISK)])
+    columns = policy.criteria([(RISK, RISK)])
     problem = Problem(instance.shape, instance.family, columns, (case.epsilon, case.epsilon))
     best = means.max(axis=(1, 2))
     best_g = np.isclose(means.max(axis=2), best[:, None]).all(axis=0)
@@ -97,7 +96,7 @@ def answers_of(
     def one(run: int) -> tuple[int, Flags, Flags]:
         key = new_key(0, run)
         state = policy.new(problem, uniform(key, START, 0))
-        hypotheses = state.hypotheses
+        hypotheses = state.stopping
         change(hypotheses)
         walk(state, hypotheses, new_world(instance, key), ticket_size(hypotheses), rounds, case.trouble)
         outcome = hypotheses.outcome

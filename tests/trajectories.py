@@ -22,15 +22,15 @@ import numpy as np
 import osrl.policies  # noqa: F401  (registers the policies of the package)
 from osrl.arrays import Floats, Integers
 from osrl.compiled import kernel
+from osrl.contract import Criterion, Problem, find
 from osrl.draws import START, new_key, uniform
 from osrl.instance import Instance
 from osrl.outcome import RUNNING, STATUS, Outcome, is_open
-from osrl.policies.contract import Column, Problem, find
 from osrl.policies.round import (
     World,
     conclude,
     deal,
-    design,
+    design_of,
     draw_reward,
     new_ticket,
     new_world,
@@ -84,7 +84,7 @@ CASES = {
 
 @kernel
 def record(
-    state: Any, outcome: Outcome, world: World, ticket: Floats, arms: Integers, rewards: Floats
+    state: Any, outcome: Outcome, world: World, ticket: Floats, design: Any, arms: Integers, rewards: Floats
 ) -> int:
     """Drive ``state`` as the compiled loop does, and write down every arm and reward; the rounds played."""
     tasks, n = world.means.shape
@@ -92,28 +92,28 @@ def record(
     rounds = 0
     while rounds < arms.size and is_open(outcome):
         if wants_design(state):
-            design(state)
+            design(state.sampling, state.stopping)
         arm = deal(state, -1, world.key, rounds, propensities, ticket)
         x, a = arm // n, arm % n
         value = draw_reward(world, stream(state), x, a)
         arms[rounds], rewards[rounds] = arm, value
         settle(state, x, a, value, ticket)
         rounds += 1
-    for column in range(outcome.reached.shape[1]):
-        if outcome.reached[STATUS, column] == RUNNING:
-            conclude(state, column)
+    for criterion in range(outcome.reached.shape[1]):
+        if outcome.reached[STATUS, criterion] == RUNNING:
+            conclude(state, criterion)
     return rounds
 
 
 def run(case: Case, instance: Instance, number: int) -> tuple[list[int], str]:
-    """One run: the stopping time of every column, and a digest of all that has happened."""
+    """One run: the stopping time of every criterion, and a digest of all that has happened."""
     key = new_key(0, number)
-    columns = tuple(Column(name, RISK, RISK) for name in case.thresholds)
-    problem = Problem(instance.shape, instance.family, columns)
+    criteria = tuple(Criterion(name, RISK, RISK) for name in case.thresholds)
+    problem = Problem(instance.shape, instance.family, criteria)
     state = find(case.policy).new(problem, uniform(key, START, 0), **case.options)
     arms, rewards = np.zeros(MOST, np.int64), np.zeros(MOST)
     found, world = state.outcome, new_world(instance, key)
-    rounds = record(state, found, world, new_ticket(state), arms, rewards)
+    rounds = record(state, found, world, new_ticket(state), design_of(state), arms, rewards)
     digest = hashlib.sha256(arms[:rounds].tobytes() + np.round(rewards[:rounds], 6).tobytes())
     for part in (
         found.status,

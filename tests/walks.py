@@ -11,14 +11,13 @@ from scipy.stats import binom
 
 from osrl.arrays import Flags
 from osrl.compiled import kernel
+from osrl.contract import Policy
 from osrl.draws import new_key, uniform
 from osrl.hypotheses.possible import PULLS, SUMS, Hypotheses
 from osrl.hypotheses.trials import clear_trials, estimate, forfeit_trial, pend_trial, take_ticket, ticket_size
 from osrl.instance import Instance
 from osrl.outcome import is_open
-from osrl.policies import osrl as own
-from osrl.policies import uniform as even
-from osrl.policies.contract import Policy
+from osrl.policies.named import OSRL, UNIFORM
 from osrl.policies.round import World, deal, design, draw_reward, new_world, settle, wants_design
 from osrl.testing import new_state
 from tests.instances import Array
@@ -97,12 +96,12 @@ def rejections(
     policy: Policy, instance: Instance, risk: float, runs: int, rounds: int, trouble: Trouble, seed: int = 0
 ) -> Rejections:
     """Walk ``runs`` times, on all cores."""
-    columns = policy.columns([(risk, risk)])
+    criteria = policy.criteria([(risk, risk)])
 
     def one(run: int) -> tuple[Flags, Flags]:
         key = new_key(seed, run)
-        state = new_state(policy, instance, columns, key)
-        hypotheses: Hypotheses = state.hypotheses
+        state = new_state(policy, instance, criteria, key)
+        hypotheses: Hypotheses = state.stopping
         walk(state, hypotheses, new_world(instance, key), ticket_size(hypotheses), rounds, trouble)
         return ~hypotheses.possible_g, ~hypotheses.possible_h
 
@@ -116,13 +115,13 @@ FALSE_ALARM = 1e-6
 EQUAL = np.full((2, 3, 2), 0.4)
 NEARLY = EQUAL - 0.004 * np.array([[[0, 1], [1, 2], [2, 2]], [[1, 0], [2, 1], [1, 2]]])
 CASES = {
-    "equal arms": (own.policy, Instance.bernoulli(EQUAL), Trouble()),
-    "nearly equal arms": (own.policy, Instance.bernoulli(NEARLY), Trouble()),
-    "rewards in [0, 1]": (own.policy, Instance.bounded(EQUAL), Trouble()),
-    "tasks given to hurt": (own.policy, Instance.bernoulli(EQUAL), Trouble(hunted=True)),
-    "late failures": (own.policy, Instance.bernoulli(EQUAL), Trouble(delay=5)),
-    "failures drop out": (own.policy, Instance.bernoulli(EQUAL), Trouble(lost=0.1)),
-    "even sampling": (even.policy, Instance.bernoulli(EQUAL), Trouble()),
+    "equal arms": (OSRL, Instance.bernoulli(EQUAL), Trouble()),
+    "nearly equal arms": (OSRL, Instance.bernoulli(NEARLY), Trouble()),
+    "rewards in [0, 1]": (OSRL, Instance.bounded(EQUAL), Trouble()),
+    "tasks given to hurt": (OSRL, Instance.bernoulli(EQUAL), Trouble(hunted=True)),
+    "late failures": (OSRL, Instance.bernoulli(EQUAL), Trouble(delay=5)),
+    "failures drop out": (OSRL, Instance.bernoulli(EQUAL), Trouble(lost=0.1)),
+    "even sampling": (UNIFORM, Instance.bernoulli(EQUAL), Trouble()),
 }
 
 

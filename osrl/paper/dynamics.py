@@ -15,13 +15,14 @@ import polars as pl
 from scipy.signal import butter, sosfiltfilt
 
 from osrl.arrays import Floats
+from osrl.contract import Criterion, find
 from osrl.draws import Key
 from osrl.paper.experiment import Experiment
 from osrl.paper.published import FILTER_FREQUENCY, FILTER_ORDER, SIGMA
 from osrl.paper.trace import CHANGES, trace
-from osrl.policies.contract import Column, find
-from osrl.policies.round import new_world
+from osrl.policies.round import design_of, new_world
 from osrl.simulation.runs import Z975
+from osrl.stopping.contests import MEANS
 
 ROUNDS = 4000
 POLICIES = ("osrl-sc", "osrl-sc-released")
@@ -60,12 +61,15 @@ class Dynamics(NamedTuple):
 
 def follow(experiment: Experiment, policy: str, target: Floats, rounds: int = ROUNDS) -> Dynamics:
     """Watch phase 1 of ``policy`` in every run; ``target`` (X, n) is q_sigma* of the true means."""
-    column = (Column(find(policy).thresholds[0], NEVER, 0.5),)
+    criterion = (Criterion(find(policy).thresholds[0], NEVER, 0.5),)
 
     def measure(key: Key) -> Floats:
-        state = experiment.new_state(policy, column, key)
+        state = experiment.new_state(policy, criterion, key)
         world = new_world(experiment.instance, key)
-        series = trace(state, state.weights, state.means, world, target, SIGMA, rounds)
+        estimate = state.stopping.contests.arms[MEANS]
+        series = trace(
+            state, state.sampling.weights, estimate, world, design_of(state), target, SIGMA, rounds
+        )
         series[list(CHANGES)] = low_pass(series[list(CHANGES)])
         return series
 

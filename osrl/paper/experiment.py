@@ -11,10 +11,10 @@ import numpy as np
 
 import osrl.policies  # noqa: F401  (registers the policies of the package)
 from osrl.arrays import Floats
+from osrl.contract import Criterion, Problem, find
 from osrl.draws import START, Key, new_key, uniform
 from osrl.instance import Instance
 from osrl.paper.published import RUNS
-from osrl.policies.contract import Column, Problem, find
 
 BLOCK = 16  # runs of one piece of work: sums over a block do not depend on who computes it
 
@@ -46,9 +46,9 @@ class Experiment:
         """Progress under one label, as `simulate` reports it."""
         return lambda done, total: self.progress(label, done, total)
 
-    def new_state(self, policy: str, columns: tuple[Column, ...], key: Key) -> Any:
+    def new_state(self, policy: str, criteria: tuple[Criterion, ...], key: Key) -> Any:
         """A policy before its first sample."""
-        problem = Problem(self.instance.shape, self.instance.family, columns)
+        problem = Problem(self.instance.shape, self.instance.family, criteria)
         return find(policy).new(problem, uniform(key, START, 0))
 
     def average(self, label: str, measure: Callable[[Key], Floats]) -> tuple[Floats, Floats]:

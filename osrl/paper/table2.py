@@ -13,6 +13,7 @@ import polars as pl
 from osrl.allocation import Needs, allocate
 from osrl.allocation.mirror_ascent import new_released_state, released_solve
 from osrl.arrays import Floats
+from osrl.contract import Criterion
 from osrl.draws import Key
 from osrl.glr import rho
 from osrl.instance import Instance
@@ -21,8 +22,7 @@ from osrl.paper.published import ALLOCATION, ALLOCATION_DIGIT, PULLS, PULLS_DIGI
 from osrl.paper.table1 import RELEASED, SHORTER, THEOREM, Variant
 from osrl.paper.trace import phase_1
 from osrl.paper.verdicts import AGREES, DIFFERS, Footnotes, Verdict, compare_printed
-from osrl.policies.contract import Column
-from osrl.policies.round import new_world
+from osrl.policies.round import design_of, new_world
 from osrl.report.charts import GREEN, GREY, ORANGE, Figure
 from osrl.report.grid import Cell, Grid
 from osrl.simulation.runs import Z975
@@ -96,12 +96,12 @@ def run_table_2(experiment: Experiment) -> list[Shares]:
 def _pulled(experiment: Experiment, variants: Sequence[Variant]) -> Iterator[Shares]:
     """Average shares of the pulls at tau_G, for variants of a policy that are read off the same runs."""
     policy = variants[0].policy
-    columns = tuple(Column(variant.threshold, RISK, RISK) for variant in variants)
+    criteria = tuple(Criterion(variant.threshold, RISK, RISK) for variant in variants)
 
     def measure(key: Key) -> Floats:
-        state = experiment.new_state(policy, columns, key)
+        state = experiment.new_state(policy, criteria, key)
         outcome = state.outcome
-        phase_1(state, outcome, new_world(experiment.instance, key))
+        phase_1(state, outcome, new_world(experiment.instance, key), design_of(state))
         return np.asarray(outcome.pulls / outcome.tau_g[:, None, None])
 
     mean, std = experiment.average(f"runs of {policy}, phase 1", measure)

@@ -8,6 +8,7 @@ recorded unless it is asked for.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,11 +17,12 @@ from osrl.arrays import Floats
 from osrl.compiled import kernel
 from osrl.glr import cheapest, glr_of
 from osrl.outcome import REPRESENTATION, Outcome
-from osrl.policies.round import World, deal, design, draw_reward, settle, wants_design
+from osrl.policies.round import World, deal, draw_reward, settle, wants_design
 
 # What is recorded of each round. A change is that from the round before.
 RATE, RATE_CHANGE, MEANS, MEANS_CHANGE, WEIGHTS, WEIGHTS_CHANGE, LARGEST, LARGEST_CHANGE, DISTANCE = range(9)
 SERIES = 9
+Design = Callable[[Any, Any], None]  # see `design_of`
 CHANGES = (RATE_CHANGE, MEANS_CHANGE, WEIGHTS_CHANGE, LARGEST_CHANGE)
 
 
@@ -34,7 +36,7 @@ def play(state: Any, world: World, propensities: Floats, ticket: Floats) -> None
 
 @kernel
 def in_phase_1(outcome: Outcome) -> bool:
-    """Whether some column is still looking for the representation."""
+    """Whether some criterion is still looking for the representation."""
     for r in range(outcome.answer.shape[1]):
         if outcome.answer[REPRESENTATION, r, 0] < 0:
             return True
@@ -42,12 +44,12 @@ def in_phase_1(outcome: Outcome) -> bool:
 
 
 @kernel
-def phase_1(state: Any, outcome: Outcome, world: World) -> None:
+def phase_1(state: Any, outcome: Outcome, world: World, design: Design) -> None:
     """Drive ``state`` to the end of its first phase: its outcome has tau_g, and the pulls until then."""
     propensities, ticket = np.zeros(world.means.shape), np.zeros(1)
     while in_phase_1(outcome):
         if wants_design(state):
-            design(state)
+            design(state.sampling, state.stopping)
         play(state, world, propensities, ticket)
 
 
@@ -72,7 +74,14 @@ def norm(values: Floats) -> float:
 
 @kernel
 def trace(
-    state: Any, weights: Floats, estimate: Floats, world: World, target: Floats, sigma: float, rounds: int
+    state: Any,
+    weights: Floats,
+    estimate: Floats,
+    world: World,
+    design: Design,
+    target: Floats,
+    sigma: float,
+    rounds: int,
 ) -> Floats:
     """The course of phase 1 over ``rounds`` rounds, (SERIES, rounds); ``weights``, ``estimate`` are its own.
 
@@ -82,7 +91,7 @@ def trace(
     - LARGEST: the sup-norm of q_t, and of its change;
     - DISTANCE: |q_t - target|_2 / |target|_2, with ``target`` (X, n) the allocation of the true means.
 
-    The columns of ``state`` must not end phase 1 earlier.
+    The criteria of ``state`` must not end phase 1 earlier.
     """
     propensities, ticket = np.zeros(weights.shape), np.zeros(1)
     scale = math.sqrt(weights.size)
@@ -93,8 +102,8 @@ def trace(
         before[:] = weights
         rate_before = rate
         if wants_design(state):
-            design(state)
-            rate = information(estimate, weights, state.glr.total.size, world.noise, sigma)
+            design(state.sampling, state.stopping)
+            rate = information(estimate, weights, state.stopping.glr.total.size, world.noise, sigma)
         estimated = estimate.copy()
         play(state, world, propensities, ticket)
         change = weights - before

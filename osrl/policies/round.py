@@ -1,23 +1,23 @@
 """One round: new weights when they are due, a trial is dealt, its reward drawn and settled.
 
-Every driver plays these: the compiled loop, traces, the contract test, and the study one at a time. Which
-functions act on a state is found by its type: by the interpreter in the table of policies, by the
-compiler through `numba.extending.overload`, which asks the same table when a driver is compiled. (Kernels
-passed as arguments would be compiled anew in every process.)
+Every driver plays these: the compiled loop, traces, the contract test, and the study one at a time. Each is
+made from the rules of the state that it is given (`by_rules`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
+from numba import typeof
 from numba.extending import overload
 
 from osrl.arrays import Floats, Integers
-from osrl.compiled import kernel_in_place
+from osrl.compiled import P, R, kernel_in_place, pointer_to
+from osrl.contract import State, policy_of, rules_of
 from osrl.draws import CHOICES, FIRST_REWARD_LANE, Key, pick, reward, uniform
 from osrl.instance import Instance
-from osrl.policies.contract import policy_of, policy_of_type
 
 STREAMS = 2
 
@@ -51,118 +51,189 @@ def draw_reward(world: World, stream: int, x: int, a: int) -> float:
     return value
 
 
-def wants_design(state: Any) -> bool:
-    """Whether it is time to solve for new weights."""
-    rule = policy_of(state).wants_design
-    return rule is not None and rule(state)
+def new_ticket(state: State) -> Floats:
+    """Space for the ticket of one trial."""
+    return np.zeros(rules_of(type(state.sampling), type(state.stopping))[1].ticket_size(state.stopping))
 
 
-def design(state: Any) -> None:
-    """Solve for new weights."""
-    rule = policy_of(state).design
-    if rule is not None:
-        rule(state)
+class Rules(NamedTuple):
+    """What is called in a round: the functions of a sampling rule and a stopping rule, none left out."""
+
+    wants_design: Any
+    design: Any
+    select: Any
+    look_on: Any  # the sampling rule sees a reward
+    ticket: Any
+    observe: Any  # the stopping rule takes it in
+    stream: Any
+    conclude: Any
 
 
-def deal(state: Any, task: int, key: Key, number: int, propensities: Floats, ticket: Floats) -> int:
-    """The next trial: its arm x * n + a, and what its reward will be judged with, written to ``ticket``.
-
-    Where it is left to chance, draw ``number`` of the run picks it from the ``propensities`` (X, n), which
-    are written; otherwise those stay as they are.
-    """
-    arm = policy_of(state).select(state, task, propensities)
-    if arm < 0:
-        arm = pick(propensities, uniform(key, CHOICES, number))
-    n = propensities.shape[1]
-    write_ticket(state, arm // n, arm % n, propensities[arm // n], ticket)
-    return arm
+@kernel_in_place
+def _never(sampling: Any, stopping: Any) -> bool:
+    return False
 
 
-def write_ticket(state: Any, x: int, a: int, propensities: Floats, ticket: Floats) -> None:
-    """What the reward of a trial will be judged with, drawn with the ``propensities`` (n,) of its task."""
-    write = policy_of(state).ticket
-    if write is not None:
-        write(state, x, a, propensities, ticket)
+@kernel_in_place
+def _as_before(sampling: Any, stopping: Any) -> None:
+    pass
 
 
-def settle(state: Any, x: int, a: int, reward: float, ticket: Floats) -> None:
-    """The reward of a trial comes in."""
-    policy_of(state).observe(state, x, a, reward, ticket)
+@kernel_in_place
+def _not_seen(sampling: Any, stopping: Any, x: int, a: int, reward: float) -> None:
+    pass
 
 
-def stream(state: Any) -> int:
-    """Which stream of rewards the next trial draws from."""
-    choose = policy_of(state).stream
-    return 0 if choose is None else choose(state)
+@kernel_in_place
+def _no_ticket(stopping: Any, x: int, a: int, propensities: Floats, ticket: Floats) -> None:
+    pass
 
 
-def conclude(state: Any, column: int) -> None:
-    """Write down the best guess of a run that is cut short."""
-    policy_of(state).conclude(state, column)
+@kernel_in_place
+def _first_stream(stopping: Any) -> int:
+    return 0
 
 
-def new_ticket(state: Any) -> Floats:
-    """Room for the ticket of one trial."""
-    return np.zeros(policy_of(state).ticket_size(state))
+def _rules(sampling: type, stopping: type) -> Rules:
+    """The functions that act on states of these types."""
+    one, other = rules_of(sampling, stopping)
+    return Rules(
+        wants_design=one.wants_design or _never,
+        design=one.design or _as_before,
+        select=one.select,
+        look_on=one.observe or _not_seen,
+        ticket=other.ticket or _no_ticket,
+        observe=other.observe,
+        stream=other.stream or _first_stream,
+        conclude=other.conclude,
+    )
 
-
-# The same for the compiler: each calls the kernel of the policy, and counts no references itself.
 
 _IN_PLACE: Any = {"nogil": True, "error_model": "numpy", "no_cpython_wrapper": True, "_nrt": False}
 
 
-@overload(wants_design, jit_options=_IN_PLACE)
-def _wants_design(state):  # type: ignore[no-untyped-def]
-    rule = policy_of_type(state).wants_design
-    return (lambda state: False) if rule is None else (lambda state: rule(state))
+def by_rules(make: Callable[[Rules], Callable[P, R]]) -> Callable[P, R]:
+    """A function of a `State` that ``make`` makes from the rules of its two parts.
+
+    The interpreter makes it when it is first called for states of these types; the compiler when it
+    compiles a driver that calls it, and then knows the types of the parts. (Kernels passed as arguments
+    would be compiled anew in every process.)
+    """
+    made: dict[tuple[type, type], Callable[..., R]] = {}
+
+    def call(state: Any, *rest: Any) -> R:
+        kinds = type(state[0]), type(state[1])
+        if kinds not in made:
+            made[kinds] = make(_rules(*kinds))
+        return made[kinds](state, *rest)
+
+    def compiled(state: Any, *rest: Any) -> Callable[..., R]:
+        return make(_rules(*(part.instance_class for part in state.types)))
+
+    overload(call, jit_options=_IN_PLACE, strict=False)(compiled)
+    call.__doc__ = make.__doc__
+    return call  # type: ignore[return-value]
 
 
-@overload(design, jit_options=_IN_PLACE)
-def _design(state):  # type: ignore[no-untyped-def]
-    rule = policy_of_type(state).design
-    return (lambda state: None) if rule is None else (lambda state: rule(state))
+@by_rules
+def wants_design(rules: Rules) -> Callable[[State], bool]:
+    """``wants_design(state)``: whether it is time to solve for new weights."""
+    due = rules.wants_design
+
+    def wants_design(state: State) -> bool:
+        return due(state.sampling, state.stopping)  # type: ignore[no-any-return]
+
+    return wants_design
 
 
-@overload(deal, jit_options=_IN_PLACE)
-def _deal(state, task, key, number, propensities, ticket):  # type: ignore[no-untyped-def]
-    select = policy_of_type(state).select
+def design(state: State) -> None:
+    """Solve for new weights. A compiled driver is handed `design_of` instead."""
+    _rules(type(state.sampling), type(state.stopping)).design(state.sampling, state.stopping)
 
-    def deal(state, task, key, number, propensities, ticket):  # type: ignore[no-untyped-def]
-        arm = select(state, task, propensities)
+
+_DESIGNS: dict[tuple[Any, Any], Callable[[Any, Any], None]] = {}
+
+
+def design_of(state: State) -> Callable[[Any, Any], None]:
+    """The ``design(sampling, stopping)`` of a state's rule, for a compiled driver to call.
+
+    Where the driver is compiled it is a pointer: the solver is not compiled again into every driver.
+    """
+    policy, (sampling, stopping) = policy_of(state), state
+    rule = policy.sampling.design or _as_before
+    if not policy.compiled:
+        return rule
+    kinds = typeof(sampling), typeof(stopping)  # type: ignore[no-untyped-call]
+    if kinds not in _DESIGNS:
+        home = policy.outside or __name__
+        _DESIGNS[kinds] = pointer_to(rule, policy, home, sampling, stopping)
+    return _DESIGNS[kinds]
+
+
+@by_rules
+def deal(rules: Rules) -> Callable[[State, int, Key, int, Floats, Floats], int]:
+    """``deal(state, task, key, number, propensities, ticket)``: the next trial, its arm x * n + a.
+
+    What its reward will be judged with is written to ``ticket``. Where it is left to chance, draw
+    ``number`` of the run picks it from the ``propensities`` (X, n), which are written; otherwise those stay
+    as they are.
+    """
+    select, write = rules.select, rules.ticket
+
+    def deal(state: State, task: int, key: Key, number: int, propensities: Floats, ticket: Floats) -> int:
+        arm = select(state.sampling, state.stopping, task, propensities)
         if arm < 0:
             arm = pick(propensities, uniform(key, CHOICES, number))
         n = propensities.shape[1]
-        write_ticket(state, arm // n, arm % n, propensities[arm // n], ticket)
-        return arm
+        write(state.stopping, arm // n, arm % n, propensities[arm // n], ticket)
+        return arm  # type: ignore[no-any-return]
 
     return deal
 
 
-@overload(write_ticket, jit_options=_IN_PLACE)
-def _write_ticket(state, x, a, propensities, ticket):  # type: ignore[no-untyped-def]
-    rule = policy_of_type(state).ticket
-    if rule is None:
-        return lambda state, x, a, propensities, ticket: None
-    return lambda state, x, a, propensities, ticket: rule(state, x, a, propensities, ticket)
+@by_rules
+def write_ticket(rules: Rules) -> Callable[[State, int, int, Floats, Floats], None]:
+    """``write_ticket(state, x, a, propensities, ticket)``: what the reward of a trial will be judged with.
+
+    The trial was drawn with the ``propensities`` (n,) of its task.
+    """
+    write = rules.ticket
+
+    def write_ticket(state: State, x: int, a: int, propensities: Floats, ticket: Floats) -> None:
+        write(state.stopping, x, a, propensities, ticket)
+
+    return write_ticket
 
 
-@overload(settle, jit_options=_IN_PLACE)
-def _settle(state, x, a, reward, ticket):  # type: ignore[no-untyped-def]
-    rule = policy_of_type(state).observe
+@by_rules
+def settle(rules: Rules) -> Callable[[State, int, int, float, Floats], None]:
+    """``settle(state, x, a, reward, ticket)``: the reward of a trial comes in."""
+    look_on, observe = rules.look_on, rules.observe
 
-    def settle(state, x, a, reward, ticket):  # type: ignore[no-untyped-def]
-        rule(state, x, a, reward, ticket)
+    def settle(state: State, x: int, a: int, reward: float, ticket: Floats) -> None:
+        look_on(state.sampling, state.stopping, x, a, reward)
+        observe(state.stopping, x, a, reward, ticket)
 
     return settle
 
 
-@overload(stream, jit_options=_IN_PLACE)
-def _stream(state):  # type: ignore[no-untyped-def]
-    rule = policy_of_type(state).stream
-    return (lambda state: 0) if rule is None else (lambda state: rule(state))
+@by_rules
+def stream(rules: Rules) -> Callable[[State], int]:
+    """``stream(state)``: which stream of rewards the next trial draws from."""
+    choose = rules.stream
+
+    def stream(state: State) -> int:
+        return choose(state.stopping)  # type: ignore[no-any-return]
+
+    return stream
 
 
-@overload(conclude, jit_options=_IN_PLACE)
-def _conclude(state, column):  # type: ignore[no-untyped-def]
-    rule = policy_of_type(state).conclude
-    return lambda state, column: rule(state, column)
+@by_rules
+def conclude(rules: Rules) -> Callable[[State, int], None]:
+    """``conclude(state, criterion)``: write down the best guess of a run that is cut short."""
+    guess = rules.conclude
+
+    def conclude(state: State, criterion: int) -> None:
+        guess(state.stopping, criterion)
+
+    return conclude

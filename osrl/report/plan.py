@@ -9,7 +9,7 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
 from rich.text import Text
 
-from osrl.policies.contract import find
+from osrl.contract import find
 from osrl.report.bound import within_document
 from osrl.report.hypotheses import describe_tolerance
 from osrl.report.instance import describe

@@ -1,26 +1,24 @@
 """A campaign: all runs that were asked for, checked, and grouped into jobs.
 
-Where the sampling of a policy does not depend on the risk, all its columns (thresholds and risks) are
-read off the same runs: one job. Where it does, or where a budget may cut runs short, each column
-has a job of its own. Either way a column has the same runs as when it is asked for alone.
+Where the sampling of a policy does not depend on the risk, all its criteria (thresholds and risks) are
+read off the same runs: one job. Where it does, or where a budget may cut runs short, each criterion
+has a job of its own. Either way a criterion has the same runs as when it is asked for alone.
 """
 
 from __future__ import annotations
 
 import hashlib
-import inspect
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral
-from typing import Any, get_type_hints
+from typing import Any
 
 import osrl.policies  # noqa: F401  (registers the policies of the package)
+from osrl.contract import Criterion, Policy, find
 from osrl.draws import new_key
 from osrl.errors import OsrlError
 from osrl.instance import Instance
-from osrl.policies.contract import Column, Policy, find
-from osrl.policies.options import read_option
 from osrl.risks import Risk, read_risk_pairs
 from osrl.simulation.job import Job, versions
 from osrl.stamp import StampError, stamp
@@ -78,12 +76,12 @@ def read_campaign(
     names = [] if threshold is None else _distinct("threshold", threshold)
     chosen = _options_of(policies, options or {})
     risks = read_risk_pairs(delta, delta_g, delta_h)
-    groups: list[tuple[Policy, tuple[Column, ...]]] = []
+    groups: list[tuple[Policy, tuple[Criterion, ...]]] = []
     for each in policies:
-        columns = each.columns(risks, _thresholds_of(each, names, policies))
-        each.check_tolerance(columns, epsilon)
+        criteria = each.criteria(risks, _thresholds_of(each, names, policies))
+        each.check_tolerance(criteria, epsilon)
         shared = budget is None and each.shares_runs(chosen[each.name])
-        groups += [(each, columns)] if shared else [(each, (column,)) for column in columns]
+        groups += [(each, criteria)] if shared else [(each, (criterion,)) for criterion in criteria]
     manifest = {
         "format": FORMAT,
         "versions": {key: value for each in policies for key, value in versions(each).items()},
@@ -95,9 +93,9 @@ def read_campaign(
             {
                 "policy": each.name,
                 "options": chosen[each.name],
-                "columns": [column._asdict() for column in columns],
+                "criteria": [criterion._asdict() for criterion in criteria],
             }
-            for each, columns in groups
+            for each, criteria in groups
         ],
     }
     jobs = tuple(
@@ -106,15 +104,15 @@ def read_campaign(
             number,
             instance,
             each.name,
-            _home(each),
+            each.outside or "osrl.policies",
             chosen[each.name],
-            columns,
+            criteria,
             epsilon,
             seed,
             budget,
             versions(each),
         )
-        for number, (each, columns) in enumerate(groups)
+        for number, (each, criteria) in enumerate(groups)
     )
     for job in jobs:
         _try_out(job)
@@ -124,11 +122,6 @@ def read_campaign(
 def digest(manifest: Mapping[str, Any]) -> str:
     """A short name for a manifest."""
     return hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()[:16]
-
-
-def _home(policy: Policy) -> str:
-    """The module in which a policy is defined."""
-    return policy.state.__module__
 
 
 def _try_out(job: Job) -> None:
@@ -173,15 +166,8 @@ def _options_of(policies: Sequence[Policy], options: Mapping[str, Any]) -> dict[
     """For each policy its options: those given that it takes, and its defaults for the others."""
     chosen: dict[str, dict[str, Any]] = {}
     for policy in policies:
-        hints = get_type_hints(policy.new)
-        taken = chosen[policy.name] = {}
-        for name, parameter in inspect.signature(policy.new).parameters.items():
-            if parameter.kind is parameter.KEYWORD_ONLY:
-                taken[name] = parameter.default
-                if name in options:
-                    taken[name] = read_option(name, options[name], hints.get(name))
-                elif parameter.default is parameter.empty:
-                    raise OsrlError(f"policy {policy.name!r} needs the option {name!r}; give a value for it")
+        takes = policy.option_names
+        chosen[policy.name] = policy.options({name: options[name] for name in takes if name in options})
     known = sorted({name for taken in chosen.values() for name in taken})
     for name in options:
         if name not in known:

@@ -7,21 +7,22 @@ the same run alone or in a list.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from osrl.arrays import Floats
 from osrl.compiled import kernel_in_place
+from osrl.contract import State, loop_for, policy_of
 from osrl.draws import Key
 from osrl.instance import Instance
 from osrl.outcome import RUNNING, STATUS, Outcome, is_open
-from osrl.policies.contract import loop_for, policy_of
 from osrl.policies.round import (
     World,
     conclude,
     deal,
-    design,
+    design_of,
     draw_reward,
     new_ticket,
     new_world,
@@ -31,31 +32,38 @@ from osrl.policies.round import (
 )
 
 
-def episode(state: Any, instance: Instance, key: Key, budget: int) -> int:
-    """Drive ``state`` until every column is decided, or for ``budget`` rounds; the rounds played.
+def episode(state: State, instance: Instance, key: Key, budget: int) -> int:
+    """Drive ``state`` until every criterion is decided, or for ``budget`` rounds; the rounds played.
 
     What was decided is in ``state.outcome``.
     """
     world = new_world(instance, key)
     loop = loop_for(play, policy_of(state))
-    return loop(state, state.outcome, world, np.zeros(world.means.shape), new_ticket(state), budget)
+    propensities, ticket = np.zeros(world.means.shape), new_ticket(state)
+    return loop(state, state.outcome, world, propensities, ticket, design_of(state), budget)
 
 
 @kernel_in_place
 def play(
-    state: Any, outcome: Outcome, world: World, propensities: Floats, ticket: Floats, budget: int
+    state: Any,
+    outcome: Outcome,
+    world: World,
+    propensities: Floats,
+    ticket: Floats,
+    design: Callable[[Any, Any], None],
+    budget: int,
 ) -> int:
     """The rounds of `episode`."""
     n = propensities.shape[1]
     rounds = 0
     while rounds < budget and is_open(outcome):
         if wants_design(state):
-            design(state)
+            design(state.sampling, state.stopping)
         arm = deal(state, -1, world.key, rounds, propensities, ticket)
         x, a = arm // n, arm % n
         settle(state, x, a, draw_reward(world, stream(state), x, a), ticket)
         rounds += 1
-    for column in range(outcome.reached.shape[1]):
-        if outcome.reached[STATUS, column] == RUNNING:
-            conclude(state, column)
+    for criterion in range(outcome.reached.shape[1]):
+        if outcome.reached[STATUS, criterion] == RUNNING:
+            conclude(state, criterion)
     return rounds

@@ -9,9 +9,9 @@ import numpy as np
 import polars as pl
 
 from osrl.bounds import LowerBound, lower_bound
+from osrl.contract import find
 from osrl.errors import OsrlError
 from osrl.instance import Instance
-from osrl.policies.contract import find
 from osrl.risks import read_risks, read_tolerances
 from osrl.simulation.simulate import simulate
 

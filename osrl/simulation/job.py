@@ -17,11 +17,11 @@ from importlib.metadata import version
 from typing import Any, NamedTuple
 
 from osrl.compiled import kernel_version
+from osrl.contract import Criterion, Policy, Problem, find, registered, stamp_of
 from osrl.draws import START, Key, new_key, uniform
 from osrl.errors import OsrlError
 from osrl.instance import Instance
 from osrl.outcome import EXHAUSTED, Outcome
-from osrl.policies.contract import Column, Policy, Problem, find, registered, stamp_of
 from osrl.simulation.episode import episode
 from osrl.simulation.table import Label, Rows
 
@@ -36,14 +36,14 @@ def _packages() -> dict[str, str]:
 def versions(policy: Policy) -> dict[str, str | None]:
     """What the runs of a policy depend on besides the job; None for a policy that has no stamp."""
     known: dict[str, str | None] = {**_packages(), "kernels": kernel_version()}
-    if not policy.state.__module__.startswith("osrl."):
+    if policy.outside is not None:
         known[f"policy {policy.name}"] = stamp_of(policy)
     return known
 
 
 @dataclass(frozen=True)
 class Job:
-    """Runs of one policy, from each of which all ``columns`` are read off.
+    """Runs of one policy, from each of which all ``criteria`` are read off.
 
     ``number`` is its place in the campaign, ``module`` where the policy is defined, so that other
     processes find it. ``epsilon`` are the tolerances. ``budget`` ends a run after so many rounds.
@@ -55,7 +55,7 @@ class Job:
     policy: str
     module: str
     options: Mapping[str, Any]
-    columns: tuple[Column, ...]
+    criteria: tuple[Criterion, ...]
     epsilon: tuple[float, float]
     seed: int
     budget: int | None
@@ -63,7 +63,7 @@ class Job:
 
     def new_state(self, key: Key) -> Any:
         """The policy before its first sample."""
-        problem = Problem(self.instance.shape, self.instance.family, self.columns, self.epsilon)
+        problem = Problem(self.instance.shape, self.instance.family, self.criteria, self.epsilon)
         return find(self.policy).new(problem, uniform(key, START, 0), **self.options)
 
     def play(self, state: Any, key: Key, budget: int | None) -> int:
@@ -73,7 +73,7 @@ class Job:
     @property
     def bytes_of_a_run(self) -> int:
         """How much memory the table of one run takes: most of it for the pulls."""
-        return 8 * len(self.columns) * (self.instance.means.size + 2 * len(self.instance.tasks) + 8)
+        return 8 * len(self.criteria) * (self.instance.means.size + 2 * len(self.instance.tasks) + 8)
 
     def warm_up(self) -> None:
         """Compile what a run needs, or load it: play one round and forget it."""
@@ -102,7 +102,7 @@ class Stop:
             outcome.status[:] = EXHAUSTED
 
     def ask(self) -> None:
-        """End every run: the compiled loop goes on only while a column of its outcome is open."""
+        """End every run: the compiled loop goes on only while a criterion of its outcome is open."""
         self.asked = True
         for outcome in list(self._under_way.values()):
             outcome.status[:] = EXHAUSTED
@@ -116,7 +116,7 @@ def run_chunk(job: Job, first: int, runs: int, stop: Stop | None = None) -> Chun
         here, there = (json.dumps(each) for each in (versions(find(job.policy)), job.versions))
         raise OsrlError(f"a worker has the versions {here}, not {there}; install the same everywhere")
     job.warm_up()
-    rows = Rows(job.instance, len(job.columns), runs)
+    rows = Rows(job.instance, len(job.criteria), runs)
     start = time.thread_time()
     for run in range(first, first + runs):
         key = new_key(job.seed, run)
@@ -130,4 +130,4 @@ def run_chunk(job: Job, first: int, runs: int, stop: Stop | None = None) -> Chun
     if rows.count == 0:
         return None
     label = Label(job.campaign, job.number, first, rows.count, time.thread_time() - start)
-    return Chunk(label, rows.parquet(job.policy, job.columns, job.epsilon, job.seed, label))
+    return Chunk(label, rows.parquet(job.policy, job.criteria, job.epsilon, job.seed, label))

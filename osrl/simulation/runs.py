@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from osrl.contract import Criterion
 from osrl.instance import Instance
 from osrl.outcome import EXHAUSTED, NO_SHARED, VERDICTS, WITHIN
-from osrl.policies.contract import Column
 from osrl.simulation.campaign import Campaign
 from osrl.simulation.job import Job
 from osrl.simulation.store import Part, Store
@@ -78,7 +78,7 @@ class Runs:
           runs that ended by it;
         - ``budget_exhausted``: the number of those runs, among all ``runs``;
         - ``rounds`` that were simulated, and ``seconds`` of processor time that they took: the same
-          ones for columns that were read off the same runs.
+          ones for criteria that were read off the same runs.
         """
         return pl.DataFrame(
             [row for job in self._campaign.jobs for row in self._summaries(job)], schema=_SCHEMA
@@ -94,13 +94,15 @@ class Runs:
 
     def _summaries(self, job: Job) -> Iterator[dict[str, Any]]:
         """The summary of each column of a job. One file after the other, so that memory stays flat."""
-        tallies = {column: _Tally(len(self.instance.tasks), max(job.epsilon)) for column in job.columns}
+        tallies = {
+            criterion: _Tally(len(self.instance.tasks), max(job.epsilon)) for criterion in job.criteria
+        }
         seconds = 0.0
         for part in self._parts(job):
             rows = self._read(part, [*_COLUMN, "run", *_COUNTED])
             for (_, *key), some in rows.partition_by(_COLUMN, as_dict=True).items():
-                tallies[Column(*key)].add(some)
-            seconds += part.label.seconds * len(rows) / (part.label.runs * len(job.columns))
+                tallies[Criterion(*key)].add(some)
+            seconds += part.label.seconds * len(rows) / (part.label.runs * len(job.criteria))
         for column, tally in tallies.items():
             yield {
                 "policy": job.policy,

@@ -1,4 +1,4 @@
-"""Finished runs as a table: one row for each run and column, in a Parquet file that says what it holds.
+"""Finished runs as a table: one row for each run and criterion, in a Parquet file that says what it holds.
 
 | column | content |
 |---|---|
@@ -25,9 +25,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from osrl.contract import Criterion
 from osrl.instance import Instance
 from osrl.outcome import VERDICTS, Outcome
-from osrl.policies.contract import Column
 
 _KEY = "osrl"  # of the label in the metadata of a Parquet file
 
@@ -56,14 +56,14 @@ class Label(NamedTuple):
 
 
 class Rows:
-    """The outcomes of some runs, as arrays (column, run, ...), filled one run after the other."""
+    """The outcomes of some runs, as arrays (criterion, run, ...), filled one run after the other."""
 
-    def __init__(self, instance: Instance, columns: int, runs: int) -> None:
+    def __init__(self, instance: Instance, criteria: int, runs: int) -> None:
         tasks = len(instance.tasks)
         self.instance, self.count = instance, 0
-        self.status, self.tau, self.tau_g, self.rounds = np.zeros((4, columns, runs), np.int64)
-        self.representations, self.predictors = np.zeros((2, columns, runs, tasks), np.int64)
-        self.pulls = np.zeros((columns, runs, instance.means.size), np.int64)
+        self.status, self.tau, self.tau_g, self.rounds = np.zeros((4, criteria, runs), np.int64)
+        self.representations, self.predictors = np.zeros((2, criteria, runs, tasks), np.int64)
+        self.pulls = np.zeros((criteria, runs, instance.means.size), np.int64)
 
     def add(self, outcome: Outcome, rounds: int) -> None:
         """Write down the next run."""
@@ -78,9 +78,9 @@ class Rows:
         self.count += 1
 
     def frame(
-        self, policy: str, columns: Sequence[Column], epsilon: tuple[float, float], seed: int, first: int
+        self, policy: str, criteria: Sequence[Criterion], epsilon: tuple[float, float], seed: int, first: int
     ) -> pl.DataFrame:
-        """One row for each run, column after column."""
+        """One row for each run, criterion after criterion."""
         instance = self.instance
         g, h = self._flat(self.representations), self._flat(self.predictors)
         right_g: Any = pl.lit(None, pl.Boolean)
@@ -93,10 +93,10 @@ class Rows:
         runs = np.arange(first, first + self.count)
         return pl.DataFrame(
             {
-                "threshold": np.repeat([column.threshold for column in columns], self.count),
-                "delta_g": np.repeat([column.delta_g for column in columns], self.count),
-                "delta_h": np.repeat([column.delta_h for column in columns], self.count),
-                "run": np.tile(runs, len(columns)),
+                "threshold": np.repeat([criterion.threshold for criterion in criteria], self.count),
+                "delta_g": np.repeat([criterion.delta_g for criterion in criteria], self.count),
+                "delta_h": np.repeat([criterion.delta_h for criterion in criteria], self.count),
+                "run": np.tile(runs, len(criteria)),
                 "verdict": _names(self._flat(self.status), VERDICTS),
                 "tau": self._flat(self.tau),
                 "tau_g": self._flat(self.tau_g),
@@ -124,16 +124,21 @@ class Rows:
         )
 
     def parquet(
-        self, policy: str, columns: Sequence[Column], epsilon: tuple[float, float], seed: int, label: Label
+        self,
+        policy: str,
+        criteria: Sequence[Criterion],
+        epsilon: tuple[float, float],
+        seed: int,
+        label: Label,
     ) -> bytes:
         """The frame as a file, with its label."""
         file = io.BytesIO()
-        frame = self.frame(policy, columns, epsilon, seed, label.first)
+        frame = self.frame(policy, criteria, epsilon, seed, label.first)
         frame.write_parquet(file, metadata={_KEY: json.dumps(label._asdict())})
         return file.getvalue()
 
     def _flat(self, array: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Rows of the frame from an array (column, run, ...)."""
+        """Rows of the frame from an array (criterion, run, ...)."""
         array = array[:, : self.count]
         return np.ascontiguousarray(array).reshape(-1, *array.shape[2:])
 

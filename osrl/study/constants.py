@@ -18,7 +18,7 @@ from osrl.evidence.watch import LEVEL
 from osrl.families import Family
 from osrl.hypotheses.possible import CLEAR, PATIENCE, Hypotheses, new_hypotheses
 from osrl.hypotheses.shared import APART
-from osrl.policies.sharp import Counting
+from osrl.stopping.counting import Counting
 from osrl.study.events import Created, to_lists
 
 T = TypeVar("T")

@@ -23,13 +23,12 @@ from numpy.typing import NDArray
 
 import osrl.policies  # noqa: F401  (registers the policies of the package)
 from osrl.arrays import Floats
+from osrl.contract import Criterion, Problem, find
 from osrl.draws import START, new_key, uniform
 from osrl.errors import OsrlError, StorageDamaged
 from osrl.families import Family
 from osrl.hypotheses.possible import Hypotheses, compare, reject
 from osrl.outcome import RUNNING, VERDICTS
-from osrl.policies.contract import Column, Problem, find
-from osrl.policies.options import read_options
 from osrl.policies.round import conclude, deal, design, new_ticket, settle, wants_design, write_ticket
 from osrl.policies.states import arrays_of, contents, differences, digest
 from osrl.study.constants import WATCH, set_constants
@@ -76,7 +75,8 @@ class Fold:
         self.policy = find(created.policy)
         self.key = new_key(created.seed, 0)
         self.state: Any = set_constants(new_state(created), created)
-        self.hypotheses: Hypotheses | None = getattr(self.state, "hypotheses", None)
+        stopping = self.state.stopping
+        self.hypotheses: Hypotheses | None = stopping if isinstance(stopping, Hypotheses) else None
         # Counts in the order of hand-out and in that of reports are two e-processes: one has to be chosen.
         bets = self.hypotheses is not None and self.family.noise == 0
         self.prefix = Prefix(self.hypotheses) if bets and self.hypotheses is not None else None
@@ -245,13 +245,13 @@ class Fold:
         ended = LEFT_OUT if ignorable else Ended(lost.x, lost.a, lost.ticket, np.nan)
         with self._in_order(trial, ended):
             if not ignorable:
-                if self.policy.forfeit is not None:
-                    self.policy.forfeit(self.state, lost.x, lost.a, lost.ticket)
+                if self.policy.stopping.forfeit is not None:
+                    self.policy.stopping.forfeit(self.state.stopping, lost.x, lost.a, lost.ticket)
             elif self.prefix is not None:  # without its worst factor, there is more evidence
                 self.count_pending()
                 first = lost.a - lost.a % self.shape[2]
-                reject(self.state.hypotheses, lost.x, first, first + self.shape[2])
-                compare(self.state.hypotheses, lost.x)
+                reject(self.state.stopping, lost.x, first, first + self.shape[2])
+                compare(self.state.stopping, lost.x)
         if self.losses is not None and ignorable:
             self.losses.leave_out(lost.x, lost.a, lost.ticket)
         elif self.losses is not None:
@@ -278,8 +278,8 @@ class Fold:
         self.prefix.begin_again(self.pending)
         self.count_pending()
         for x in range(self.shape[0]):
-            reject(self.state.hypotheses, x, 0, self.shape[1] * self.shape[2])
-            compare(self.state.hypotheses, x)
+            reject(self.state.stopping, x, 0, self.shape[1] * self.shape[2])
+            compare(self.state.stopping, x)
 
     @contextmanager
     def _in_order(self, trial: int, ended: Ended) -> Iterator[None]:
@@ -295,19 +295,19 @@ class Fold:
     @property
     def bears_loss(self) -> bool:
         """Whether the guarantee survives trials that are lost for a reason which may tell something."""
-        return self.policy.forfeit is not None and self.family.noise == 0
+        return self.policy.stopping.forfeit is not None and self.family.noise == 0
 
     def count_pending(self) -> None:
         """Let every trial that has not reported count by its worst factor, in order of hand-out."""
         self.clear_pending()
-        if self.policy.pend is not None:
+        if self.policy.stopping.pend is not None:
             for trial in self.pending.values():
-                self.policy.pend(self.state, trial.x, trial.a, trial.ticket)
+                self.policy.stopping.pend(self.state.stopping, trial.x, trial.a, trial.ticket)
 
     def clear_pending(self) -> None:
         """Forget which trials have not reported, where they count."""
-        if self.policy.clear_pending is not None:
-            self.policy.clear_pending(self.state)
+        if self.policy.stopping.clear_pending is not None:
+            self.policy.stopping.clear_pending(self.state.stopping)
 
     def _judge(self) -> Verdict | None:
         """The verdict, when there is one now."""
@@ -331,8 +331,8 @@ class Fold:
     def best_guess(self) -> Verdict:
         """The answer as it looks now, by the trials that have reported."""
         state = copy.deepcopy(self.state)
-        if self.policy.clear_pending is not None:
-            self.policy.clear_pending(state)
+        if self.policy.stopping.clear_pending is not None:
+            self.policy.stopping.clear_pending(state.stopping)
         conclude(state, 0)
         return self._answer(state)
 
@@ -375,9 +375,9 @@ class Fold:
 def new_state(created: Created) -> Any:
     """The state of the policy before the first sample, with the constants of this program."""
     shape = len(created.tasks), len(created.representations), len(created.predictors)
-    column = Column(created.threshold, created.delta_g, created.delta_h)
+    criterion = Criterion(created.threshold, created.delta_g, created.delta_h)
     family, epsilon = Family(created.family, created.noise_sd), (created.epsilon_g, created.epsilon_h)
-    problem = Problem(shape, family, (column,), epsilon)
+    problem = Problem(shape, family, (criterion,), epsilon)
     options = {name: _tuples(value) for name, value in created.options.items()}
     return find(created.policy).new(problem, uniform(new_key(created.seed, 0), START, 0), **options)
 
@@ -386,7 +386,7 @@ def begin(first: Event) -> Fold:
     """The fold of a log that begins with this event; refused where no study could have begun so."""
     assert isinstance(first.body, Created)
     try:
-        read_options(find(first.body.policy), first.body.options)
+        find(first.body.policy).options(first.body.options)
         fold = Fold(first.body)
     except OsrlError:
         raise

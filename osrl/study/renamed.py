@@ -1,56 +1,92 @@
-"""Arrays of a state that had another name in logs written by osrl 0.1: where their content goes now."""
+"""Arrays of a state that had another name in logs written before: where their content goes now.
+
+Logs of osrl 0.1 name each array by itself; later ones name arrays in which several rows stand together.
+Until rules were apart, a policy had one state.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from osrl.hypotheses.possible import OF_G, OF_TASK
-from osrl.policies.osrl import DRAWN, DUE, OPTIMAL, OsrlState
-from osrl.policies.osrl_sc import OsrlScState
-from osrl.policies.tas import TasState
-from osrl.policies.tas_transfer import TasTransferState
-from osrl.policies.track_and_stop import DUE as CONTEST_DUE
-from osrl.policies.track_and_stop import WEIGHTS, Contests
+from osrl.contract import State
+from osrl.hypotheses.possible import OF_G, OF_TASK, Hypotheses
+from osrl.policies.states import arrays_of
+from osrl.sampling.needs import DRAWN, DUE, OPTIMAL, NeedsWeights
+from osrl.sampling.phases import PhaseWeights
+from osrl.sampling.tasks import AMONG_ALL, AMONG_PREDICTORS, TaskWeights
+from osrl.stopping.contests import OF_G as ASKED_G
+from osrl.stopping.contests import OF_X as ASKED_X
+from osrl.stopping.contests import Contests
+
+WEIGHTS = -1  # the row of the weights in an old array of all that is known of arms: the last one
 
 
 class Renamed(NamedTuple):
     """A part of the state, and which part of the old content belongs there."""
 
     array: NDArray[Any]
-    part: slice = slice(None)
+    part: Any = ...
 
     def set(self, content: Any) -> None:
         """Write what a log holds under the old name."""
         self.array[...] = np.array(content, dtype=self.array.dtype)[self.part]
 
 
-def old_names(state: Any) -> dict[str, Renamed]:
-    """What a design may have changed, by its old name."""
-    if isinstance(state, OsrlState):
-        hypotheses = state.hypotheses
-        return {
-            "optimal": Renamed(state.shares[OPTIMAL]),
-            "weights": Renamed(state.shares[DRAWN]),
-            "clock": Renamed(state.due[DUE : DUE + 1], slice(1, 2)),  # rounds were here too
-            "tests.evidence_g": Renamed(hypotheses.evidence_g),
-            "tests.evidence_h": Renamed(hypotheses.evidence[OF_G]),
-            "tests.shared.arm": Renamed(hypotheses.evidence[OF_TASK]),
-            "tests.shared.least": Renamed(hypotheses.against[:-1, :, -1]),
-            "tests.shared.apart": Renamed(hypotheses.against[-1, :, -1]),
+def old_names(state: State) -> dict[str, Renamed]:
+    """What a design may have changed, by its old names."""
+    sampling, stopping = state
+    if isinstance(stopping, Hypotheses):
+        return _of_hypotheses(stopping) | (_of_needs(sampling) if isinstance(sampling, NeedsWeights) else {})
+    if isinstance(sampling, PhaseWeights):
+        own = {
+            "weights": Renamed(sampling.weights),
+            "clock": Renamed(sampling.due, slice(1, 2)),
+            "arms": Renamed(sampling.weights, WEIGHTS),
+            "times": Renamed(sampling.due, slice(1, 2)),
         }
-    if isinstance(state, OsrlScState):
-        own = {"weights": Renamed(state.arms[WEIGHTS]), "clock": Renamed(state.times[:2])}
-        return {**own, **dict(_contests("phase2.contests.", state.phase2.contests))}
-    if isinstance(state, TasTransferState):
-        later = _contests("phase2.contests.", state.phase2.contests)
-        return {**dict(_contests("first.", state.first)), **dict(later)}
-    return dict(_contests("contests.", state.contests)) if isinstance(state, TasState) else {}
+        return own | _of_contests("phase2.contests.", sampling.tasks, stopping.contests)
+    if isinstance(sampling, TaskWeights):
+        names = ("contests.", "first.", "phase2.contests.")
+        known = [_of_contests(name, sampling, stopping.contests) for name in names]
+        return known[0] | known[1] | known[2]
+    return {}
 
 
-def _contests(prefix: str, contests: Contests) -> Iterator[tuple[str, Renamed]]:
-    yield prefix + "weights", Renamed(contests.arms[WEIGHTS])
-    yield prefix + "due", Renamed(contests.tasks[CONTEST_DUE])
+def _of_needs(needs: NeedsWeights) -> dict[str, Renamed]:
+    return {
+        "shares": Renamed(needs.shares),
+        "due": Renamed(needs.due),
+        "optimal": Renamed(needs.shares[OPTIMAL]),
+        "weights": Renamed(needs.shares[DRAWN]),
+        "clock": Renamed(needs.due[DUE : DUE + 1], slice(1, 2)),  # rounds were here too
+    }
+
+
+def _of_hypotheses(hypotheses: Hypotheses) -> dict[str, Renamed]:
+    return {f"hypotheses.{name}": Renamed(array) for name, array in arrays_of(hypotheses)} | {
+        "tests.evidence_g": Renamed(hypotheses.evidence_g),
+        "tests.evidence_h": Renamed(hypotheses.evidence[OF_G]),
+        "tests.shared.arm": Renamed(hypotheses.evidence[OF_TASK]),
+        "tests.shared.least": Renamed(hypotheses.against[:-1, :, -1]),
+        "tests.shared.apart": Renamed(hypotheses.against[-1, :, -1]),
+    }
+
+
+def _of_contests(prefix: str, tasks: TaskWeights, contests: Contests) -> dict[str, Renamed]:
+    """The weights of the contests in progress, under names that begin with ``prefix``."""
+    g, x, predictors = int(contests.asked[ASKED_G]), int(contests.asked[ASKED_X]), contests.predictors
+    if g >= 0:
+        weights = tasks.weights[AMONG_PREDICTORS, :, g * predictors : (g + 1) * predictors]
+        due = tasks.due[:, 1 + g]
+    else:
+        rows = slice(x, x + 1) if prefix == "first." else slice(None)  # it had one task
+        weights, due = tasks.weights[AMONG_ALL, rows], tasks.due[rows, 0]
+    return {
+        prefix + "weights": Renamed(weights),
+        prefix + "due": Renamed(due),
+        prefix + "arms": Renamed(weights, WEIGHTS),
+        prefix + "tasks": Renamed(due, 1),
+    }

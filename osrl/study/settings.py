@@ -12,11 +12,10 @@ from typing import Any
 import numpy as np
 
 import osrl.policies  # noqa: F401  (registers the policies of the package)
+from osrl.contract import Policy, find
 from osrl.errors import OsrlError
 from osrl.families import Family
 from osrl.instance import Instance
-from osrl.policies.contract import Policy, find
-from osrl.policies.options import read_options
 from osrl.risks import read_risks, read_tolerances
 from osrl.study.constants import constants_of
 from osrl.study.events import Created
@@ -55,13 +54,13 @@ def new_settings(
     named = Instance(np.zeros(counts), Family(family, noise_sd), *lists)  # type: ignore[arg-type]
     rule = find(policy)
     risks = [read_risks(delta, delta_g, delta_h)]
-    column = rule.columns(risks, None if threshold is None else [threshold])[0]
+    criterion = rule.criteria(risks, None if threshold is None else [threshold])[0]
     tolerances = read_tolerances(epsilon, epsilon_g, epsilon_h)
-    rule.check_tolerance([column], tolerances)
-    if column.threshold in rule.unproved:
+    rule.check_tolerance([criterion], tolerances)
+    if criterion.threshold in rule.unproved:
         raise OsrlError(
-            f"nobody has proved that policy {policy!r} with threshold {column.threshold!r} keeps its risks; "
-            "it is there to be simulated. Use policy 'osrl', or another threshold"
+            f"nobody has proved that policy {policy!r} with threshold {criterion.threshold!r} keeps its "
+            "risks; it is there to be simulated. Use policy 'osrl', or another threshold"
         )
     created = Created(
         list(named.tasks),
@@ -69,12 +68,12 @@ def new_settings(
         list(named.predictors),
         named.family.name,
         named.family.noise_sd,
-        column.delta_g,
-        column.delta_h,
+        criterion.delta_g,
+        criterion.delta_h,
         secrets.randbits(63) if seed is None else _whole("seed", seed, 0, "a whole number below 2^63"),
         None if budget is None else _whole("budget", budget, 1, "the largest number of trials, at least 1"),
         rule.name,
-        column.threshold,
+        criterion.threshold,
         _options(rule, options or {}),
         {},
         versions(),
@@ -103,7 +102,7 @@ def _whole(name: str, value: object, least: int, what: str) -> int:
 
 def _options(policy: Policy, given: Mapping[str, Any]) -> dict[str, Any]:
     """The parameters of the policy, defaults written out: a later version may have others."""
-    options = read_options(policy, given)
+    options = policy.options(given)
     try:
         plain: dict[str, Any] = json.loads(json.dumps(options, allow_nan=False))
     except (TypeError, ValueError):

@@ -22,7 +22,7 @@ from osrl.study.prefix import Ended, Prefix
 from osrl.study.storage import Snapshot
 from osrl.study.versions import versions
 
-FORMAT = 4
+FORMAT = 5
 EVERY = 1000  # events between two snapshots
 
 _HEADER, _TICKETS, _DRAWS, _REWARDS, _STATE = "header", "tickets", "draws", "rewards", "state."

@@ -80,7 +80,7 @@ def current(fold: Fold) -> Hypotheses | None:
     now.state = copy.deepcopy(fold.state)
     if fold.verdict is None:
         now.count_pending()
-    hypotheses: Hypotheses = now.state.hypotheses
+    hypotheses: Hypotheses = now.state.stopping
     look(hypotheses)
     if fold.prefix is not None:
         first_g, first_h = fold.prefix.evidence()
@@ -96,6 +96,8 @@ def evidence_at_design(fold: Fold) -> dict[str, Floats]:
     now = copy.deepcopy(fold.hypotheses)
     look(now)
     return {
+        "stopping.evidence_g": now.evidence_g,
+        "stopping.evidence": now.evidence,
         "hypotheses.evidence_g": now.evidence_g,
         "hypotheses.evidence": now.evidence,
         "tests.evidence_g": now.evidence_g,

@@ -14,10 +14,10 @@ import numpy as np
 
 from osrl.arrays import Flags, Floats, Integers
 from osrl.compiled import kernel_in_place
+from osrl.contract import loop_for
 from osrl.draws import Key
 from osrl.errors import OsrlError
 from osrl.outcome import RUNNING, STATUS, Outcome
-from osrl.policies.contract import loop_for
 from osrl.policies.round import deal, new_ticket, settle, wants_design, write_ticket
 from osrl.study.events import Asked, Event, Told
 

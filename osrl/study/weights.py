@@ -50,7 +50,7 @@ class Weights:
     def renew_within(self, turn: Turn) -> None:
         """Solve while the log is held, where that is quick; or where nothing may be handed out without."""
         fold = turn.fold
-        needed = fold.policy.forfeit is None
+        needed = fold.policy.stopping.forfeit is None
         if (needed or self._seconds < QUICK) and (designed := fold.solve()) is not None:
             turn.note(designed)
 

@@ -1,4 +1,4 @@
-"""The tracking rule that the paper's policies share: D-tracking with forced exploration.
+"""The tracking rule of the paper's algorithm and its baselines: D-tracking with forced exploration.
 
 Every arm is pulled once. Then, when some arm has fewer than sqrt(t) - K / 2 pulls, the least pulled
 one; otherwise the arm that lags most behind its share, argmax t q_a - N_a (Garivier and Kaufmann).

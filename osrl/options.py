@@ -1,28 +1,43 @@
-"""The options of a policy: the keyword-only parameters of its ``new``, with their types and defaults."""
+"""The options of a policy: keyword-only parameters of the ``new`` of its rules, with types and defaults."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from numbers import Integral, Real
 from types import NoneType
 from typing import Any, get_args, get_type_hints
 
 from osrl.errors import OsrlError
-from osrl.policies.contract import Policy
 
 MOST = 2**63  # numbers beyond it fit no kernel
 
 
-def read_options(policy: Policy, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Every option of the policy: as given, otherwise its default; an error for one that it does not have."""
-    hints = get_type_hints(policy.new)
-    parameters = inspect.signature(policy.new).parameters.values()
-    known = {each.name: each.default for each in parameters if each.kind is each.KEYWORD_ONLY}
+def defaults_of(new: Callable[..., Any]) -> dict[str, Any]:
+    """The options that ``new`` takes, with their defaults."""
+    parameters = inspect.signature(new).parameters.values()
+    return {each.name: each.default for each in parameters if each.kind is each.KEYWORD_ONLY}
+
+
+def split_options(given: Mapping[str, Any], *makers: Callable[..., Any]) -> list[dict[str, Any]]:
+    """The options that each of ``makers`` takes, of those given."""
+    return [{name: given[name] for name in defaults_of(new) if name in given} for new in makers]
+
+
+def read_options(policy: str, given: Mapping[str, Any], *makers: Callable[..., Any]) -> dict[str, Any]:
+    """Every option of a policy: as given, otherwise its default; an error for one that it does not have."""
+    known: dict[str, Any] = {}
+    hints: dict[str, Any] = {}
+    for new in makers:
+        known |= defaults_of(new)
+        hints |= get_type_hints(new)
     for name in given:
         if name not in known:
             what = f"it has {', '.join(known)}" if known else "leave it out"
-            raise OsrlError(f"policy {policy.name!r} has no option {name!r}; {what}")
+            raise OsrlError(f"policy {policy!r} has no option {name!r}; {what}")
+    for name, default in known.items():
+        if name not in given and default is inspect.Parameter.empty:
+            raise OsrlError(f"policy {policy!r} needs the option {name!r}; give a value for it")
     return {
         name: read_option(name, given[name], hints.get(name)) if name in given else default
         for name, default in known.items()

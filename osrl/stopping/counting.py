@@ -1,10 +1,10 @@
 """When the paper's algorithm stops by counts (threshold ``sharp``): what the counts have ruled out.
 
 Its sampling leaves nothing to chance, so there is nothing to bet on; but evidence from counts holds for any
-sampling rule (`osrl.evidence.counts`, `pairs`). As in `osrl.hypotheses`, and by the same rule, every null is
-tested at the whole risk, a rejection is permanent, and the test is over when one possibility is left, for
-each column by itself. Counts are looked at again when there are 2 % more samples: those of all tasks at the
-same time, where the evidence of tasks is multiplied.
+sampling rule (`osrl.evidence.counts`, `pairs`). As in `osrl.hypotheses`, and by the same rule, every null
+is tested at the whole risk, a rejection is permanent, and the test is over when one possibility is left,
+for each criterion by itself. Counts are looked at again when there are 2 % more samples: those of all tasks
+at the same time, where the evidence of tasks is multiplied.
 """
 
 from __future__ import annotations
@@ -16,35 +16,39 @@ import numpy as np
 
 from osrl.arrays import Flags, Floats
 from osrl.compiled import kernel, kernel_in_place
+from osrl.contract import Criterion
 from osrl.evidence.counts import Samples, pooled, samples_of
 from osrl.evidence.pairs import against_best
 from osrl.evidence.tilts import LOCAL, TASK, Tilts, new_tilts
 from osrl.hypotheses.possible import PATIENCE, rule_out
-from osrl.policies.contract import Column
-from osrl.policies.track_and_stop import FIRST, LED, LED_SUM, PULLS, SUMS
+from osrl.stopping.contests import FIRST, LED, LED_SUM, PULLS, SUMS, Contests, competing
 
 SHARP = "sharp"
 
 
 class Counting(NamedTuple):
-    """What is possible for the columns that stop by counts (arrays are updated in place)."""
+    """What is possible for the criteria that stop by counts (arrays are updated in place)."""
 
-    limit: Floats  # (R,) log(1 / delta); infinite for the columns that do not stop by counts
+    limit: Floats  # (R,) log(1 / delta); infinite for the criteria that do not stop by counts
     possible: Flags  # (R, X, m) in each contest; phase 1 is one contest
     due: Floats  # (X,) samples of each contest at which to look again
     tilts: Tilts
     noise: float
-    wanted: bool  # whether any column stops by counts
+    wanted: bool  # whether any criterion stops by counts
 
 
 def new_counting(
-    columns: tuple[Column, ...], deltas: tuple[float, ...], arms: tuple[int, int], tests: int, noise: float
+    criteria: tuple[Criterion, ...],
+    deltas: tuple[float, ...],
+    arms: tuple[int, int],
+    tests: int,
+    noise: float,
 ) -> Counting:
     """Everything is possible; ``arms`` = (X, n), and ``tests`` possibilities in each contest."""
-    sharp = np.array([column.threshold == SHARP for column in columns])
+    sharp = np.array([criterion.threshold == SHARP for criterion in criteria])
     return Counting(
         limit=np.where(sharp, np.log(1.0 / np.array(deltas)), math.inf),
-        possible=np.ones((len(columns), arms[0], tests), np.bool_),
+        possible=np.ones((len(criteria), arms[0], tests), np.bool_),
         due=np.full(arms[0], float(arms[1])),
         tilts=new_tilts(noise),
         noise=noise,
@@ -68,32 +72,35 @@ def count_representations(counting: Counting, arms: Floats) -> None:
     evidence, behind = np.zeros(counting.possible.shape[2]), np.zeros(arms.shape[2], np.bool_)
     predictors = arms.shape[2] // evidence.size
     for x in range(arms.shape[1]):
-        of_arms = pooled(_samples(counting, arms, x), counting.tilts, TASK, counting.noise, 0.0, behind)
+        of_arms = pooled(
+            _samples(counting, arms[:, x].copy()), counting.tilts, TASK, counting.noise, 0.0, behind
+        )
         for g in range(evidence.size):
             evidence[g] += of_arms[g * predictors : (g + 1) * predictors].min()
     _rule_out(counting, 0, evidence)
 
 
 @kernel
-def count_predictors(counting: Counting, x: int, arms: Floats) -> None:
+def count_predictors(counting: Counting, x: int, contests: Contests) -> None:
     """Rule out predictors by the counts of the contest of task ``x``."""
-    tilts, noise, samples = counting.tilts, counting.noise, _samples(counting, arms, x)
+    first, last = competing(contests)
+    tilts, noise = counting.tilts, counting.noise
+    samples = _samples(counting, contests.arms[:, x, first:last].copy())
     if tilts.by_pairs:
         _rule_out(counting, x, against_best(samples, tilts, noise))
     else:
-        behind = np.zeros(arms.shape[2], np.bool_)
+        behind = np.zeros(last - first, np.bool_)
         _rule_out(counting, x, pooled(samples, tilts, LOCAL, noise, 0.0, behind))
 
 
 @kernel
-def _samples(counting: Counting, arms: Floats, x: int) -> Samples:
-    """What the rewards of task ``x`` say."""
-    led, led_sum = arms[LED, x], arms[LED_SUM, x]
-    return samples_of(arms[PULLS, x], arms[SUMS, x], arms[FIRST, x], led, led_sum, counting.noise)
+def _samples(counting: Counting, arms: Floats) -> Samples:
+    """What the rewards of the ``arms`` (rows, n) of a task say."""
+    return samples_of(arms[PULLS], arms[SUMS], arms[FIRST], arms[LED], arms[LED_SUM], counting.noise)
 
 
 @kernel
 def _rule_out(counting: Counting, i: int, evidence: Floats) -> None:
-    """Rule out what can be in contest ``i``, for every column; the last possibility stays."""
+    """Rule out what can be in contest ``i``, for every criterion; the last possibility stays."""
     for r in range(counting.limit.size):
         rule_out(counting.possible[r, i], evidence, counting.limit[r], True)

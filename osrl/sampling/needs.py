@@ -1,4 +1,4 @@
-"""`osrl`: one phase, betting evidence, every sample used for every test. The default policy.
+"""Sample for what the tests still lack: one phase, every sample used for every test. How `osrl` samples.
 
 The allocation is that of the joint program of Theorem 1 with *residual needs*: what each test still
 lacks, log(1 / delta) + 1 - log E, finished tests left out. So the weights move from the
@@ -32,8 +32,9 @@ from osrl.allocation.needs import PRIOR, lacking, separate
 from osrl.allocation.program import build_program
 from osrl.arrays import Flags, Floats, Integers
 from osrl.compiled import kernel, kernel_in_place
+from osrl.contract import Problem, SamplingRule
 from osrl.errors import OsrlError
-from osrl.evidence.betting import new_bets, shrunk_means
+from osrl.evidence.betting import shrunk_means
 from osrl.glr import cheapest, new_glr, update_task
 from osrl.hypotheses.possible import (
     LIMIT_G,
@@ -45,23 +46,11 @@ from osrl.hypotheses.possible import (
     SUMS,
     WAITING,
     Hypotheses,
-    best_guess,
     doubtful,
     look,
-    new_hypotheses,
     survivor,
 )
 from osrl.hypotheses.routes import aim
-from osrl.hypotheses.trials import (
-    clear_trials,
-    forfeit_trial,
-    pend_trial,
-    take_reward,
-    take_ticket,
-    ticket_size,
-)
-from osrl.outcome import Outcome
-from osrl.policies.contract import Policy, Problem, register
 
 TOLERANCE = 1e-2  # certified gap of the weights
 HASTE = 2.0  # times what a representation needs when it is asked for alone, by which it is to be decided
@@ -71,46 +60,21 @@ OPTIMAL, DRAWN = range(2)  # rows of `shares`
 DUE, KNOWN = range(2)  # places of `due`
 
 
-class OsrlState(NamedTuple):
-    """The hypotheses, and the probabilities with which arms are drawn."""
+class NeedsWeights(NamedTuple):
+    """The probabilities with which arms are drawn, and when they are made anew."""
 
-    hypotheses: Hypotheses
     shares: Floats  # (2, X, n) the best weights for what is lacking, and the probabilities made of them
     due: Floats  # (2,) samples at which to design again, and how many hypotheses were ruled out before
     growth: float
     explore: float
 
-    @property
-    def outcome(self) -> Outcome:
-        """What is decided."""
-        return self.hypotheses.outcome
 
-
-def new(
-    problem: Problem,
-    draw: float,
-    *,
-    growth: float = 0.1,
-    explore: float = 1.0,
-    smallest: float = 0.1,
-    largest: float = 1.6,
-    points: int = 5,
-    power: float = 0.5,
-    plugged: float = 0.1,
-    idle: float = 0.25,
-    shrinkage: float = 20.0,
-    safe: float = 0.98,
-) -> OsrlState:
-    """The state before the first sample; the options of the bets are those of `new_bets`."""
+def new(problem: Problem, draw: float, *, growth: float = 0.1, explore: float = 1.0) -> NeedsWeights:
+    """Every arm with the same probability; the first design is due at once."""
     if not (0 < growth < math.inf and 0 < explore < math.inf):
         raise OsrlError("growth and explore are positive numbers")
     X, G, H = problem.shape
-    column = problem.columns[0]
-    bets = new_bets(smallest, largest, points, power, plugged, idle, shrinkage, safe)
-    return OsrlState(
-        hypotheses=new_hypotheses(
-            problem.shape, problem.family, (column.delta_g, column.delta_h), bets, epsilon=problem.epsilon
-        ),
+    return NeedsWeights(
         shares=np.full((2, X, G * H), 1.0 / (X * G * H)),
         due=np.zeros(2),
         growth=growth,
@@ -119,28 +83,27 @@ def new(
 
 
 @kernel_in_place
-def wants_design(state: OsrlState) -> bool:
+def wants_design(needs: NeedsWeights, hypotheses: Hypotheses) -> bool:
     """Whether the weights are old, or something was ruled out since they were made."""
-    due, numbers = state.due, state.hypotheses.numbers
+    due, numbers = needs.due, hypotheses.numbers
     return bool(numbers[SAMPLES] >= due[DUE] or numbers[RULED_OUT] != due[KNOWN])
 
 
 @kernel
-def design(state: OsrlState) -> None:
+def design(needs: NeedsWeights, hypotheses: Hypotheses) -> None:
     """Solve for what the tests still lack, and add exploration."""
-    hypotheses, due = state.hypotheses, state.due
-    optimal, weights = state.shares[OPTIMAL], state.shares[DRAWN]
+    due, optimal, weights = needs.due, needs.shares[OPTIMAL], needs.shares[DRAWN]
     look(hypotheses)
     solve_for_needs(hypotheses, optimal)
     samples, arms = hypotheses.numbers[SAMPLES], float(weights.size)
-    share = min(0.5, state.explore * math.sqrt(arms / (4.0 * max(samples, 1.0))))
+    share = min(0.5, needs.explore * math.sqrt(arms / (4.0 * max(samples, 1.0))))
     mix_exploration(hypotheses, optimal, share, weights)
     last = survivor(hypotheses.possible_g)
     if last < 0 and hypotheses.numbers[WAITING] > 0.0:
         last = int(hypotheses.numbers[WAITING]) - 1
     if last >= 0:
         mix_doubts(hypotheses, last, weights)
-    due[DUE] = max(samples + max(4.0, 0.25 * arms), samples * (1.0 + state.growth))
+    due[DUE] = max(samples + max(4.0, 0.25 * arms), samples * (1.0 + needs.growth))
     due[KNOWN] = hypotheses.numbers[RULED_OUT]
 
 
@@ -259,9 +222,9 @@ def mix_doubts(hypotheses: Hypotheses, g: int, weights: Floats) -> None:
 
 
 @kernel_in_place
-def select(state: OsrlState, task: int, propensities: Floats) -> int:
+def select(needs: NeedsWeights, hypotheses: Hypotheses, task: int, propensities: Floats) -> int:
     """The probability of each arm; in a given task, of its arms."""
-    weights = state.shares[DRAWN]
+    weights = needs.shares[DRAWN]
     tasks, n = weights.shape
     total = 0.0
     for x in range(tasks):
@@ -275,42 +238,14 @@ def select(state: OsrlState, task: int, propensities: Floats) -> int:
     return -1
 
 
-@kernel_in_place
-def ticket(state: OsrlState, x: int, a: int, propensities: Floats, ticket: Floats) -> None:
-    """The terms of the bets on this trial."""
-    take_ticket(state.hypotheses, x, a, propensities, ticket)
-
-
-@kernel_in_place
-def observe(state: OsrlState, x: int, a: int, reward: float, ticket: Floats) -> None:
-    """Settle the bets, and rule out what can be."""
-    take_reward(state.hypotheses, x, a, reward, ticket)
-
-
-@kernel
-def conclude(state: OsrlState, column: int) -> None:
-    """The best guess."""
-    best_guess(state.hypotheses)
-
-
-policy = register(
-    Policy(
-        name="osrl",
-        summary="one phase with betting evidence: the fewest samples for the same guarantee",
-        state=OsrlState,
-        new=new,
-        wants_design=wants_design,
-        design=design,
-        select=select,
-        observe=observe,
-        conclude=conclude,
-        ticket_size=lambda state: ticket_size(state.hypotheses),
-        ticket=ticket,
-        given_tasks=True,
-        tolerant=("own",),
-        shares_runs=lambda options: False,
-        clear_pending=lambda state: clear_trials(state.hypotheses),
-        pend=lambda state, x, a, ticket: pend_trial(state.hypotheses, x, a, ticket),
-        forfeit=lambda state, x, a, ticket: forfeit_trial(state.hypotheses, x, a, ticket),
-    )
+RULE = SamplingRule(
+    name="needs",
+    summary="the joint allocation for what the tests still lack, with exploration",
+    state=NeedsWeights,
+    new=new,
+    wants_design=wants_design,
+    design=design,
+    select=select,
+    given_tasks=True,
+    knows_risk=True,
 )

@@ -1,0 +1,321 @@
+"""What a policy is: a sampling rule and a stopping rule, each a small state and a few functions.
+
+A rule is written once. The compiled simulation loop and the interactive study call the same functions, so a
+trajectory does not depend on who drives it. Its state is a named tuple of arrays, which are updated in place,
+and constants; arms are numbered a = g * H + h within a task, n = G * H.
+
+**The stopping rule** says when a run is over and what the answer is. Its functions, with its state first:
+
+- ``new(problem, draw, **options)``: the state before the first sample, with an attribute ``outcome``;
+- ``observe(stopping, x, a, reward, ticket)``: take in a reward, and write down in the outcome what is
+  decided;
+- ``conclude(stopping, criterion)``: the best guess, for a run that is cut short.
+
+**The sampling rule** says which arm is next. It may read the state of the stopping rule, and changes only
+its own:
+
+- ``new(problem, draw, **options)``: the state before the first sample;
+- ``select(sampling, stopping, task, propensities) -> int``: the next arm, x * n + a. A rule that leaves
+  nothing to chance returns it; a randomised one fills ``propensities`` (X, n), the probability of each arm,
+  and returns -1: the driver draws. ``task`` is -1 where the policy chooses the task, otherwise the task
+  that has arrived.
+
+Those that are not needed are left out. Of a sampling rule:
+
+- ``wants_design(sampling, stopping) -> bool`` and ``design(sampling, stopping)``: whether it is time to
+  solve for new weights, and solving for them; a step of its own, so that a study can log its result. It may
+  bring what the stopping rule has computed up to date;
+- ``observe(sampling, stopping, x, a, reward)``: a reward comes in; the stopping rule takes it in afterwards.
+
+Of a stopping rule:
+
+- ``ticket_size(stopping) -> int`` and ``ticket(stopping, x, a, propensities, ticket)``: write what the
+  reward of this trial will be judged with, fixed when it is handed out; ``propensities`` (n,) are those of
+  its task;
+- ``clear_pending(stopping)``, ``pend(stopping, x, a, ticket)``: count the trials that have not reported, by
+  their worst reward; ``forfeit(stopping, x, a, ticket)``: one that never will. Only studies call them;
+- ``stream(stopping) -> int``: which stream of rewards the next trial draws from. Phases that must not
+  depend on how long earlier ones lasted have streams of their own.
+
+**Criteria.** Where sampling does not depend on the risk, several risks (and thresholds) are read off one
+run: every stopping rule decides for a list of criteria, and the run goes on until all are decided.
+
+**How a rule gets into the loop.** A rule is registered under the type of its state. A driver calls the
+functions of `osrl.policies.round`, which are made from the rules of the two states that they are given: by
+the interpreter when it is called, by the compiler when the driver is compiled. Rules may be plain Python:
+then rounds are played by the interpreter. With `osrl.compiled.kernel` on each function the whole loop is
+compiled. Rules own no random numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from numba.core import config
+
+from osrl.arrays import Floats
+from osrl.compiled import P, R, kernel_for
+from osrl.errors import OsrlError
+from osrl.families import Family
+from osrl.options import defaults_of, read_options, split_options
+from osrl.outcome import Outcome
+from osrl.risks import read_risk
+from osrl.stamp import StampError, stamp
+
+
+class Criterion(NamedTuple):
+    """When to stop: risks, and the name of the threshold that keeps them."""
+
+    threshold: str
+    delta_g: float
+    delta_h: float
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What a policy knows before its first sample: shape, reward family, when to stop, and the tolerances."""
+
+    shape: tuple[int, int, int]
+    family: Family
+    criteria: tuple[Criterion, ...]
+    epsilon: tuple[float, float] = (0.0, 0.0)
+
+
+class State(NamedTuple):
+    """The state of a policy: those of its two rules."""
+
+    sampling: Any
+    stopping: Any
+
+    @property
+    def outcome(self) -> Outcome:
+        """What is decided."""
+        outcome: Outcome = self.stopping.outcome
+        return outcome
+
+
+@dataclass(frozen=True)
+class SamplingRule:
+    """Which arm is next. ``given_tasks``: works with tasks that arrive from outside.
+
+    ``knows_risk``: it depends on the risk, so that criteria cannot share a run.
+    """
+
+    name: str
+    summary: str
+    state: type
+    new: Callable[..., Any]
+    select: Callable[[Any, Any, int, Floats], int]
+    wants_design: Callable[[Any, Any], bool] | None = None
+    design: Callable[[Any, Any], None] | None = None
+    observe: Callable[[Any, Any, int, int, float], None] | None = None
+    given_tasks: bool = False
+    knows_risk: bool = False
+
+
+@dataclass(frozen=True)
+class StoppingRule:
+    """When a run is over, and what the answer is.
+
+    ``thresholds`` lists the names it takes, the default first; ``unproved``: those of them that are only
+    there to compare with, because nobody has proved that they keep their risks; ``tolerant``: those with
+    which it may end within a tolerance. ``shares_runs(options)``: several criteria can be read off one run.
+    """
+
+    name: str
+    summary: str
+    state: type
+    new: Callable[..., Any]
+    observe: Callable[[Any, int, int, float, Floats], object]
+    conclude: Callable[[Any, int], None]
+    ticket_size: Callable[[Any], int] = lambda stopping: 0
+    ticket: Callable[[Any, int, int, Floats, Floats], None] | None = None
+    stream: Callable[[Any], int] | None = None
+    clear_pending: Callable[[Any], None] | None = None
+    pend: Callable[[Any, int, int, Floats], None] | None = None
+    forfeit: Callable[[Any, int, int, Floats], None] | None = None
+    thresholds: tuple[str, ...] = ("own",)
+    unproved: tuple[str, ...] = ()
+    tolerant: tuple[str, ...] = ()
+    shares_runs: Callable[[Mapping[str, Any]], bool] = lambda options: True
+
+
+@dataclass(frozen=True)
+class Policy:
+    """A named pair of rules. Its options are those of both."""
+
+    name: str
+    summary: str
+    sampling: SamplingRule
+    stopping: StoppingRule
+
+    def new(self, problem: Problem, draw: float, **options: Any) -> State:
+        """The state before the first sample; ``draw``: a number in [0, 1) for rules that start at random."""
+        of_sampling, of_stopping = split_options(options, self.sampling.new, self.stopping.new)
+        stopping = self.stopping.new(problem, draw, **of_stopping)
+        return State(self.sampling.new(problem, draw, **of_sampling), stopping)
+
+    @property
+    def option_names(self) -> list[str]:
+        """The names of its options, those of the sampling rule first."""
+        return [*defaults_of(self.sampling.new), *defaults_of(self.stopping.new)]
+
+    def options(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Every option: as given, otherwise its default; an error for one that it does not have."""
+        return read_options(self.name, given, self.sampling.new, self.stopping.new)
+
+    @property
+    def outside(self) -> str | None:
+        """The module outside the package that a rule of it comes from."""
+        package = __name__.partition(".")[0]
+        modules = (rule.state.__module__ for rule in (self.sampling, self.stopping))
+        return next((module for module in modules if module.partition(".")[0] != package), None)
+
+    @property
+    def thresholds(self) -> tuple[str, ...]:
+        """The names of thresholds that it takes, the default first."""
+        return self.stopping.thresholds
+
+    @property
+    def unproved(self) -> tuple[str, ...]:
+        """Those that are only there to compare with."""
+        return self.stopping.unproved
+
+    @property
+    def given_tasks(self) -> bool:
+        """Whether it works with tasks that arrive from outside."""
+        return self.sampling.given_tasks
+
+    def shares_runs(self, options: Mapping[str, Any]) -> bool:
+        """Whether several criteria can be read off one run."""
+        return not self.sampling.knows_risk and self.stopping.shares_runs(options)
+
+    @property
+    def compiled(self) -> bool:
+        """Whether the compiler can take all that is called in a round; always where it is switched off."""
+        of_sampling, of_stopping = self.sampling, self.stopping
+        rules: tuple[Any, ...] = (of_sampling.wants_design, of_sampling.design, of_sampling.select)
+        rules += (of_sampling.observe, of_stopping.ticket, of_stopping.observe, of_stopping.stream)
+        interpreted = getattr(config, "DISABLE_JIT")  # noqa: B009 - set by numba at run time
+        every = (*rules, of_stopping.conclude)
+        return bool(interpreted) or all(rule is None or hasattr(rule, "py_func") for rule in every)
+
+    def criteria(
+        self, deltas: Sequence[tuple[float, float]], thresholds: Sequence[str] | None = None
+    ) -> tuple[Criterion, ...]:
+        """The criteria for pairs of risks and names of thresholds (default: the policy's first)."""
+        names = self.thresholds[:1] if not thresholds else thresholds
+        for name in names:
+            if name not in self.thresholds:
+                raise OsrlError(
+                    f"policy {self.name!r} has no threshold {name!r}; use one of {', '.join(self.thresholds)}"
+                )
+        for pair in deltas:
+            for delta in pair:
+                read_risk("the risk", delta)
+        return tuple(Criterion(name, *pair) for name in names for pair in deltas)
+
+    def check_tolerance(self, criteria: Sequence[Criterion], epsilon: tuple[float, float]) -> None:
+        """Refuse a tolerance that a criterion cannot have."""
+        for criterion in criteria:
+            if max(epsilon) > 0 and criterion.threshold not in self.stopping.tolerant:
+                raise OsrlError(
+                    f"policy {self.name!r} with threshold {criterion.threshold!r} has no tolerance; leave "
+                    "epsilon out, or use policy 'osrl' or 'uniform'"
+                )
+
+
+_RULES: dict[type, SamplingRule | StoppingRule] = {}
+_POLICIES: dict[str, Policy] = {}
+_BY_STATES: dict[tuple[type, type], Policy] = {}
+
+
+def register(policy: Policy) -> Policy:
+    """Make a policy known by its name, and its rules by the types of their states."""
+    known = _POLICIES.get(policy.name)
+    if known is not None and _names(known) != _names(policy):
+        raise OsrlError(f"a policy {policy.name!r} exists already; give yours another name")
+    for rule in (policy.sampling, policy.stopping):
+        owner = _RULES.setdefault(rule.state, rule)
+        if (
+            owner != rule
+        ):  # what is compiled is found by the type of the state, and would be that of the owner
+            raise OsrlError(
+                f"the state {rule.state.__qualname__} belongs to a rule {owner.name!r} with other kernels; "
+                "define or reload its class again, together with the kernels"
+            )
+    _POLICIES[policy.name] = policy
+    _BY_STATES[policy.sampling.state, policy.stopping.state] = policy
+    return policy
+
+
+def _names(policy: Policy) -> tuple[str, str]:
+    return policy.sampling.state.__qualname__, policy.stopping.state.__qualname__
+
+
+def find(name: str) -> Policy:
+    """The policy called ``name``."""
+    if name not in _POLICIES:
+        raise OsrlError(f"unknown policy {name!r}; use one of {', '.join(sorted(_POLICIES))}")
+    return _POLICIES[name]
+
+
+def registered() -> tuple[Policy, ...]:
+    """Every policy, in the order of registration."""
+    return tuple(_POLICIES.values())
+
+
+def policy_of(state: State) -> Policy:
+    """The policy that a state belongs to: of several with the same rules, the last one."""
+    return _BY_STATES[type(state.sampling), type(state.stopping)]
+
+
+def rules_of(sampling: type, stopping: type) -> tuple[SamplingRule, StoppingRule]:
+    """The rules that states of these types belong to."""
+    one, other = _RULES[sampling], _RULES[stopping]
+    assert isinstance(one, SamplingRule) and isinstance(other, StoppingRule)
+    return one, other
+
+
+_LOOPS: dict[tuple[Any, type, type], Any] = {}
+_STAMPS: dict[tuple[type, type], str | None] = {}
+
+
+def stamp_of(policy: Policy) -> str | None:
+    """The digest of all code that a policy runs outside the package; None where it cannot be taken.
+
+    Globals are constants for the compiler: when one has changed, the machine code is not what the stamp says.
+    """
+    now: str | None
+    try:
+        now = stamp(policy)
+    except StampError:
+        now = None
+    if _STAMPS.setdefault((policy.sampling.state, policy.stopping.state), now) != now:
+        raise OsrlError(
+            f"something that policy {policy.name!r} uses has changed since it was compiled; define or reload "
+            "its states, its kernels and what they use again, or start a new process"
+        )
+    return now
+
+
+def loop_for(loop: Callable[P, R], policy: Policy) -> Callable[P, R]:
+    """The kernel ``loop``, which drives any state, for the states of ``policy``.
+
+    Its machine code holds the kernels of the policy. Where one of the rules is from outside the package it is
+    cached beside those: an edit of the rule is noticed, and other policies are not affected. A rule in plain
+    Python is driven by the interpreter.
+    """
+    if not policy.compiled:
+        plain: Callable[P, R] = getattr(loop, "py_func", loop)
+        return plain
+    if policy.outside is None:
+        return loop
+    kinds = loop, policy.sampling.state, policy.stopping.state
+    if kinds not in _LOOPS:
+        stamp_of(policy)  # from now on nothing that it uses may change
+        _LOOPS[kinds] = kernel_for(loop, policy, policy.outside)
+    own: Callable[P, R] = _LOOPS[kinds]
+    return own

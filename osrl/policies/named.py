@@ -1,0 +1,59 @@
+"""The policies of the package: named pairs of a sampling rule and a stopping rule."""
+
+from __future__ import annotations
+
+from osrl.contract import Policy, register
+from osrl.sampling import even, needs
+from osrl.sampling import phases as track_phases
+from osrl.sampling import released as track_released
+from osrl.sampling import tasks as track_tasks
+from osrl.stopping import bets, phases, released, tasks, transfer
+
+OSRL = register(
+    Policy(
+        name="osrl",
+        summary="one phase with betting evidence: the fewest samples for the same guarantee",
+        sampling=needs.RULE,
+        stopping=bets.RULE,
+    )
+)
+OSRL_SC = register(
+    Policy(
+        name="osrl-sc",
+        summary="the paper's algorithm: phase 1 finds the representation, phase 2 the predictors",
+        sampling=track_phases.RULE,
+        stopping=phases.RULE,
+    )
+)
+RELEASED = register(
+    Policy(
+        name="osrl-sc-released",
+        summary="the released code's whole behaviour, for the reproduction of the paper's tables",
+        sampling=track_released.RULE,
+        stopping=released.RULE,
+    )
+)
+TAS = register(
+    Policy(
+        name="tas",
+        summary="track-and-stop on each task with all arms: the paper's baseline",
+        sampling=track_tasks.RULE,
+        stopping=tasks.RULE,
+    )
+)
+TAS_TRANSFER = register(
+    Policy(
+        name="tas-transfer",
+        summary="track-and-stop on one task; the others reuse its representation",
+        sampling=track_tasks.RULE,
+        stopping=transfer.RULE,
+    )
+)
+UNIFORM = register(
+    Policy(
+        name="uniform",
+        summary="every arm with the same probability, with the evidence of osrl",
+        sampling=even.RULE,
+        stopping=bets.RULE,
+    )
+)

@@ -1,0 +1,63 @@
+"""Stop by bets: rule out what the evidence allows, until one possibility is left (`osrl.hypotheses`).
+
+The evidence needs random draws with known probabilities; every sample counts for every test. The state is
+that of the hypotheses. Gaussian rewards are judged by counts, which need no probabilities.
+"""
+
+from __future__ import annotations
+
+from osrl.compiled import kernel
+from osrl.contract import Problem, StoppingRule
+from osrl.evidence.betting import new_bets
+from osrl.hypotheses.possible import Hypotheses, best_guess, new_hypotheses
+from osrl.hypotheses.trials import (
+    clear_trials,
+    forfeit_trial,
+    pend_trial,
+    take_reward,
+    take_ticket,
+    ticket_size,
+)
+
+
+def new(
+    problem: Problem,
+    draw: float,
+    *,
+    smallest: float = 0.1,
+    largest: float = 1.6,
+    points: int = 5,
+    power: float = 0.5,
+    plugged: float = 0.1,
+    idle: float = 0.25,
+    shrinkage: float = 20.0,
+    safe: float = 0.98,
+) -> Hypotheses:
+    """Everything is possible; the options are those of `new_bets`."""
+    criterion = problem.criteria[0]
+    bets = new_bets(smallest, largest, points, power, plugged, idle, shrinkage, safe)
+    risks = (criterion.delta_g, criterion.delta_h)
+    return new_hypotheses(problem.shape, problem.family, risks, bets, epsilon=problem.epsilon)
+
+
+@kernel
+def conclude(hypotheses: Hypotheses, criterion: int) -> None:
+    """The best guess."""
+    best_guess(hypotheses)
+
+
+RULE = StoppingRule(
+    name="bets",
+    summary="bets on randomised draws rule out what is not best",
+    state=Hypotheses,
+    new=new,
+    observe=take_reward,
+    conclude=conclude,
+    ticket_size=ticket_size,
+    ticket=take_ticket,
+    clear_pending=clear_trials,
+    pend=pend_trial,
+    forfeit=forfeit_trial,
+    tolerant=("own",),
+    shares_runs=lambda options: False,
+)

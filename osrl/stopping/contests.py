@@ -1,0 +1,132 @@
+"""A contest: which arm of a task is best, among all of its arms or among the predictors of a representation.
+
+What track-and-stop keeps of it, in the paper's algorithm and in its baselines: what is asked now, the
+samples that count for that, and how clearly the leader leads. Tracking rules (`osrl.sampling`) read it.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from osrl.arrays import Floats, Integers
+from osrl.compiled import kernel_in_place
+from osrl.families import divergence
+from osrl.thresholds import track_and_stop
+
+PULLS, SUMS, FIRST, LED, LED_SUM, MEANS = range(6)  # rows of `arms`
+OF_G, OF_X = range(2)  # places of `asked`
+
+
+class Contests(NamedTuple):
+    """The question in progress and the samples that count for it; arrays are updated in place."""
+
+    arms: Floats  # (6, X, n) pulls, sums, first reward; number and sum of those that came while it led; means
+    rounds: Floats  # (X,) pulls of a task that count
+    asked: Integers  # (2,) representation whose predictors compete, -1: all arms; the task, -1: all together
+    predictors: int
+    noise: float
+
+
+def new_contests(shape: tuple[int, int, int], noise: float, task: int = -1) -> Contests:
+    """No samples yet; the first question is about the arms of ``task``, or of all tasks together."""
+    X, G, H = shape
+    return Contests(
+        arms=np.zeros((6, X, G * H)),
+        rounds=np.zeros(X),
+        asked=np.array([-1, task]),
+        predictors=H,
+        noise=noise,
+    )
+
+
+def contest_thresholds(arms: int, deltas: tuple[float, ...], noise: float) -> Floats:
+    """The terms of the thresholds of contests of ``arms`` arms at the risks ``deltas``, (R, 3)."""
+    return np.array([track_and_stop(arms, delta, noise).terms for delta in deltas])
+
+
+@kernel_in_place
+def competing(contests: Contests) -> tuple[int, int]:
+    """The arms that compete now: the first one, and one past the last one."""
+    g, predictors = contests.asked[OF_G], contests.predictors
+    if g < 0:
+        return 0, contests.arms.shape[2]
+    return g * predictors, (g + 1) * predictors
+
+
+@kernel_in_place
+def leader_of(means: Floats) -> int:
+    """The arm with the largest mean, or -1 when two share it."""
+    best, unique = 0, True
+    for a in range(1, means.size):
+        if means[a] > means[best]:
+            best, unique = a, True
+        elif means[a] == means[best]:
+            unique = False
+    return best if unique else -1
+
+
+@kernel_in_place
+def best_of(contests: Contests, x: int) -> int:
+    """The competing arm of task ``x`` with the largest mean; of several, the first."""
+    means = contests.arms[MEANS, x]
+    first, last = competing(contests)
+    best = first
+    for a in range(first + 1, last):
+        if means[a] > means[best]:
+            best = a
+    return best
+
+
+@kernel_in_place
+def contest_observe(contests: Contests, x: int, a: int, reward: float) -> None:
+    """Take in a reward of arm ``a`` of task ``x``."""
+    add_reward(contests, x, a, reward)
+    contests.rounds[x] += 1.0
+
+
+@kernel_in_place
+def add_reward(contests: Contests, x: int, a: int, reward: float) -> None:
+    """Bring pulls, sums, first rewards, those of the leader, and means up to date."""
+    arms = contests.arms
+    if arms[PULLS, x, a] == 0.0:
+        arms[FIRST, x, a] = reward
+    if best_of(contests, x) == a:
+        arms[LED, x, a] += 1.0
+        arms[LED_SUM, x, a] += reward
+    arms[PULLS, x, a] += 1.0
+    arms[SUMS, x, a] += reward
+    arms[MEANS, x, a] = arms[SUMS, x, a] / arms[PULLS, x, a]
+
+
+@kernel_in_place
+def contest_evidence(contests: Contests, x: int) -> float:
+    """How clearly the leader of task ``x`` leads: the least two-arm likelihood ratio, or -1 for a tie.
+
+    min over b of N_1 kl(mu_1, m) + N_b kl(mu_b, m), m their pooled mean; -1 while an arm is untried.
+    """
+    arms, noise = contests.arms, contests.noise
+    first, last = competing(contests)
+    pulls, sums, means = arms[PULLS, x, first:last], arms[SUMS, x, first:last], arms[MEANS, x, first:last]
+    leader = leader_of(means)
+    if leader < 0:
+        return -1.0
+    least = math.inf
+    for b in range(means.size):
+        if pulls[b] < 1.0:
+            return -1.0
+        if b == leader:
+            continue
+        m = (sums[leader] + sums[b]) / (pulls[leader] + pulls[b])
+        value = pulls[leader] * divergence(means[leader], m, noise)
+        value += pulls[b] * divergence(means[b], m, noise)
+        least = min(least, value)
+    return least
+
+
+@kernel_in_place
+def contest_stops(contests: Contests, x: int, evidence: float, terms: Floats) -> bool:
+    """Whether the evidence of task ``x`` exceeds the threshold with these ``terms``."""
+    return bool(evidence > terms[0] + terms[2] * math.log(max(contests.rounds[x], 1.0)))

@@ -1,0 +1,187 @@
+"""When the paper's algorithm stops: first the shared representation, then the predictor of each task.
+
+Phase 1 stops when max_g Psi_t(g) exceeds the threshold (``theorem`` or ``released``), and answers with the
+representation that is best under the estimate. With ``sharp`` both phases stop by evidence from counts
+instead (`osrl.stopping.counting`).
+
+Phase 2 finds the predictor of each task among the arms of that representation (`osrl.stopping.phase2`). Its
+rewards come from a stream of their own, so that its course depends on the representation alone. Criteria that
+chose the same one share it.
+
+``reuse`` (off in the paper) lets the samples of phase 1 count in phase 2. Phase 2 then depends on when
+phase 1 stopped, so criteria no longer share a run.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from osrl.arrays import Floats, Integers
+from osrl.compiled import kernel, kernel_in_place
+from osrl.contract import Criterion, Problem, StoppingRule
+from osrl.errors import OsrlError
+from osrl.glr import Glr, cheapest, new_glr, update_task
+from osrl.hypotheses.possible import survivor
+from osrl.outcome import REPRESENTATION, Outcome, new_outcome
+from osrl.stopping.contests import MEANS, PULLS, Contests, add_reward, leader_of, new_contests
+from osrl.stopping.counting import SHARP, Counting, count_representations, look_due, new_counting
+from osrl.stopping.phase2 import (
+    Phase2,
+    choose_representation,
+    conclude_phase_2,
+    in_phase_2,
+    keep_phase_1,
+    new_phase_2,
+    next_contest,
+    phase_2_observe,
+    write_phase,
+)
+from osrl.thresholds import exploration, threshold
+
+ROUNDS, EXPLORED = range(2)  # places of `times`
+
+
+class Phases(NamedTuple):
+    """The samples of the phase in progress, and what ends each phase."""
+
+    contests: Contests
+    leaders: Integers  # (X,) best arm of each task under the estimate of phase 1, -1 for a tie
+    times: Floats  # (2,) rounds of phase 1, beta_1(N) = 3 sum ln(1 + ln N)
+    glr: Glr
+    threshold: Floats  # (R, 3) terms of each criterion
+    counting: Counting  # for criteria that stop by counts
+    phase2: Phase2
+    outcome: Outcome
+    reuse: bool
+
+
+def new(problem: Problem, draw: float, *, reuse: bool = False) -> Phases:
+    """Nothing known yet."""
+    X, G, H = problem.shape
+    n, noise = G * H, problem.family.noise
+    criteria = problem.criteria
+    deltas = tuple(criterion.delta_g for criterion in criteria)
+    if reuse and len(criteria) > 1:
+        raise OsrlError("reuse makes phase 2 depend on the risk; give one risk and threshold at a time")
+    phases = Phases(
+        contests=new_contests(problem.shape, noise),
+        leaders=np.full(X, -1),
+        times=np.zeros(2),
+        glr=new_glr(X, G, H),
+        threshold=np.array([_terms(criterion, problem.shape) for criterion in criteria]),
+        counting=new_counting(criteria, deltas, (1, n), G, noise),
+        phase2=new_phase_2(problem),
+        outcome=new_outcome(len(criteria), X, n),
+        reuse=reuse,
+    )
+    if G == 1:
+        for r in range(len(criteria)):
+            choose_representation(phases.outcome, r, 0, 0, phases.contests.arms[PULLS])
+        next_contest(phases.phase2, phases.contests, phases.outcome)
+    return phases
+
+
+def _terms(criterion: Criterion, shape: tuple[int, int, int]) -> tuple[float, float, float]:
+    """The threshold of a criterion; one that stops by counts never exceeds it."""
+    if criterion.threshold == SHARP:
+        return math.inf, 0.0, 0.0
+    return threshold(criterion.threshold, shape, criterion.delta_g).terms
+
+
+@kernel_in_place
+def shared_representation(leaders: Integers, predictors: int) -> int:
+    """The representation of all leaders, or -1 when they disagree or a task has none."""
+    if leaders[0] < 0:
+        return -1
+    g = int(leaders[0]) // predictors
+    for x in range(1, leaders.size):
+        if leaders[x] < 0 or leaders[x] // predictors != g:
+            return -1
+    return g
+
+
+@kernel_in_place
+def estimated(phases: Phases) -> int:
+    """The best representation under the estimate, or -1 when the estimate is not in the class M."""
+    _, tasks, n = phases.contests.arms.shape
+    if phases.times[ROUNDS] < tasks * n:
+        return -1
+    return shared_representation(phases.leaders, phases.contests.predictors)
+
+
+@kernel_in_place
+def ticket(phases: Phases, x: int, a: int, propensities: Floats, ticket: Floats) -> None:
+    """Which phase the trial belongs to: its reward may come late."""
+    write_phase(phases.contests, ticket)
+
+
+@kernel_in_place
+def observe(phases: Phases, x: int, a: int, reward: float, ticket: Floats) -> None:
+    """Take in a reward, and stop what can be stopped."""
+    contests, phase2, outcome = phases.contests, phases.phase2, phases.outcome
+    if in_phase_2(contests):
+        phase_2_observe(phase2, contests, outcome, x, a, reward, ticket, phases.reuse)
+        return
+    arms, times, glr = contests.arms, phases.times, phases.glr
+    times[EXPLORED] -= exploration(arms[PULLS, x, a])
+    add_reward(contests, x, a, reward)
+    times[EXPLORED] += exploration(arms[PULLS, x, a])
+    times[ROUNDS] += 1.0
+    phases.leaders[x] = leader_of(arms[MEANS, x])
+    update_task(glr, x, arms[MEANS, x], arms[PULLS, x], contests.noise)
+    if look_due(phases.counting, 0, times[ROUNDS]):
+        count_representations(phases.counting, arms)
+    g = estimated(phases)
+    evidence = glr.total[cheapest(glr, g)] if g >= 0 else -math.inf
+    undecided = False
+    for r in range(phases.threshold.shape[0]):
+        if outcome.answer[REPRESENTATION, r, 0] < 0:
+            if phases.counting.limit[r] < math.inf:
+                best = survivor(phases.counting.possible[r, 0])
+            elif evidence > phases.threshold[r, 0] + phases.threshold[r, 1] * times[EXPLORED]:
+                best = g
+            else:
+                best = -1
+            if best >= 0:
+                choose_representation(outcome, r, best, int(times[ROUNDS]), arms[PULLS])
+            else:
+                undecided = True
+    if not undecided:
+        keep_phase_1(phase2, contests, phases.reuse)
+        next_contest(phase2, contests, outcome)
+
+
+@kernel
+def conclude(phases: Phases, criterion: int) -> None:
+    """The best guess: the representation that is cheapest to believe in, and its best predictors."""
+    contests, outcome = phases.contests, phases.outcome
+    if outcome.answer[REPRESENTATION, criterion, 0] < 0:
+        g, rounds = cheapest(phases.glr, -1), int(phases.times[ROUNDS])
+        choose_representation(outcome, criterion, g, rounds, contests.arms[PULLS])
+    means = phases.phase2.earlier[MEANS] if in_phase_2(contests) else contests.arms[MEANS]
+    conclude_phase_2(phases.phase2, contests, outcome, criterion, means)
+
+
+@kernel_in_place
+def stream(phases: Phases) -> int:
+    """Phase 2 has rewards of its own, unless it builds on those of phase 1."""
+    return 1 if in_phase_2(phases.contests) and not phases.reuse else 0
+
+
+RULE = StoppingRule(
+    name="phases",
+    summary="the paper's: the representation first, then the predictor of each task",
+    state=Phases,
+    new=new,
+    observe=observe,
+    conclude=conclude,
+    ticket_size=lambda phases: 1,
+    ticket=ticket,
+    stream=stream,
+    thresholds=("theorem", "released", SHARP),
+    unproved=("released",),
+    shares_runs=lambda options: not options.get("reuse", False),
+)
