@@ -100,11 +100,13 @@ def samples_of(
 
 
 @kernel_in_place
-def cumulant(theta: float, s: float, noise: float) -> tuple[float, float]:
-    """Lambda(theta, s), the log moment generating function of a reward with mean theta, and its slope."""
+def cumulant(theta: float, s: float, rise: float, noise: float) -> tuple[float, float]:
+    """Lambda(theta, s), the log moment generating function of a reward with mean theta, and its slope.
+
+    ``rise`` is exp(s) - 1.
+    """
     if noise > 0.0:
         return s * theta + 0.5 * s * s * noise, s
-    rise = math.expm1(s)
     return math.log1p(theta * rise), rise / (1.0 + theta * rise)
 
 
@@ -150,6 +152,10 @@ def against(
     number, mean = samples.number, samples.mean
     rival = rivals_of(samples, b, behind)
     tilted = number[b] > 0.0 and rival[:, 0].sum() > 0.0 and tilts.grid[row, 0] > -math.inf
+    rises = np.empty((2, tilts.grid.shape[1]))
+    for j in range(rises.shape[1]):
+        rises[UP, j] = math.expm1(tilts.grid[UP, j])
+        rises[DOWN, j] = math.expm1(-tilts.grid[DOWN, j])
     top, least = mean[b], -math.inf if noise > 0.0 else 0.0
     for a in range(mean.size):
         if a != b:
@@ -170,7 +176,7 @@ def against(
         Point(-math.inf, 1.0),
     )  # at low and high, which nobody looked at yet
     for step in range(STEPS):
-        here = _look(samples, b, level, rival, tilted, tilts, row, noise, epsilon, behind)
+        here = _look(samples, b, level, rival, tilted, tilts, rises, row, noise, epsilon, behind)
         if here.slope == 0.0:
             return here.value
         if here.slope < 0.0:
@@ -206,6 +212,7 @@ def _look(
     rival: Floats,
     tilted: bool,
     tilts: Tilts,
+    rises: Floats,
     row: int,
     noise: float,
     epsilon: float,
@@ -224,13 +231,13 @@ def _look(
         total += math.exp(idle - top)
     if tilted:
         for j in range(tilts.grid.shape[1]):
-            down, fall = cumulant(m, -tilts.grid[DOWN, j], noise)
+            down, fall = cumulant(m, -tilts.grid[DOWN, j], rises[DOWN, j], noise)
             log = tilts.grid[row, j] - number[b] * (tilts.grid[DOWN, j] * mean[b] + down)
             slope = -number[b] * fall
             for group in range(2):
                 if rival[group, 0] > 0.0:
                     level = m - epsilon if group == 1 else m
-                    up, rise = cumulant(level, tilts.grid[UP, j], noise)
+                    up, rise = cumulant(level, tilts.grid[UP, j], rises[UP, j], noise)
                     log += tilts.grid[UP, j] * rival[group, 1] - rival[group, 0] * up
                     slope -= rival[group, 0] * rise
             if log > top:

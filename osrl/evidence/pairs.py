@@ -98,8 +98,8 @@ def _look(
     steep = number[a] * (theta - mean[a]) / max(variance(theta, noise), 1e-300)
     steep += number[b] * (other - mean[b]) / max(variance(other, noise), 1e-300)
     for j in range(grid.shape[1]):
-        up, rise = cumulant(theta, grid[UP, j], noise)
-        down, fall = cumulant(other, -grid[DOWN, j], noise)
+        up, rise = cumulant(theta, grid[UP, j], math.expm1(grid[UP, j]), noise)
+        down, fall = cumulant(other, -grid[DOWN, j], math.expm1(-grid[DOWN, j]), noise)
         log = grid[PAIR, j] + number[a] * (grid[UP, j] * mean[a] - up)
         log -= number[b] * (grid[DOWN, j] * mean[b] + down)
         slope = -number[a] * rise - number[b] * fall
