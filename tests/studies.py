@@ -53,10 +53,10 @@ def late_and_lost(study: Study, rounds: int, seed: int = 3, means: Any = MEANS) 
                 study.tell(trial, rng.random() < means[trial.representation][trial.predictor])
 
 
-def load_kernels(folder: Path) -> None:
-    """Play a little elsewhere, so that children which are forked afterwards are warm."""
-    with new_study(str(folder / "warm.db")) as study:
-        play(study, 1)
+def load_kernels(folder: Path, policy: str = "tas") -> None:
+    """Play a little elsewhere, with trials that overlap: children that are forked afterwards are warm."""
+    with new_study(str(folder / "warm.db"), policy=policy, delta=1e-6) as study:
+        late_and_lost(study, 20)
 
 
 def closed(study: Study, path: str) -> bytes:

@@ -26,17 +26,18 @@ from tests.writers import BATCH, forked, killed_writers, stored
 KILLS = 240  # on each backend
 
 
-def test_writers_killed_at_any_moment_lose_nothing(place: str, monkeypatch: Any) -> None:
+def test_writers_killed_at_any_moment_lose_nothing(place: str, tmp_path: Path, monkeypatch: Any) -> None:
     """SIGKILL, hundreds of times: all that was acknowledged is there, no event is torn, the study goes on."""
     monkeypatch.setattr("osrl.study.session.EVERY", 40)  # kills hit snapshots too
     rng = random.Random(0)
     # Equal rewards for all arms: no verdict comes in the way of the kills.
     with new_study(place, policy="osrl", delta=1e-5) as study:
-        play(study, 3)  # loads every kernel, so that children are warm
+        load_kernels(tmp_path, "osrl")  # a child that is cold is killed before it has written anything
+        play(study, 3)
         promised: list[str] = []
         for _ in range(KILLS // BATCH):
             promised += killed_writers(study, place, rng)
-        assert len(promised) > KILLS // 4, "the writers hardly got anywhere"
+        assert len(promised) > KILLS, "the writers hardly got anywhere"
         assert set(promised) <= stored(study)
         assert_sound(study)
         play(study, 5000)
