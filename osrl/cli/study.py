@@ -167,6 +167,27 @@ def tell(
         echo(f"head of the log: {head}")
 
 
+@app.command(context_settings={"ignore_unknown_options": True})
+def correct(
+    place: Place,
+    trial: Annotated[str, typer.Argument(metavar="TRIAL", help="The number of the trial, or its token.")],
+    reward: Annotated[float, typer.Argument(metavar="REWARD", help="What it has brought in truth.")],
+    reason: Annotated[str, typer.Option(metavar="TEXT", help="Why the reward was wrong; it is noted.")],
+    by: By = None,
+    name: Name = None,
+    as_json: Json = False,
+) -> None:
+    """A reward was told wrong. Only while nothing has been decided by it; the log keeps both."""
+    with opened(place, name) as study:
+        study.correct(number := _meant(trial), reward, reason=reason, by=by)
+        verdict, head = study.verdict, study.head
+    if as_json:
+        print_json({"trial": number, "reward": reward, "verdict": verdict, "head": head})
+    else:
+        echo(f"trial {number}: the reward is corrected to {reward:g}; verdict: {verdict}")
+        echo(f"head of the log: {head}")
+
+
 @app.command()
 def abandon(
     place: Place,

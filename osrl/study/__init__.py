@@ -9,6 +9,7 @@
 - `osrl.study.line`: writers of a SQLite file, served in the order of arrival
 - `osrl.study.practice`: what is compiled before it is needed
 - `osrl.study.fold`: the state of a study, as a fold over its events
+- `osrl.study.corrections`: rewards that were told wrong
 - `osrl.study.prefix`: evidence while some trials have not reported
 - `osrl.study.constants`: the constants of the evidence, which the log keeps
 - `osrl.study.storage`: what a place for events owes; `osrl.study.sql`: SQLite and PostgreSQL

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from osrl.errors import BudgetSpent, OsrlError, StudyEnded, UnknownTrial
-from osrl.study.events import Abandoned, Asked, Told
+import numpy as np
+
+from osrl.errors import BudgetSpent, OsrlError, RewardRefused, StudyEnded, UnknownTrial
+from osrl.study.events import Abandoned, Asked, Corrected, Designed, Told
 from osrl.study.fold import Fold
 from osrl.study.session import Turn
 from osrl.study.trial import Token
@@ -45,17 +47,53 @@ def check_loss(fold: Fold, ignorable: bool) -> None:
         )
 
 
-def ending(turn: Turn, token: Token) -> Told | Abandoned | None:
+def ending(turn: Turn, token: Token) -> Told | Abandoned | Corrected | None:
     """The event that ended a trial, None while it is pending; refused where it is not one of this study."""
     token.check_study(turn.fold.created)
     pending = turn.fold.pending.get(token.trial)
     if pending is not None:
         token.check_event(pending.hash)
         return None
+    last: Told | Abandoned | Corrected | None = None
     for event in turn.log.about(token.trial):
         if isinstance(event.body, Asked):
             token.check_event(event.hash)
-        if isinstance(event.body, Told | Abandoned):
-            return event.body
-    handed = turn.fold.asked
-    raise UnknownTrial(f"the study has no trial {token.trial}; it has handed out {handed}, numbered from 1")
+        if isinstance(event.body, Told | Abandoned | Corrected):
+            last = event.body
+    if last is None:
+        handed = turn.fold.asked
+        raise UnknownTrial(
+            f"the study has no trial {token.trial}; it has handed out {handed}, numbered from 1"
+        )
+    return last
+
+
+def check_correction(turn: Turn, trial: int) -> None:
+    """Refuse to correct a reward after something that may have used it."""
+    (told,) = (event.seq for event in turn.log.about(trial) if isinstance(event.body, Told))
+    if turn.fold.verdict is not None:
+        raise _too_late(trial, f"the study has ended ({turn.fold.verdict.status})")
+    for event in turn.log.read(told + 1):
+        match event.body:
+            case Asked() as asked:
+                raise _too_late(trial, f"trial {asked.trial} was handed out since, which may depend on it")
+            case Designed():
+                raise _too_late(trial, "new weights were solved for since, which may depend on it")
+            case Abandoned() as lost:
+                raise _too_late(trial, f"trial {lost.trial} was abandoned since")
+
+
+def check_same_decisions(trial: int, now: Fold, without: Fold) -> None:
+    """Refuse to correct a reward by which something was ruled out; ``without`` it, less is."""
+    if now.hypotheses is None or without.hypotheses is None:
+        raise _too_late(trial, f"policy {now.policy.name!r} does not say what it has ruled out")
+    same_g = np.array_equal(now.hypotheses.possible_g, without.hypotheses.possible_g)
+    if not same_g or not np.array_equal(now.hypotheses.possible_h, without.hypotheses.possible_h):
+        raise _too_late(trial, "a hypothesis was ruled out by it")
+
+
+def _too_late(trial: int, why: str) -> RewardRefused:
+    return RewardRefused(
+        f"the reward of trial {trial} can no longer be corrected: {why}; "
+        "evidence that was used is not taken back"
+    )

@@ -138,7 +138,27 @@ class Abandoned:
     reason: str | None = None
 
 
-Body = Created | Resumed | Kept | Recovered | Designed | Asked | Told | Abandoned
+@dataclass(frozen=True)
+class Corrected:
+    """The reward of a trial was told wrong (``old``), and is this one; see `osrl.study.corrections`."""
+
+    trial: int
+    old: float
+    reward: float
+    reason: str
+    verdict: Verdict | None = None
+    by: str | None = None
+
+
+@dataclass(frozen=True)
+class Overruled:
+    """A tell that a later correction overrules. It is stored as a tell; so it is read."""
+
+    trial: int
+    told: Told
+
+
+Body = Created | Resumed | Kept | Recovered | Designed | Asked | Told | Abandoned | Corrected | Overruled
 
 KINDS: dict[str, type[Body]] = {
     "create": Created,
@@ -149,6 +169,7 @@ KINDS: dict[str, type[Body]] = {
     "ask": Asked,
     "tell": Told,
     "abandon": Abandoned,
+    "correct": Corrected,
 }
 _KIND = {body: kind for kind, body in KINDS.items()}
 _FIELDS = {body: tuple(field.name for field in fields(body)) for body in (*KINDS.values(), Verdict)}
@@ -304,6 +325,10 @@ def _sound(body: Body) -> bool:
             return type(body.arrays) is dict
         case Abandoned():
             return type(body.trial) is int and type(body.ignorable) is bool
+        case Corrected():
+            rewards = (body.old, body.reward)
+            numbers = all(type(each) in (float, int) and abs(each) < 2**63 for each in rewards)
+            return type(body.trial) is int and numbers and type(body.reason) is str
     return True
 
 

@@ -32,13 +32,16 @@ from osrl.outcome import RUNNING, VERDICTS
 from osrl.policies.round import conclude, deal, design, new_ticket, settle, wants_design, write_ticket
 from osrl.policies.states import arrays_of, contents, differences, digest
 from osrl.study.constants import WATCH, set_constants
+from osrl.study.corrections import overrule
 from osrl.study.events import (
     Abandoned,
     Asked,
+    Corrected,
     Created,
     Designed,
     Event,
     Kept,
+    Overruled,
     Recovered,
     Resumed,
     Told,
@@ -49,6 +52,12 @@ from osrl.study.losses import Losses
 from osrl.study.prefix import LEFT_OUT, Ended, Prefix
 from osrl.study.renamed import old_names
 from osrl.study.stretch import Pair, Stretch, in_stretches, new_stretch, run_stretch
+
+_ENDS = (Told, Abandoned, Corrected, Overruled)
+
+
+class CorrectedPastError(OsrlError):
+    """A reward is corrected that was taken in with its old value: the fold has to begin anew."""
 
 
 class Pending(NamedTuple):
@@ -107,7 +116,7 @@ class Fold:
         match event.body:
             case Asked() as asked:
                 self._hand_out(asked, event)
-            case Told() as told:
+            case Told() | Corrected() as told:
                 self.take(told.trial, told.reward)
             case Abandoned() as abandoned:
                 self.give_up(abandoned.trial, abandoned.ignorable)
@@ -119,7 +128,7 @@ class Fold:
     def advance(self, event: Event) -> None:
         """Go past an event that the state has taken in already."""
         match event.body:
-            case Told() | Abandoned() as ended:
+            case Told() | Abandoned() | Corrected() as ended:
                 self.verdict = self.verdict or ended.verdict
             case Designed():
                 self.design = event.seq
@@ -136,14 +145,15 @@ class Fold:
         """Refuse a log with a gap, or with an end to a trial that has ended or was never handed out."""
         if event.seq != self.position:
             raise OsrlError(f"event {self.position} is missing from the log; restore it from a backup")
-        if isinstance(event.body, Told | Abandoned) and event.body.trial not in self.pending:
-            raise OsrlError(
+        if isinstance(event.body, _ENDS) and event.body.trial not in self.pending:
+            wrong = (
                 f"event {event.seq}: trial {event.body.trial} is not pending; restore the log from a backup"
             )
+            raise CorrectedPastError(wrong) if isinstance(event.body, Corrected) else OsrlError(wrong)
 
     def apply_all(self, events: Iterable[Event]) -> None:
         """Take in the next events of the log."""
-        for part in in_stretches(events):
+        for part in in_stretches(overrule(events)):
             if isinstance(part, Event):
                 self.apply(part)
                 continue

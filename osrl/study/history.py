@@ -5,7 +5,7 @@
 | `trial` | its number, from 1 |
 | `task`, `representation`, `predictor` | what was tried |
 | `given` | whether the task had arrived from outside |
-| `reward` | null while it is pending, or when it was abandoned |
+| `reward` | null while it is pending, or when it was abandoned; the right one, when it was corrected |
 | `status` | `told`, `pending`, `abandoned` or `abandoned, ignorable` |
 | `propensity` | the probability of this arm among the arms of its task; 1 where nothing was left to chance |
 | `propensities` | those of all arms of the task, representation by representation; null where not drawn |
@@ -36,13 +36,15 @@ def history(pages: Iterable[Sequence[Row]]) -> tuple[pl.DataFrame, Created]:
             created = first
         frame = pl.DataFrame(page, schema=_STORED, orient="row")
         asks.append(_fields(frame, ["ask"], _ASKED))
-        ends.append(_fields(frame, ["tell", "abandon"], _ENDED))
+        ends.append(_fields(frame, ["tell", "abandon", "correct"], _ENDED))
     assert created is not None
     g, h = (pl.Enum(names) for names in (created.representations, created.predictors))
     asked = pl.concat(asks).with_columns(pl.col("representation").cast(g), pl.col("predictor").cast(h))
     ended = pl.concat(ends).select("trial", "kind", "reward", "ignorable", ended_at="at")
+    if ended["kind"].eq("correct").any():
+        ended = ended.unique("trial", keep="last", maintain_order=True)
     status = (
-        pl.when(pl.col("kind") == "tell")
+        pl.when(pl.col("kind").is_in(["tell", "correct"]))
         .then(pl.lit("told"))
         .when(pl.col("ignorable"))
         .then(pl.lit("abandoned, ignorable"))

@@ -21,7 +21,8 @@ from osrl.errors import OsrlError, StorageDamaged
 from osrl.outcome import RUNNING
 from osrl.policies.round import wants_design
 from osrl.policies.states import contents, digest
-from osrl.study.events import Abandoned, Asked, Created, Designed, Event, Kept, Told
+from osrl.study.corrections import overrule
+from osrl.study.events import Abandoned, Asked, Corrected, Created, Designed, Event, Kept, Overruled, Told
 from osrl.study.fold import begin
 from osrl.study.snapshot import all_arrays, facts, unpack
 from osrl.study.standing import evidence_at_design
@@ -94,6 +95,7 @@ class _Replay:
         self.problems: list[str] = []
         self.notes: list[str] = []
         self._designed = False
+        self._old: dict[int, float] = {}  # rewards that were corrected
         self._snapshot = snapshot
         self._head = head
         self._look_for_head(first)
@@ -101,7 +103,7 @@ class _Replay:
     def compare_all(self, events: Iterator[Event]) -> None:
         """Compare every event, as far as the log can be read."""
         try:
-            for part in in_stretches(events):
+            for part in in_stretches(overrule(events)):
                 if isinstance(part, Event):
                     self._compare_one(part)
                 else:
@@ -168,14 +170,19 @@ class _Replay:
         fold.check_next(event)
         if event.at < fold.last.at:
             self._note(f"{where}: the clock ran backwards by {(fold.last.at - event.at) / 1e6:g} seconds")
-        if isinstance(body, Told) and not fold.family.accepts_reward(body.reward):
-            self._complain(f"{where}: the reward is {body.reward!r}, which the family does not have")
+        told = body.told if isinstance(body, Overruled) else body
+        if isinstance(told, Told | Corrected) and not fold.family.accepts_reward(told.reward):
+            self._complain(f"{where}: the reward is {told.reward!r}, which the family does not have")
+        if isinstance(body, Overruled):
+            self._old[body.trial] = body.told.reward
+        if isinstance(body, Corrected) and self._old.get(body.trial) != body.old:
+            self._complain(f"{where}: the old reward is {body.old!r}, which was not told")
         if isinstance(body, Designed):
             self._compare_design(where, body)
         if isinstance(body, Asked):
             self._compare_ask(where, body)
-        if isinstance(body, Told | Abandoned):
-            if isinstance(body, Told):
+        if isinstance(body, Told | Abandoned | Corrected):
+            if not isinstance(body, Abandoned):
                 verdict = fold.take(body.trial, body.reward)
             else:
                 verdict = fold.give_up(body.trial, body.ignorable)

@@ -19,8 +19,9 @@ from threading import RLock
 from typing import NamedTuple
 
 from osrl.errors import OsrlError, StorageDamaged
-from osrl.study.events import Body, Created, Event, Kept, Resumed, Row, next_event
-from osrl.study.fold import Fold, begin
+from osrl.study.corrections import overrule
+from osrl.study.events import Body, Corrected, Created, Event, Kept, Resumed, Row, next_event
+from osrl.study.fold import CorrectedPastError, Fold, begin
 from osrl.study.practice import practise
 from osrl.study.snapshot import EVERY, pack, unpack
 from osrl.study.storage import Log, Snapshot, Storage
@@ -105,7 +106,11 @@ class Session:
     def _current(self) -> Fold:
         """The fold, up to date; loaded anew where it is not known, or the log is another one."""
         fold, self._fold = self._fold, None
-        if fold is None or not _follow(fold, self._read):
+        try:
+            known = fold is not None and _follow(fold, self._read)
+        except CorrectedPastError:
+            known = False
+        if fold is None or not known:
             fold = self._load()
             if not _follow(fold, self._read):
                 raise StorageDamaged(
@@ -142,8 +147,10 @@ class Session:
             )
 
     @contextmanager
-    def turn(self) -> Iterator[Turn]:
+    def turn(self, other: Fold | None = None) -> Iterator[Turn]:
         """Hold the log with the fold up to date, and store what is noted; after an error all is as before.
+
+        ``other`` is a fold that takes the place of the one that was known, with all who read the log.
 
         While this thread waits for other writers, the others may read. Where much is to be taken in, or
         something for the first time, the log is let go for that.
@@ -159,7 +166,7 @@ class Session:
                     try:
                         with self.storage.hold(self.number, self._catch_up) as log:
                             locked()
-                            fold = self._fold
+                            fold = other or self._fold
                             news = None if fold is None else _news(fold, log.read)
                             if fold is not None and news is not None:
                                 few = list(islice(news, FEW + 1))
@@ -169,7 +176,7 @@ class Session:
                                 known = fold.position
                                 turn = Turn(fold, log, [])
                                 yield turn
-                                if turn.events and fold.position - fold.kept >= EVERY:
+                                if turn.events and (other or fold.position - fold.kept >= EVERY):
                                     log.keep(_take_snapshot(turn))
                                 log.append(turn.events)
                         if fold is not None and ready:
@@ -187,7 +194,15 @@ class Session:
 
     def _is_ready(self, news: Sequence[Event]) -> bool:
         """Whether what others have written is taken in quickly: little, and nothing is compiled for it."""
-        return not news or (len(news) <= FEW and self._practised)
+        plain = not any(isinstance(event.body, Corrected) for event in news)
+        return not news or (len(news) <= FEW and self._practised and plain)
+
+    def without(self, trial: int) -> Fold:
+        """The fold of the log as it would be if a trial that was told had not reported; all is replayed."""
+        events = self.events()
+        fold = begin(next(events))
+        fold.apply_all(overrule(events, trial))
+        return fold
 
     def _catch_up(self) -> None:
         """Take in what others have written, while nobody waits for this."""

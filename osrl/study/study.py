@@ -17,16 +17,17 @@
 
 from __future__ import annotations
 
+import copy
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, SupportsFloat, overload
 
-from osrl.errors import OsrlError, RewardRefused, StorageDamaged
+from osrl.errors import OsrlError, RewardRefused, StorageBusy, StorageDamaged
 from osrl.hypotheses.words import Answer
 from osrl.instance import MOST_LETTERS
-from osrl.study.checks import check_ask, check_loss, ending
-from osrl.study.events import Abandoned, Created, Event, Recovered, Row, Told, next_event
+from osrl.study.checks import check_ask, check_correction, check_loss, check_same_decisions, ending
+from osrl.study.events import Abandoned, Corrected, Created, Event, Recovered, Row, Told, next_event
 from osrl.study.practice import practise_ask
 from osrl.study.session import Session
 from osrl.study.settings import Names, new_settings
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 
 Place = str | os.PathLike[str]
 DEFAULT_NAME = "study"
+CORRECTIONS = 3  # attempts, while others write
 MOST_AT_ONCE = 1000  # trials of one ask: others wait while they are handed out
 
 
@@ -226,8 +228,45 @@ class Study:
                 raise RewardRefused(f"trial {number} was abandoned; its reward can no longer be told")
             if before.reward != value:
                 raise RewardRefused(
-                    f"trial {number} was told {before.reward:g}, now {value:g}; a reward cannot be changed"
+                    f"trial {number} was told {before.reward:g}, now {value:g}; a reward cannot be changed, "
+                    "only corrected (see `osrl study correct`)"
                 )
+
+    def correct(
+        self, trial: Trial | str | int, reward: SupportsFloat, *, reason: str, by: str | None = None
+    ) -> None:
+        """The reward of a trial was told wrong. Once, and only while nothing was decided by the wrong value.
+
+        Refused as soon as a trial was handed out or lost since the tell, or something was ruled out by it:
+        see `osrl.study.corrections`. The log keeps both values, ``reason``, and ``by``: who says so.
+        """
+        if not reason.strip():
+            raise OsrlError("there is no reason; say in a few words why the reward was wrong")
+        token = read_token(trial)
+        number = token.trial
+        for _ in range(CORRECTIONS):
+            with self._session.turn() as turn:
+                value = read_reward(reward, turn.fold.family)
+                before = ending(turn, token)
+                if before is None or isinstance(before, Abandoned):
+                    raise RewardRefused(f"trial {number} has not told a reward; there is nothing to correct")
+                if before.reward == value:
+                    return
+                if isinstance(before, Corrected):
+                    raise RewardRefused(
+                        f"trial {number} was corrected from {before.old:g} to {before.reward:g}; a reward is "
+                        "corrected once"
+                    )
+                check_correction(turn, number)
+                now = copy.deepcopy(turn.fold)
+            without = self._session.without(number)  # which may take long
+            check_same_decisions(number, now, without)
+            with self._session.turn(without) as turn:
+                if turn.fold.last.hash == now.last.hash:
+                    verdict = turn.fold.take(number, value)
+                    turn.note(Corrected(number, before.reward, value, reason, verdict, by))
+                    return
+        raise StorageBusy(f"others keep writing to the study; call again to correct trial {number}")
 
     def abandon(
         self,
@@ -253,7 +292,7 @@ class Study:
                 check_loss(turn.fold, ignorable)
                 turn.note(Abandoned(number, ignorable, turn.fold.give_up(number, ignorable), by, reason))
                 return
-            if isinstance(before, Told):
+            if isinstance(before, Told | Corrected):
                 raise OsrlError(f"trial {number} was told {before.reward:g}; it can no longer be abandoned")
             if before.ignorable != ignorable:
                 raise OsrlError(
