@@ -77,6 +77,21 @@ def test_random_damage_is_said(seed: int, sound: bytes, path: str, capsys: Any) 
     check_damaged(path, whole, capsys)
 
 
+def test_a_study_that_is_not_found_by_its_name_is_damage(sound: bytes, path: str, capsys: Any) -> None:
+    Path(path).write_bytes(sound)
+    with sqlite3.connect(path) as connection:
+        query = "SELECT rootpage FROM sqlite_master WHERE tbl_name = 'osrl_studies' AND type = 'index'"
+        (page,) = connection.execute(query).fetchone()
+        (size,) = connection.execute("PRAGMA page_size").fetchone()
+    connection.close()
+    start, end = (page - 1) * size, page * size
+    assert b"study" in sound[start:end]
+    Path(path).write_bytes(sound[:start] + sound[start:end].replace(b"study", b"stuhy") + sound[end:])
+    for verb in ("verify", "status", "ask"):
+        assert main(["study", verb, path]) == 5
+        assert "the index of names is damaged" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("size", [0, 10, 100, 4096, 5000, 20480, -4096, -1])
 def test_a_file_that_was_cut_is_said(size: int, sound: bytes, path: str, capsys: Any) -> None:
     Path(path).write_bytes(sound[:size])

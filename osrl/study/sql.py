@@ -151,8 +151,15 @@ class SqlStorage(Storage):
         with self._transaction() as connection:
             number = connection.execute(select(studies.c.id).where(studies.c.name == name)).scalar()
         if number is None:
-            names = ", ".join(map(repr, self.names())) or "none"
-            raise OsrlError(f"{self.place} has no study {name!r}; it has {names}")
+            names = self.names()
+            if name in names:
+                raise StorageDamaged(
+                    f"{self.place}: the index of names is damaged: study {name!r} is there, and is not found; "
+                    "restore a backup"
+                )
+            raise OsrlError(
+                f"{self.place} has no study {name!r}; it has {', '.join(map(repr, names)) or 'none'}"
+            )
         return int(number)
 
     def names(self) -> tuple[str, ...]:
