@@ -134,12 +134,16 @@ def ask(
     place: Place,
     task: Annotated[str | None, typer.Option(help="The task that has arrived.")] = None,
     n: Annotated[int | None, typer.Option("-n", "--n", help="Hand out so many trials at once.")] = None,
+    lease: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="How long a trial may take (30m, 1h, 2d) before it is overdue."),
+    ] = None,
     name: Name = None,
     as_json: Json = False,
 ) -> None:
     """The next trial to run."""
     with opened(place, name) as study:
-        found = study.ask(task, n=1 if n is None else n)
+        found = study.ask(task, n=1 if n is None else n, lease=lease)
     if as_json:
         print_json({"trials": [_trial(trial) for trial in found]} if n is not None else _trial(found[0]))
     else:

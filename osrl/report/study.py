@@ -67,6 +67,8 @@ class StudyReport(NamedTuple):
                     "representation": each.representation,
                     "predictor": each.predictor,
                     "asked_at": _moment(each.asked_at).isoformat(),
+                    "until": None if each.until is None else _moment(each.until).isoformat(),
+                    "overdue": each.overdue,
                 }
                 for each in status.pending
             ],
@@ -142,7 +144,7 @@ class StudyReport(NamedTuple):
             return Text("")
         lines = [
             printable(f"  trial {trial.id}: {trial.representation}, {trial.predictor} in {trial.task}, ")
-            + f"for {_age(trial, self.at)}"
+            + f"for {_age(trial, self.at)}{', overdue' if trial.overdue else ''}"
             for trial in pending[:LISTED]
         ]
         if len(pending) > LISTED:

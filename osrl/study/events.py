@@ -97,6 +97,7 @@ class Asked:
 
     ``propensities`` of the task's arms, representation by representation; null where nothing was left
     to chance. ``given``: the task had arrived from outside. ``design``: the last event of that kind.
+    ``until``: when its report is due (microseconds since 1970), if it was handed out with a lease.
     """
 
     trial: int
@@ -106,6 +107,7 @@ class Asked:
     propensities: Sequence[float] | None
     given: bool
     design: int | None
+    until: int | None = None
 
 
 @dataclass(frozen=True)
@@ -177,6 +179,7 @@ _OPTIONAL = (
     "id",
     "by",
     "reason",
+    "until",
     "epsilon_g",
     "epsilon_h",
 )  # left out where they are empty, as in logs that do not know them
@@ -299,7 +302,7 @@ def _sound(body: Body) -> bool:
     match body:
         case Asked():
             names = type(body.task) is type(body.representation) is type(body.predictor) is str
-            return type(body.trial) is int and names
+            return type(body.trial) is int and names and (body.until is None or type(body.until) is int)
         case Told():
             whole = type(body.reward) is int and abs(body.reward) < 2**63
             return type(body.trial) is int and (whole or type(body.reward) is float)

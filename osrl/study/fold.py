@@ -62,8 +62,8 @@ class CorrectedPastError(OsrlError):
 
 class Pending(NamedTuple):
     """A trial that has not reported: task, arm of the task, when it was handed out (microseconds since
-    1970), what its reward will be judged with, the hash of the event that handed it out, and how its arm was
-    drawn (empty where losses are not watched).
+    1970), what its reward will be judged with, the hash of the event that handed it out, how its arm was
+    drawn (empty where losses are not watched), and when its lease ends, if it has one.
     """
 
     x: int
@@ -72,6 +72,7 @@ class Pending(NamedTuple):
     ticket: Floats
     hash: str
     draw: Floats
+    until: int | None
 
 
 class Fold:
@@ -219,7 +220,7 @@ class Fold:
         ticket = new_ticket(self.state)
         write_ticket(self.state, x, a, propensities, ticket)
         draw = np.zeros(0) if self.losses is None else self.losses.hand_out(x, a, propensities)
-        self.pending[asked.trial] = Pending(x, a, event.at, ticket, event.hash, draw)
+        self.pending[asked.trial] = Pending(x, a, event.at, ticket, event.hash, draw, asked.until)
         if self.prefix is not None:
             self.prefix.hand_out(asked.trial, x)
         self.asked += 1

@@ -56,7 +56,9 @@ def facts(fold: Fold) -> dict[str, Any]:
         "left_out": fold.left_out,
         "design": fold.design,
         "verdict": None if fold.verdict is None else _plain(asdict(fold.verdict)),
-        "pending": [[trial, p.x, p.a, p.at, p.hash, p.ticket.size] for trial, p in fold.pending.items()],
+        "pending": [
+            [trial, p.x, p.a, p.at, p.hash, p.until, p.ticket.size] for trial, p in fold.pending.items()
+        ],
         "ended": [[trial, e.x, e.a, e.ticket.size] for trial, e in waiting],
         "queues": [] if prefix is None else [list(queue) for queue in prefix.queues()],
         "passed": [] if prefix is None else sorted(prefix.passed),
@@ -103,8 +105,8 @@ def _unpack(snapshot: Snapshot, created: Created) -> Fold | None:
         array[...] = arrays[name]
     sizes = [entry[-1] for entry in (*header["pending"], *header["ended"])]
     parts = iter(np.split(tickets, np.cumsum(sizes)))
-    for (trial, x, a, at, handed_out, _), draw in zip(header["pending"], draws, strict=True):
-        fold.pending[trial] = Pending(x, a, at, next(parts).copy(), handed_out, draw.copy())
+    for (trial, x, a, at, handed_out, until, _), draw in zip(header["pending"], draws, strict=True):
+        fold.pending[trial] = Pending(x, a, at, next(parts).copy(), handed_out, draw.copy(), until)
     if fold.prefix is not None:
         _unpack_prefix(fold.prefix, header, parts, rewards)
     fold.position = snapshot.position

@@ -154,7 +154,7 @@ class SqlStorage(Storage):
             names = self.names()
             if name in names:
                 raise StorageDamaged(
-                    f"{self.place}: the index of names is damaged: study {name!r} is there, and is not found; "
+                    f"{self.place}: the index of names is damaged: study {name!r} is there, but not found; "
                     "restore a backup"
                 )
             raise OsrlError(

@@ -5,20 +5,25 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from osrl.hypotheses.words import Answer, Arm, Claim, Hypothesis, Objection
-from osrl.study.events import Created
+from osrl.study.events import Created, now
 from osrl.study.fold import Fold
 from osrl.study.standing import expected_remaining, read_standing
 from osrl.study.trial import read_answer
 
 
 class PendingTrial(NamedTuple):
-    """A trial that has not reported; ``asked_at`` in microseconds since 1970 (UTC)."""
+    """A trial that has not reported; times in microseconds since 1970 (UTC).
+
+    ``until``: when it was to report, if it was handed out with a lease; ``overdue``: that time is over.
+    """
 
     id: int
     task: str
     representation: str
     predictor: str
     asked_at: int
+    until: int | None
+    overdue: bool
 
 
 class Suspect(NamedTuple):
@@ -69,7 +74,7 @@ class Status(NamedTuple):
 
 def read_status(fold: Fold) -> Status:
     """The status of a study, from its fold."""
-    created, predictors = fold.created, fold.shape[2]
+    created, predictors, at = fold.created, fold.shape[2], now()
     pending = tuple(
         PendingTrial(
             trial,
@@ -77,6 +82,8 @@ def read_status(fold: Fold) -> Status:
             created.representations[one.a // predictors],
             created.predictors[one.a % predictors],
             one.at,
+            one.until,
+            one.until is not None and one.until < at,
         )
         for trial, one in fold.pending.items()
     )

@@ -20,6 +20,8 @@ from __future__ import annotations
 import copy
 import os
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from datetime import timedelta
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, SupportsFloat, overload
 
@@ -27,12 +29,12 @@ from osrl.errors import OsrlError, RewardRefused, StorageBusy, StorageDamaged
 from osrl.hypotheses.words import Answer
 from osrl.instance import MOST_LETTERS
 from osrl.study.checks import check_ask, check_correction, check_loss, check_same_decisions, ending
-from osrl.study.events import Abandoned, Corrected, Created, Event, Recovered, Row, Told, next_event
+from osrl.study.events import Abandoned, Corrected, Created, Event, Recovered, Row, Told, next_event, now
 from osrl.study.practice import practise_ask
 from osrl.study.session import Session
 from osrl.study.settings import Names, new_settings
 from osrl.study.storage import Storage, Tombstone
-from osrl.study.trial import Trial, new_trial, read_answer, read_reward, read_token, short_id
+from osrl.study.trial import Trial, new_trial, read_answer, read_lease, read_reward, read_token, short_id
 from osrl.study.weights import Weights
 
 if TYPE_CHECKING:
@@ -178,17 +180,26 @@ class Study:
     # The experiment
 
     @overload
-    def ask(self, task: str | None = None, *, n: None = None) -> Trial: ...
+    def ask(
+        self, task: str | None = None, *, n: None = None, lease: str | timedelta | None = None
+    ) -> Trial: ...
 
     @overload
-    def ask(self, task: str | None = None, *, n: int) -> tuple[Trial, ...]: ...
+    def ask(
+        self, task: str | None = None, *, n: int, lease: str | timedelta | None = None
+    ) -> tuple[Trial, ...]: ...
 
-    def ask(self, task: str | None = None, *, n: int | None = None) -> Trial | tuple[Trial, ...]:
+    def ask(
+        self, task: str | None = None, *, n: int | None = None, lease: str | timedelta | None = None
+    ) -> Trial | tuple[Trial, ...]:
         """The next trial, or ``n`` of them; in the task that has arrived, where one is given.
 
         Trials may be asked for before earlier ones are told. A randomised policy (`osrl`) then draws them
         independently; a tracking rule (`tas`, `osrl-sc`) hands out the same arm until a reward comes in.
+        ``lease`` is how long a trial may take ("30m", "1h", "2d"): afterwards the status says that it is
+        overdue. It stays pending, because nobody knows whether its arm was seen, and may still be told.
         """
+        length = None if lease is None else read_lease(lease)
         count = 1 if n is None else n
         if isinstance(count, bool) or not isinstance(count, Integral) or count < 1:
             raise OsrlError(f"n is {n!r}; give the number of trials to hand out, at least 1")
@@ -204,6 +215,8 @@ class Study:
                 for _ in range(count if weights.renew(turn) else 0):
                     weights.renew_within(turn)
                     asked = fold.choose(task)
+                    if length is not None:
+                        asked = replace(asked, until=now() + length)
                     trials.append(new_trial(asked, fold.created, turn.do(asked).hash))
             weights.solve()
         return trials[0] if n is None else tuple(trials)
@@ -222,7 +235,8 @@ class Study:
             value = read_reward(reward, turn.fold.family)
             before = ending(turn, token)
             if before is None:
-                turn.note(Told(number, value, turn.fold.take(number, value), by))
+                verdict = turn.fold.take(number, value)
+                turn.note(Told(number, value, verdict, by))
                 return
             if isinstance(before, Abandoned):
                 raise RewardRefused(f"trial {number} was abandoned; its reward can no longer be told")
@@ -258,11 +272,11 @@ class Study:
                         "corrected once"
                     )
                 check_correction(turn, number)
-                now = copy.deepcopy(turn.fold)
+                known = copy.deepcopy(turn.fold)
             without = self._session.without(number)  # which may take long
-            check_same_decisions(number, now, without)
+            check_same_decisions(number, known, without)
             with self._session.turn(without) as turn:
-                if turn.fold.last.hash == now.last.hash:
+                if turn.fold.last.hash == known.last.hash:
                     verdict = turn.fold.take(number, value)
                     turn.note(Corrected(number, before.reward, value, reason, verdict, by))
                     return
@@ -290,7 +304,8 @@ class Study:
             before = ending(turn, token)
             if before is None:
                 check_loss(turn.fold, ignorable)
-                turn.note(Abandoned(number, ignorable, turn.fold.give_up(number, ignorable), by, reason))
+                verdict = turn.fold.give_up(number, ignorable)
+                turn.note(Abandoned(number, ignorable, verdict, by, reason))
                 return
             if isinstance(before, Told | Corrected):
                 raise OsrlError(f"trial {number} was told {before.reward:g}; it can no longer be abandoned")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from datetime import timedelta
 from numbers import Integral
 from typing import Any, NamedTuple
 
@@ -13,6 +14,9 @@ from osrl.hypotheses.words import Answer
 from osrl.study.events import Asked, Created, Verdict
 
 MOST = 2**63  # numbers beyond it fit no database
+LONGEST_LEASE = timedelta(days=3650)
+_LEASE = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,6})?)\s*([smhd])")
+_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 _TOKEN = re.compile(r"([0-9a-f]{12})-([0-9]{1,18})-([0-9a-f]{12})")
 
 
@@ -89,6 +93,19 @@ def read_token(trial: object) -> Token:
     if abs(int(text)) >= MOST:
         raise UnknownTrial("the study has no such trial; they are numbered from 1")
     return Token("", int(text), "")
+
+
+def read_lease(lease: str | timedelta) -> int:
+    """How long a trial may take, in microseconds: a time, or a text such as 30m, 1h or 2d."""
+    given = lease
+    if isinstance(lease, str) and (found := _LEASE.fullmatch(lease.strip())):
+        lease = timedelta(**{_UNITS[found[2]]: float(found[1])})
+    if not isinstance(lease, timedelta) or not timedelta(0) < lease <= LONGEST_LEASE:
+        raise OsrlError(
+            f"the lease is {given!r:.50}; give a time such as 30m, 1h or 2d, and at most "
+            f"{LONGEST_LEASE.days} days"
+        )
+    return lease // timedelta(microseconds=1)
 
 
 def read_reward(reward: Any, family: Family) -> float:
