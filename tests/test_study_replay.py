@@ -85,9 +85,13 @@ def played(path: str, policy: str = "osrl", trials: int = 25) -> list[Event]:
 
 
 def changed(events: list[Event], kind: type, change: Any) -> list[Event]:
-    """The log with its last event of a kind changed, and the chain computed anew: replay alone can tell."""
+    """The log with its last event of a kind before a design changed, and the chain computed anew.
+
+    Replay alone can tell, and a reward matters at the next design at the latest.
+    """
     events = list(events)
-    i = max(i for i, event in enumerate(events) if isinstance(event.body, kind) and i < len(events) - 6)
+    last = max(i for i, event in enumerate(events) if isinstance(event.body, Designed))
+    i = max(i for i, event in enumerate(events[:last]) if isinstance(event.body, kind))
     values = vars(events[i].body) | change(events[i].body)
     events[i] = events[i]._replace(body=kind(**values))
     return chained(*events)
