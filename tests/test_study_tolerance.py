@@ -15,7 +15,6 @@ import pytest
 from osrl.analysis.analyse import analyse
 from osrl.analysis.trials import read_table
 from osrl.errors import OsrlError, StorageDamaged
-from osrl.hypotheses.possible import look
 from osrl.hypotheses.tolerance import comparison
 from osrl.instance import Instance
 from osrl.simulation.simulate import simulate
@@ -182,11 +181,16 @@ def test_analyse_with_a_tolerance(capsys: Capture, tmp_path: Path) -> None:
     assert "As good, within the tolerance" in " ".join(shown.split())
 
 
-def test_evidence_of_a_running_study_can_be_looked_at(tmp_path: Path) -> None:
-    with tied_study(str(tmp_path / "running.db")) as study:
-        study.ask(n=3)
-        status = study.status
-        assert status.verdict == "running" and not status.as_good
-        with study._session.reading() as fold:
-            assert fold.hypotheses is not None
-            look(fold.hypotheses)
+def test_fewer_trials_are_expected_with_a_tolerance(tmp_path: Path) -> None:
+    """Fewer trials are expected with a tolerance: arms may be out by the shorter way."""
+    remaining = []
+    for epsilon in (0.0, 0.3):
+        with tied_study(str(tmp_path / f"{epsilon}.db"), epsilon=epsilon) as study:
+            rng = random.Random(0)
+            for _ in range(60):
+                trial = study.ask()
+                study.tell(trial, rng.random() < TIE[trial.representation][trial.predictor])
+            assert study.verdict == "running" and not study.status.as_good
+            assert study.status.expected_remaining is not None
+            remaining.append(study.status.expected_remaining)
+    assert remaining[1] < 0.8 * remaining[0], remaining

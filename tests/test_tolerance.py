@@ -25,6 +25,7 @@ from osrl.instance import Instance
 from osrl.outcome import RUNNING, WITHIN
 from osrl.policies.named import UNIFORM
 from osrl.risks import read_tolerances
+from osrl.simulation.simulate import simulate
 from tests.oracle_tolerance import Comparison
 from tests.tolerances import CASES, Case, answers_of, unfinished
 from tests.walks import most_allowed
@@ -197,3 +198,31 @@ def test_a_tolerance_is_checked() -> None:
         new_hypotheses((1, 2, 2), Family("bernoulli"), (0.1, 0.1), epsilon=(1.0, 0.0))
     with pytest.raises(OsrlError, match="use fewer"):
         new_hypotheses((30, 30, 30), Family("bernoulli"), (0.1, 0.1), epsilon=(0.1, 0.1))
+
+
+# What it takes ------------------------------------------------------------------------------------
+
+CLEAR = [
+    [[0.44, 0.60, 0.49], [0.27, 0.13, 0.23], [0.24, 0.15, 0.32], [0.13, 0.22, 0.26]],
+    [[0.35, 0.60, 0.41], [0.19, 0.10, 0.39], [0.19, 0.19, 0.37], [0.28, 0.24, 0.33]],
+    [[0.60, 0.46, 0.48], [0.16, 0.29, 0.19], [0.32, 0.32, 0.17], [0.35, 0.30, 0.30]],
+]
+
+
+def test_a_tie_among_predictors_costs_little_with_a_tolerance_and_never_ends_without() -> None:
+    tied = np.array(CLEAR)
+    tied[0, 0, 2] = 0.6
+    without = simulate(Instance.bernoulli(CLEAR), "osrl", 0.05, runs=60, epsilon=0.05)
+    found = simulate(Instance.bernoulli(tied), "osrl", 0.05, runs=60, epsilon=0.05)
+    assert set(found.frame["representations"].explode()) == {"g1"}
+    assert found.summary()["error_eps"][0] == 0.0
+    assert found.summary()["mean"][0] <= 2 * without.summary()["mean"][0]
+    endless = simulate(Instance.bernoulli(tied), "osrl", 0.05, runs=6, budget=8000).summary()
+    assert endless["budget_exhausted"][0] >= 5
+
+
+def test_equal_representations_end() -> None:
+    twins = np.array(CLEAR)
+    twins[:, 1] = twins[:, 0]
+    found = simulate(Instance.bernoulli(twins), "osrl", 0.05, runs=20, epsilon=0.1, budget=20_000).summary()
+    assert found["within_tolerance"][0] == 20

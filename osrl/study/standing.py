@@ -11,11 +11,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from osrl.allocation import Needs, allocate
+from osrl.allocation import Needs, allocate, solve_afresh
 from osrl.allocation.needs import PRIOR, lacking, separate
-from osrl.arrays import Floats
+from osrl.allocation.program import build_program
+from osrl.arrays import Floats, Integers
 from osrl.families import Family
 from osrl.hypotheses.possible import LIMIT_G, LIMIT_H, Hypotheses, look
+from osrl.hypotheses.routes import aim
 from osrl.hypotheses.words import (
     Arm,
     Claim,
@@ -128,14 +130,33 @@ def expected_remaining(fold: Fold, guess: Verdict) -> float | None:
         need_h[x, h] = lacking(numbers[LIMIT_H], hypotheses.evidence_h[x, g * H + h])
     need_g[g] = 0.0
     need_h[np.arange(X), best] = 0.0
+    leaders = np.array([g * H + h for h in best])
+    means = _plausible_means(hypotheses, leaders)
+    if hypotheses.tolerance.within.size:
+        return _remaining_within(hypotheses, g, leaders, means, need_g, need_h)
     if not need_g.any() and not need_h.any():
         return 0.0
-    means = _plausible_means(hypotheses, [g * H + h for h in best]).reshape(X, G, H)
-    instance = Instance(means, Family("bounded") if hypotheses.noise == 0 else fold.family)
+    instance = Instance(means.reshape(X, G, H), Family("bounded") if hypotheses.noise == 0 else fold.family)
     return 1 / allocate(instance, Needs(need_g, need_h), tolerance=1e-2).lower
 
 
-def _plausible_means(hypotheses: Hypotheses, leaders: list[int]) -> Floats:
+def _remaining_within(
+    hypotheses: Hypotheses, g: int, leaders: Integers, means: Floats, need_g: Floats, need_h: Floats
+) -> float:
+    """The same, where arms may be out by the tolerance if that is shorter."""
+    X, n = means.shape
+    H = need_h.shape[1]
+    needs = np.zeros((X, n))
+    needs[:, g * H : (g + 1) * H] = need_h
+    aim(hypotheses, g, leaders, means, need_g, needs)
+    if not need_g.any() and not needs.any():
+        return 0.0
+    one_group = (np.ones((X, n)), np.zeros(X, np.int64), np.ones(1))
+    program = build_program(means, leaders, need_g, needs, False, *one_group, 0.0, hypotheses.noise)
+    return 1 / float(solve_afresh(program, 1e-2).lower)
+
+
+def _plausible_means(hypotheses: Hypotheses, leaders: Integers) -> Floats:
     """Estimates (X, n), drawn to their mean, with the guessed arm of each task in the lead."""
     pulls, sums, noise = hypotheses.pulls, hypotheses.sums, hypotheses.noise
     centre = (1 + sums.sum(axis=1, keepdims=True)) / (2 + pulls.sum(axis=1, keepdims=True))
