@@ -111,7 +111,8 @@ def test_a_row_adds_up(policy: str) -> None:
     assert frame.columns == [
         *COLUMN,
         *("epsilon_g", "epsilon_h", "seed", "run", "verdict", "tau", "tau_g", "tau_h"),
-        *("representations", "predictors", "correct_g", "correct_h", "shortfall", "pulls", "rounds"),
+        *("representations", "predictors", "correct_g", "correct_h", "as_good", "shortfall"),
+        *("pulls", "rounds"),
     ]
     assert (frame["pulls"].list.len() == EASY.means.size).all()
     assert (frame["pulls"].list.sum() == frame["tau"]).all()

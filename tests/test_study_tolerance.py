@@ -128,6 +128,8 @@ def test_simulate_counts_answers_that_are_too_bad(capsys: Capture, tmp_path: Pat
     found = simulate(TIED, ["osrl", "uniform"], runs=20, epsilon=0.3, out=tmp_path / "runs")
     frame = found.frame
     assert set(frame["verdict"]) == {WITHIN}
+    good = frame["as_good"].explode().struct.unnest()
+    assert {"x1"} <= set(good["task"]) and set(good["representation"]) == {"g1"}
     assert frame["shortfall"].explode().to_numpy().max() <= 0.3
     summary = found.summary().row(0, named=True)
     assert (summary["error_eps"], summary["within_tolerance"]) == (0.0, 20)

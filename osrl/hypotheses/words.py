@@ -139,17 +139,23 @@ def _within(hypotheses: Hypotheses, g: int, predictors: Sequence[int], limit: in
 
 
 def find_as_good(hypotheses: Hypotheses, names: Names) -> tuple[Arm, ...]:
-    """The arms that are out by the tolerance alone, when it has ended a study: as good as the answer."""
+    """When the tolerance has ended a study, the arms that are as good as the answer, as far as one can tell.
+
+    They were not ruled out exactly, and do not look worse by more than the tolerance.
+    """
     outcome, found = hypotheses.outcome, []
+    epsilons = hypotheses.tolerance.epsilon
     if outcome.status[0] != WITHIN:
         return ()
     X, n = hypotheses.possible_h.shape
     H = n // len(names.representations)
     for x in range(X):
         g, h = int(outcome.representation[0, x]), int(outcome.predictor[0, x])
+        means = hypotheses.sums[x] / np.maximum(hypotheses.pulls[x], 1.0)
         for b in range(n):
             possible = hypotheses.possible_h[x, b] if b // H == g else hypotheses.possible_g[b // H]
-            if possible and b != g * H + h:
+            alike = means[b] >= means[g * H + h] - epsilons[1 if b // H == g else 0]
+            if possible and alike and b != g * H + h:
                 found.append(Arm(names.tasks[x], names.representations[b // H], names.predictors[b % H]))
     return tuple(found)
 

@@ -20,6 +20,8 @@ from osrl.compiled import kernel_version
 from osrl.contract import Criterion, Policy, Problem, find, registered, stamp_of
 from osrl.draws import START, Key, new_key, uniform
 from osrl.errors import OsrlError
+from osrl.hypotheses.possible import Hypotheses
+from osrl.hypotheses.words import Arm, Names, find_as_good
 from osrl.instance import Instance
 from osrl.outcome import EXHAUSTED, Outcome
 from osrl.simulation.episode import episode
@@ -69,6 +71,11 @@ class Job:
     def play(self, state: Any, key: Key, budget: int | None) -> int:
         """One run from its first state to its end; the rounds played. What came of it is in the state."""
         return episode(state, self.instance, key, UNLIMITED if budget is None else budget)
+
+    def as_good(self, state: Any) -> tuple[Arm, ...]:
+        """The arms that are as good as the answer, in a run that ended by the tolerance."""
+        names = Names(self.instance.tasks, self.instance.representations, self.instance.predictors)
+        return find_as_good(state.stopping, names) if isinstance(state.stopping, Hypotheses) else ()
 
     @property
     def bytes_of_a_run(self) -> int:
@@ -126,7 +133,7 @@ def run_chunk(job: Job, first: int, runs: int, stop: Stop | None = None) -> Chun
         rounds = job.play(state, key, job.budget)
         if stop is not None and stop.asked:
             break
-        rows.add(state.outcome, rounds)
+        rows.add(state.outcome, rounds, job.as_good(state))
     if rows.count == 0:
         return None
     label = Label(job.campaign, job.number, first, rows.count, time.thread_time() - start)

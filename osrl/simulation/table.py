@@ -8,6 +8,7 @@
 | `tau`, `tau_g`, `tau_h` | samples used, until the representation was decided, and after it |
 | `representations`, `predictors` | the answer, one name for each task; a guess if the budget was exhausted |
 | `correct_g`, `correct_h` | whether every representation is right; each predictor; null outside the class M |
+| `as_good` | the arms that are as good as the answer within the tolerance: task, representation, predictor |
 | `shortfall` | how much worse the answer of each task is than its best arm |
 | `pulls` | samples of each arm, in the order of the means: task, representation, predictor |
 | `rounds` | rounds of the run that this row was read off: more than tau where several rows share a run |
@@ -26,9 +27,11 @@ import polars as pl
 from numpy.typing import NDArray
 
 from osrl.contract import Criterion
+from osrl.hypotheses.words import Arm
 from osrl.instance import Instance
 from osrl.outcome import VERDICTS, Outcome
 
+_ARMS = pl.List(pl.Struct({name: pl.String for name in Arm._fields}))
 _KEY = "osrl"  # of the label in the metadata of a Parquet file
 
 
@@ -64,9 +67,10 @@ class Rows:
         self.status, self.tau, self.tau_g, self.rounds = np.zeros((4, criteria, runs), np.int64)
         self.representations, self.predictors = np.zeros((2, criteria, runs, tasks), np.int64)
         self.pulls = np.zeros((criteria, runs, instance.means.size), np.int64)
+        self.as_good: list[list[Arm]] = []  # of each run; only one criterion can have a tolerance
 
-    def add(self, outcome: Outcome, rounds: int) -> None:
-        """Write down the next run."""
+    def add(self, outcome: Outcome, rounds: int, as_good: Sequence[Arm] = ()) -> None:
+        """Write down the next run; ``as_good`` are the arms as good as the answer."""
         i = self.count
         self.status[:, i] = outcome.status
         self.tau[:, i] = outcome.tau
@@ -75,6 +79,7 @@ class Rows:
         self.representations[:, i] = outcome.representation
         self.predictors[:, i] = outcome.predictor
         self.pulls[:, i] = outcome.pulls.reshape(len(outcome.status), -1)
+        self.as_good.append(list(as_good))
         self.count += 1
 
     def frame(
@@ -118,6 +123,7 @@ class Rows:
             _lists(h, instance.predictors).alias("predictors"),
             right_g.alias("correct_g"),
             right_h.alias("correct_h"),
+            pl.Series("as_good", self._named_arms(len(criteria)), _ARMS),
             _lists(short).alias("shortfall"),
             _lists(self._flat(self.pulls)).alias("pulls"),
             pl.Series("rounds", self._flat(self.rounds)),
@@ -136,6 +142,10 @@ class Rows:
         frame = self.frame(policy, criteria, epsilon, seed, label.first)
         frame.write_parquet(file, metadata={_KEY: json.dumps(label._asdict())})
         return file.getvalue()
+
+    def _named_arms(self, criteria: int) -> list[list[dict[str, str]]]:
+        """The arms that are as good, for each row of the frame."""
+        return [[arm._asdict() for arm in arms] for _ in range(criteria) for arms in self.as_good]
 
     def _flat(self, array: NDArray[np.int64]) -> NDArray[np.int64]:
         """Rows of the frame from an array (criterion, run, ...)."""
