@@ -14,10 +14,11 @@ import pytest
 
 from osrl.analysis.analyse import analyse
 from osrl.analysis.trials import read_table
-from osrl.errors import OsrlError, StorageDamaged
+from osrl.errors import OsrlError, RewardRefused, StorageDamaged
 from osrl.hypotheses.tolerance import comparison
 from osrl.instance import Instance
 from osrl.simulation.simulate import simulate
+from osrl.study.checks import check_same_decisions
 from osrl.study.events import Created, read_event
 from osrl.study.fold import Fold
 from osrl.study.study import Study
@@ -196,3 +197,13 @@ def test_fewer_trials_are_expected_with_a_tolerance(tmp_path: Path) -> None:
             assert study.status.expected_remaining is not None
             remaining.append(study.status.expected_remaining)
     assert remaining[1] < 0.8 * remaining[0], remaining
+
+
+def test_a_reward_by_which_arms_were_compared_is_not_corrected() -> None:
+    """What the tolerance has ruled out is a decision like any other."""
+    one, other = (Fold(Live(**NAMES, epsilon=0.3, seed=1).fold.created) for _ in range(2))
+    check_same_decisions(1, one, other)
+    assert one.hypotheses is not None
+    one.hypotheses.tolerance.within[0, 1, 0] = True
+    with pytest.raises(RewardRefused, match="ruled out by it"):
+        check_same_decisions(1, one, other)

@@ -87,8 +87,11 @@ def check_same_decisions(trial: int, now: Fold, without: Fold) -> None:
     """Refuse to correct a reward by which something was ruled out; ``without`` it, less is."""
     if now.hypotheses is None or without.hypotheses is None:
         raise _too_late(trial, f"policy {now.policy.name!r} does not say what it has ruled out")
-    same_g = np.array_equal(now.hypotheses.possible_g, without.hypotheses.possible_g)
-    if not same_g or not np.array_equal(now.hypotheses.possible_h, without.hypotheses.possible_h):
+    one, other = (
+        (each.possible_g, each.possible_h, each.tolerance.within)
+        for each in (now.hypotheses, without.hypotheses)
+    )
+    if not all(map(np.array_equal, one, other)):
         raise _too_late(trial, "a hypothesis was ruled out by it")
 
 
