@@ -15,14 +15,13 @@ from hypothesis import strategies as st
 from osrl.contract import Criterion, Problem
 from osrl.errors import OsrlError
 from osrl.evidence.betting import Bets, check_bets, log_mixture, new_bets, rank, settle, write_ticket
-from osrl.evidence.tilts import DOWN, UP, Tilts, check_tilts, new_tilts
+from osrl.evidence.tilts import DOWN, UP, check_tilts, new_tilts
 from osrl.families import Family
 from osrl.hypotheses.possible import WEALTH, Hypotheses
 from osrl.hypotheses.shared import evidence_against
 from osrl.hypotheses.trials import take_reward, take_ticket, ticket_size
 from osrl.policies.named import OSRL, OSRL_SC
-from osrl.study.constants import set_constants
-from osrl.study.events import Created
+from osrl.study.constants import set_constants, tilts_of
 from osrl.study.fold import Fold
 from tests.instances import Array, refused
 from tests.live import Live
@@ -170,19 +169,14 @@ def test_constants_of_a_log_are_checked_too() -> None:
             set_constants(OSRL.new(problem, 0.0), replace(created, evidence=evidence))
 
 
-def tilts_of(created: Created) -> Tilts:
-    state = Fold(created).state
-    found: Tilts = (state.hypotheses if created.policy == "osrl" else state.counting).tilts
-    return found
-
-
 @pytest.mark.parametrize(
     "rule", [{"family": "gaussian", "noise_sd": 0.5}, {"policy": "osrl-sc", "threshold": "sharp"}]
 )
 def test_a_study_goes_on_with_the_tilts_that_it_began_with(rule: dict[str, Any]) -> None:
     """Those of its log, also where this program has more; osrl 0.1 had one tilt for both arms of a pair."""
     created = Live(tasks=1, representations=2, predictors=2, delta=0.1, **rule).fold.created
-    tilts = tilts_of(created)
+    tilts = tilts_of(Fold(created).state)
+    assert tilts is not None
     made = new_tilts(0.25 if "family" in rule else 0.0)
     assert (tilts.grid == made.grid).all() and (tilts.shares == made.shares).all()
     kept = {name: value for name, value in created.evidence.items() if not name.startswith("tilts.")}
@@ -191,7 +185,8 @@ def test_a_study_goes_on_with_the_tilts_that_it_began_with(rule: dict[str, Any])
         "tilts.weight": np.log([0.5, 0.4]).tolist(),
         "tilts.mixture": math.log(0.1),
     }
-    tilts = tilts_of(replace(created, evidence={**kept, **old}))
+    tilts = tilts_of(Fold(replace(created, evidence={**kept, **old})).state)
+    assert tilts is not None
     assert tilts.by_pairs and tilts.grid[UP].tolist() == tilts.grid[DOWN].tolist() == [0.2, 0.4]
     with refused("sum to"):
         Fold(replace(created, evidence={**kept, **old, "tilts.mixture": 0.0}))
@@ -199,8 +194,8 @@ def test_a_study_goes_on_with_the_tilts_that_it_began_with(rule: dict[str, Any])
 
 def test_the_first_studies_that_stopped_by_counts_had_no_constants_in_their_log() -> None:
     created = Live(tasks=1, representations=2, predictors=2, delta=0.1, policy="osrl-sc", threshold="sharp")
-    tilts = tilts_of(replace(created.fold.created, evidence={}))
-    assert tilts.by_pairs
+    tilts = tilts_of(Fold(replace(created.fold.created, evidence={})).state)
+    assert tilts is not None and tilts.by_pairs
     assert tilts.grid[UP].tolist() == pytest.approx([0.05, 0.1, 0.2, 0.4, 0.8])
     assert math.exp(tilts.shares[0, 0]) == pytest.approx(0.15)
 

@@ -31,7 +31,7 @@ _NOT_WRITTEN = {"apart": 0.5, "clear": 12.0, "patience": 0.02, "far": 40.0}  # b
 
 def constants_of(state: Any) -> dict[str, Any]:
     """Every constant of the evidence of a new state; none for policies that use none."""
-    tilts = _tilts_of(state)
+    tilts = tilts_of(state)
     if tilts is None:
         return {}
     written = dict(zip(_TILTS, (*tilts.grid, tilts.shares, tilts.by_pairs), strict=True))
@@ -42,7 +42,7 @@ def constants_of(state: Any) -> dict[str, Any]:
 
 def set_constants(state: Any, created: Created) -> Any:
     """A new state that judges as the study did when it began; refused where this program cannot."""
-    if _tilts_of(state) is None or (not created.evidence and _find(state, Hypotheses) is not None):
+    if tilts_of(state) is None or (not created.evidence and _find(state, Hypotheses) is not None):
         return state
     parts, evidence = _parts(state), {**_NOT_WRITTEN, **created.evidence}
     tilts = _read_tilts(evidence, created)
@@ -126,7 +126,7 @@ def _find(state: Any, kind: type[T]) -> T | None:
     return None
 
 
-def _tilts_of(state: Any) -> Tilts | None:
+def tilts_of(state: Any) -> Tilts | None:
     """The tilts with which a state judges, if it does."""
     hypotheses, counting = _find(state, Hypotheses), _find(state, Counting)
     if hypotheses is not None:
