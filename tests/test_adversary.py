@@ -246,7 +246,7 @@ def test_a_deliberate_mistake_is_found_out(mistake: str, monkeypatch: pytest.Mon
     if mistake == "a loss is left out":
         monkeypatch.setattr(Fold, "give_up", lambda self, trial, ignorable: give_up(self, trial, True))
     else:
-        monkeypatch.setattr(Fold, "count_pending", lambda self: self.policy.clear_pending(self.state))
+        monkeypatch.setattr(Fold, "count_pending", lambda self: self.clear_pending())
     without_shrinking = settings(Adversary.TestCase.settings, phases=[Phase.generate])
     with pytest.raises(AssertionError):
         run_state_machine_as_test(Adversary, settings=without_shrinking)
