@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +15,7 @@ from osrl.errors import OsrlError
 from osrl.study.events import Abandoned, Asked, Event, Told
 from osrl.study.sql import PAGE, SqlStorage
 from osrl.study.storage import Snapshot, Storage
+from osrl.study.study import Study
 from tests.instances import refused
 from tests.studies import chained
 
@@ -162,3 +166,24 @@ class TestStorage:
         append(storage, study, events[1])
         storage.close()
         assert len(list(storage.read(study))) == 2
+
+
+LOCKED = """
+import fcntl, os, sys
+file = os.open(sys.argv[1], os.O_RDWR)
+try:
+    fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 510, 0x40000002)  # what SQLite's readers share
+except OSError:
+    print("locked")
+"""
+
+
+def test_opening_a_study_again_leaves_the_locks_of_this_process_alone(tmp_path: Path) -> None:
+    """Whoever closes a file lets go of all locks that the process has on it, those of SQLite too."""
+    path = f"{tmp_path}/s.db"
+    with Study.create(path, tasks=1, representations=2, predictors=2) as study:
+        study.tell(study.ask(), 1)
+        with Study.open(path) as again:
+            assert again.status.told == 1
+        command = [sys.executable, "-c", LOCKED, path]
+        assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "locked\n"

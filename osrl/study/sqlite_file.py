@@ -27,7 +27,8 @@ from osrl.study.line import in_line
 
 WRITING = "osrl_writing"  # execution option of a connection whose transaction will write
 LOG = "osrl_log"  # in the info of a connection: which write-ahead log it uses
-MAGIC = b"SQLite format 3\0"
+SMALLEST = 512  # bytes of a SQLite database
+_UNTOUCHED = "mode=ro&immutable=1"  # no locks, and nothing is made beside the file
 PAUSE = 0.001  # seconds, about, between two attempts of the first in line
 
 Identity = tuple[int, int] | None
@@ -64,7 +65,7 @@ def find_file(path: Path, *, make: bool) -> File:
         _make(path)
         return File(path)
     if path.stat().st_size > 0:
-        _check_magic(path)
+        _check_header(path)
     elif not make:
         raise StorageDamaged(
             f"{path} is empty: nothing was ever written to it, or its content is lost; restore a backup there"
@@ -94,13 +95,20 @@ def _make(path: Path) -> None:
         ) from None
 
 
-def _check_magic(path: Path) -> None:
+def _check_header(path: Path) -> None:
+    """Refuse what does not begin as a SQLite database does.
+
+    SQLite itself looks: if we opened and closed the file, all locks would be gone that other connections of
+    this process have on it, and another process might remove the write-ahead log under them.
+    """
+    if not os.access(path, os.R_OK):
+        raise OsrlError(f"{path}: cannot be read; ask for permission")
+    sound = path.stat().st_size >= SMALLEST
     try:
-        with path.open("rb") as file:
-            found = file.read(len(MAGIC))
-    except OSError as error:
-        raise OsrlError(f"{path}: cannot be read: {error.strerror}; ask for permission") from None
-    if found != MAGIC:
+        _value(path, _UNTOUCHED, "PRAGMA application_id")
+    except sqlite3.Error as error:
+        sound = sound and error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_NOTADB
+    if not sound:
         raise StorageDamaged(
             f"{path} is not a sound SQLite database (it begins otherwise); give another, or restore a backup"
         )
@@ -109,22 +117,23 @@ def _check_magic(path: Path) -> None:
 def _is_ours(path: Path) -> bool:
     """Whether a database has our tables, without touching it; True also where it is too damaged to say."""
     log = _beside(path, "-wal")
-    with path.open("rb") as file:
-        if file.read(72)[68:] == schema.APPLICATION.to_bytes(4, "big"):
-            return True
+    table = "SELECT 1 FROM sqlite_master WHERE name = 'osrl_schema'"
     try:
-        if _has_tables(path, "mode=ro&immutable=1"):
+        if _value(path, _UNTOUCHED, "PRAGMA application_id") == schema.APPLICATION:
             return True
-        return log.exists() and log.stat().st_size > 0 and _has_tables(path, "mode=ro")
+        if _value(path, _UNTOUCHED, table) is not None:
+            return True
+        return log.exists() and log.stat().st_size > 0 and _value(path, "mode=ro", table) is not None
     except (sqlite3.Error, UnicodeDecodeError):
         return True  # whoever opens it will say what is wrong
 
 
-def _has_tables(path: Path, mode: str) -> bool:
+def _value(path: Path, mode: str, query: str) -> Any:
+    """What a query of one value gives; None without a row."""
     connection = sqlite3.connect(_uri(path, mode), uri=True)
     try:
-        wanted = "SELECT 1 FROM sqlite_master WHERE name = 'osrl_schema'"
-        return connection.execute(wanted).fetchone() is not None
+        row = connection.execute(query).fetchone()
+        return None if row is None else row[0]
     finally:
         connection.close()
 
