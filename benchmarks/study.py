@@ -143,14 +143,14 @@ def fill(study: Study, trials: int) -> None:
     rng = random.Random(0)
     while study.trials < trials:
         with study._session.turn() as turn:
-            fold = turn.fold
-            for _ in range(min(5_000, trials - fold.asked)):
-                if (designed := fold.solve()) is not None:
+            progress = turn.progress
+            for _ in range(min(5_000, trials - progress.asked)):
+                if (designed := progress.solve()) is not None:
                     turn.note(designed)
-                asked = fold.choose(None)
+                asked = progress.choose(None)
                 turn.do(asked)
                 reward = float(rng.randrange(2))
-                turn.note(Told(asked.trial, reward, fold.take(asked.trial, reward)))
+                turn.note(Told(asked.trial, reward, progress.take(asked.trial, reward)))
 
 
 def growth(folder: Path, sizes: tuple[int, ...]) -> list[Size]:

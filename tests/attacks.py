@@ -17,7 +17,7 @@ from osrl.analysis.analyse import analyse
 from osrl.analysis.trials import Table
 from osrl.errors import OsrlError
 from osrl.families import Family
-from osrl.hypotheses.possible import look, new_hypotheses
+from osrl.hypotheses.possible import new_hypotheses, refresh_evidence
 from osrl.hypotheses.trials import take_reward
 from osrl.study.events import Abandoned, Event, Told
 from tests.live import Live
@@ -50,7 +50,7 @@ def late_first_phase(seed: int) -> bool:
             study.tell(asked.trial, reward)
         while late and late[0][0] <= t and study.running:
             study.tell(*late.popleft()[1:])
-    verdict = study.fold.verdict
+    verdict = study.progress.verdict
     return verdict is not None and verdict.representations[0] == "g1" and "h1" in verdict.predictors
 
 
@@ -69,7 +69,7 @@ def stale_counts(seed: int) -> bool:
         take_reward(tests, x, a, reward, NO_TICKET)
         for g in np.flatnonzero(possible & ~tests.possible_g):
             now = copy.deepcopy(tests)
-            look(now)
+            refresh_evidence(now)
             return bool(now.evidence_g[g] < tests.limits[0] - 1e-9)
         if (reward < -0.5 * a) == (a == 1):
             x = int(rng.integers(tasks))
@@ -93,8 +93,8 @@ def declined_arm(policy: str, share: float, seed: int) -> tuple[bool, bool]:
             study.abandon(asked.trial, ignorable=True)
         else:
             study.tell(asked.trial, rng.random() < means[h])
-    verdict = study.fold.verdict
-    return verdict is not None and verdict.predictors[0] != "h1", study.fold.alarm
+    verdict = study.progress.verdict
+    return verdict is not None and verdict.predictors[0] != "h1", study.progress.alarm
 
 
 def drifting_log(noise_sd: float | None, seed: int) -> tuple[bool, bool]:
@@ -142,7 +142,7 @@ def heavy_mixture(seed: int) -> bool:
         if not study.running:
             break
         study.tell(study.ask().trial, rng.random() < 0.5)
-    return not study.fold.state.stopping.possible_g.all()
+    return not study.progress.state.stopping.possible_g.all()
 
 
 def hunted_tasks(seed: int) -> bool:
@@ -150,14 +150,14 @@ def hunted_tasks(seed: int) -> bool:
     study = Live(tasks=3, representations=2, predictors=2, delta=0.1, seed=seed)
     rng = random.Random(seed)
     for _ in range(60):
-        least = study.fold.state.stopping.by_task[:, 0]
-        task = study.fold.created.tasks[int(np.argmax(least))]
+        least = study.progress.state.stopping.by_task[:, 0]
+        task = study.progress.created.tasks[int(np.argmax(least))]
         batch = [study.ask(task).trial for _ in range(8) if study.running]
         for trial in batch:
             study.tell(trial, rng.random() < 0.5)
         if not study.running:
             break
-    return not study.fold.state.stopping.possible_g[0]
+    return not study.progress.state.stopping.possible_g[0]
 
 
 def allowed(runs: int, risk: float = RISK) -> int:
@@ -171,27 +171,27 @@ def hostile_run(policy: str, delta: float, seed: int) -> bool:
     All arms are equal, so every hypothesis is true; whether the representation under attack is rejected.
     """
     study = Live(**NAMES, policy=policy, delta=delta, seed=seed)
-    fold = study.fold
+    progress = study.progress
     rng = random.Random(seed)
     held: list[tuple[int, float]] = []
 
     def end(body: Told | Abandoned) -> None:
-        fold.apply(Event(fold.position, 0, body))
-        fold.verdict = fold._judge()
+        progress.apply(Event(progress.position, 0, body))
+        progress.verdict = progress._judge()
 
     for _ in range(20):
         for _ in range(8):
             asked = study.ask()
             reward = float(rng.randrange(2))
             favoured = asked.representation == "A" and asked.predictor == "low"
-            if fold.verdict is not None or reward == favoured:
+            if progress.verdict is not None or reward == favoured:
                 end(Told(asked.trial, reward))
             elif rng.random() < 0.6:
                 end(Abandoned(asked.trial, False))
             else:
                 held.append((asked.trial, reward))
-        if fold.verdict is not None:
+        if progress.verdict is not None:
             break
         while len(held) > 40:
             end(Told(*held.pop(0)))
-    return not fold.state.stopping.possible_g[1]
+    return not progress.state.stopping.possible_g[1]

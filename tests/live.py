@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from osrl.study.events import Abandoned, Asked, Event, Told
-from osrl.study.fold import Fold
+from osrl.study.progress import Progress
 from osrl.study.settings import new_settings
 
 
@@ -16,32 +16,32 @@ class Live:
         risks = ("delta", "delta_g", "delta_h", "epsilon", "epsilon_g", "epsilon_h")
         unset = ("noise_sd", *risks, "seed", "budget", "threshold", "options")
         given = {**dict.fromkeys(unset), "family": "bernoulli", "policy": "osrl", **settings}
-        self.fold = Fold(new_settings(**given))
+        self.progress = Progress(new_settings(**given))
 
     @property
     def running(self) -> bool:
         """Whether there is no verdict yet."""
-        return self.fold.verdict is None
+        return self.progress.verdict is None
 
     def ask(self, task: str | None = None) -> Asked:
         """The next trial."""
-        if (designed := self.fold.solve()) is not None:
-            self.fold.advance(Event(self.fold.position, 0, designed))
-        asked = self.fold.choose(task)
-        self.fold.apply(Event(self.fold.position, 0, asked))
+        if (designed := self.progress.solve()) is not None:
+            self.progress.advance(Event(self.progress.position, 0, designed))
+        asked = self.progress.choose(task)
+        self.progress.apply(Event(self.progress.position, 0, asked))
         return asked
 
     def tell(self, trial: int, reward: float) -> None:
         """The reward of a trial."""
-        verdict = self.fold.take(trial, float(reward))
-        self.fold.advance(Event(self.fold.position, 0, Told(trial, float(reward), verdict)))
+        verdict = self.progress.take(trial, float(reward))
+        self.progress.advance(Event(self.progress.position, 0, Told(trial, float(reward), verdict)))
 
     def abandon(self, trial: int, ignorable: bool = False) -> None:
         """A trial will never report."""
-        verdict = self.fold.give_up(trial, ignorable)
-        self.fold.advance(Event(self.fold.position, 0, Abandoned(trial, ignorable, verdict)))
+        verdict = self.progress.give_up(trial, ignorable)
+        self.progress.advance(Event(self.progress.position, 0, Abandoned(trial, ignorable, verdict)))
 
     def arm(self, asked: Asked) -> tuple[int, int, int]:
         """The indices of task, representation and predictor of a trial."""
-        g, h = self.fold.place(1, asked.representation), self.fold.place(2, asked.predictor)
-        return self.fold.place(0, asked.task), g, h
+        g, h = self.progress.index_of(1, asked.representation), self.progress.index_of(2, asked.predictor)
+        return self.progress.index_of(0, asked.task), g, h

@@ -6,9 +6,9 @@ import math
 from typing import Any
 
 from osrl.hypotheses import trials as of_hypotheses
-from osrl.hypotheses.possible import look
+from osrl.hypotheses.possible import refresh_evidence
 from osrl.study.events import Abandoned, Asked, Created, Told
-from osrl.study.fold import Fold
+from osrl.study.progress import Progress
 from osrl.study.study import Study
 
 PENDING, LOST, LEFT_OUT = "pending", "lost", "left out"
@@ -18,12 +18,12 @@ def handed_out(study: Study) -> list[list[Any]]:
     """Every trial in order of hand-out: task, arm, ticket, and its reward or what became of it."""
     events = list(study.events())
     assert isinstance(events[0].body, Created)
-    fold, trials = Fold(events[0].body), []
+    progress, trials = Progress(events[0].body), []
     for event in events[1:]:
-        fold.apply(event)
+        progress.apply(event)
         match event.body:
             case Asked() as asked:
-                one = fold.pending[asked.trial]
+                one = progress.pending[asked.trial]
                 trials.append([one.x, one.a, one.ticket, PENDING])
             case Told() as told:
                 trials[told.trial - 1][3] = told.reward
@@ -34,7 +34,7 @@ def handed_out(study: Study) -> list[list[Any]]:
 
 def evidence_of(study: Study, trials: list[Any]) -> tuple[Any, Any]:
     """Log evidence from these trials only, one after the other: against representations, and predictors."""
-    tests = Fold(study.settings).state.stopping
+    tests = Progress(study.settings).state.stopping
     tests.limits[:] = math.inf  # nothing is rejected on the way
     for x, a, ticket, end in trials:
         if end == PENDING:
@@ -43,7 +43,7 @@ def evidence_of(study: Study, trials: list[Any]) -> tuple[Any, Any]:
             of_hypotheses.forfeit_trial(tests, x, a, ticket)
         elif end != LEFT_OUT:
             of_hypotheses.take_reward(tests, x, a, end, ticket)
-    look(tests)
+    refresh_evidence(tests)
     return tests.evidence_g, tests.evidence_h
 
 

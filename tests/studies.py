@@ -8,7 +8,7 @@ from typing import Any
 
 from osrl.policies.states import differences
 from osrl.study.events import Asked, Event, Told, link
-from osrl.study.fold import Fold
+from osrl.study.progress import Progress
 from osrl.study.study import Study
 
 NAMES: dict[str, Any] = {
@@ -74,13 +74,13 @@ def chained(*events: Event, after: Event | None = None) -> list[Event]:
     return found
 
 
-def folded(study: Study) -> Fold:
+def folded(study: Study) -> Progress:
     """The state of a study by its log alone, without a snapshot."""
     events = list(study.events())
-    fold = Fold(events[0].body)  # type: ignore[arg-type]
-    fold.last = events[0]
-    fold.apply_all(events[1:])
-    return fold
+    progress = Progress(events[0].body)  # type: ignore[arg-type]
+    progress.last = events[0]
+    progress.apply_all(events[1:])
+    return progress
 
 
 def assert_sound(study: Study) -> None:
@@ -95,11 +95,11 @@ def assert_sound(study: Study) -> None:
     assert verification.ok, verification.problems
     assert verification.exact and verification.largest_difference == 0.0
     undisturbed = folded(study)
-    with study._session.reading() as fold:
-        held, expected = dict(fold.arrays()), dict(undisturbed.arrays())
+    with study._session.reading() as progress:
+        held, expected = dict(progress.arrays()), dict(undisturbed.arrays())
         assert differences(held, expected) == []
-        assert repr(fold.pending) == repr(undisturbed.pending)
-        assert (fold.asked, fold.told, fold.verdict) == (
+        assert repr(progress.pending) == repr(undisturbed.pending)
+        assert (progress.asked, progress.told, progress.verdict) == (
             undisturbed.asked,
             undisturbed.told,
             undisturbed.verdict,

@@ -29,9 +29,9 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from osrl.hypotheses.possible import look
+from osrl.hypotheses.possible import refresh_evidence
 from osrl.hypotheses.trials import take_reward
-from osrl.study.fold import Fold
+from osrl.study.progress import Progress
 from osrl.study.study import Study
 from tests.oracle_trials import LEFT_OUT, handed_out
 
@@ -97,14 +97,14 @@ def other_process() -> Other:
 
 def evidence_after_each(study: Study, trials: list[Any]) -> Iterator[tuple[Any, Any]]:
     """Log evidence before any of these trials, then after each of them, by their true rewards."""
-    tests = Fold(study.settings).state.stopping
+    tests = Progress(study.settings).state.stopping
     tests.limits[:] = math.inf  # nothing is rejected on the way
-    look(tests)
+    refresh_evidence(tests)
     yield tests.evidence_g.copy(), tests.evidence_h.copy()
     for x, a, ticket, reward in trials:
         if reward != LEFT_OUT:
             take_reward(tests, x, a, reward, ticket)
-        look(tests)
+        refresh_evidence(tests)
         yield tests.evidence_g.copy(), tests.evidence_h.copy()
 
 
@@ -242,11 +242,11 @@ TestAdversary = Adversary.TestCase
 
 @pytest.mark.parametrize("mistake", ["pending trials are forgotten", "a loss is left out"])
 def test_a_deliberate_mistake_is_found_out(mistake: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    give_up = Fold.give_up
+    give_up = Progress.give_up
     if mistake == "a loss is left out":
-        monkeypatch.setattr(Fold, "give_up", lambda self, trial, ignorable: give_up(self, trial, True))
+        monkeypatch.setattr(Progress, "give_up", lambda self, trial, ignorable: give_up(self, trial, True))
     else:
-        monkeypatch.setattr(Fold, "count_pending", lambda self: self.clear_pending())
+        monkeypatch.setattr(Progress, "count_pending", lambda self: self.clear_pending())
     without_shrinking = settings(Adversary.TestCase.settings, phases=[Phase.generate])
     with pytest.raises(AssertionError):
         run_state_machine_as_test(Adversary, settings=without_shrinking)

@@ -19,7 +19,7 @@ from osrl.policies.named import OSRL, TAS
 from osrl.policies.round import design, settle, wants_design
 from osrl.stopping.contests import OF_X
 from osrl.study.export import read_log
-from osrl.study.fold import Fold
+from osrl.study.progress import Progress
 from tests.studies import new_study, play
 from tests.trajectories import log_file
 
@@ -106,5 +106,5 @@ def test_evidence_is_read_without_a_solver(tmp_path: Path, monkeypatch: pytest.M
 def test_the_constants_of_an_older_log_are_those_of_its_time() -> None:
     created = read_log(log_file("osrl"))[0].body
     assert "apart" not in created.evidence  # type: ignore[union-attr]
-    fold = Fold(copy.deepcopy(created))  # type: ignore[arg-type]
-    assert fold.hypotheses is not None and fold.hypotheses.bets.beta.size == 7
+    progress = Progress(copy.deepcopy(created))  # type: ignore[arg-type]
+    assert progress.hypotheses is not None and progress.hypotheses.bets.beta.size == 7

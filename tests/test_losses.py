@@ -157,12 +157,12 @@ def test_an_alarm_takes_back_what_rested_on_losses_that_were_left_out() -> None:
                 study.abandon(asked.trial, ignorable=True)
             else:
                 study.tell(asked.trial, rng.random() < [0.95, 0.948, *[0.02] * 6][h])
-            possible = study.fold.state.stopping.possible_h[0, 0]
-            ruled_out |= not possible and not study.fold.alarm
-            if study.fold.alarm and ruled_out:
+            possible = study.progress.state.stopping.possible_h[0, 0]
+            ruled_out |= not possible and not study.progress.alarm
+            if study.progress.alarm and ruled_out:
                 assert possible and study.running
                 return
-            if study.fold.alarm or not study.running:
+            if study.progress.alarm or not study.running:
                 break
     pytest.fail("in no run the best arm was ruled out before the alarm")
 
@@ -180,14 +180,14 @@ def test_a_verdict_that_rests_on_such_losses_is_void_after_the_alarm() -> None:
         if len(waiting) == 1:
             study.abandon(waiting.pop(), ignorable=True)
             waiting += [study.ask().trial for _ in range(60)]
-    assert study.fold.verdict is not None and not study.fold.alarm
-    arm = {trial: one.a for trial, one in study.fold.pending.items()}
+    assert study.progress.verdict is not None and not study.progress.alarm
+    arm = {trial: one.a for trial, one in study.progress.pending.items()}
     for trial in waiting:
         if arm[trial] == 0:
             study.abandon(trial, ignorable=True)
         else:
             study.tell(trial, 0.0)
-    assert study.fold.losses is not None and study.fold.losses.void
+    assert study.progress.losses is not None and study.progress.losses.void
 
 
 def test_the_screen_says_what_is_assumed_and_what_is_wrong(tmp_path: Path, capsys: Any) -> None:

@@ -22,7 +22,7 @@ from osrl.hypotheses.shared import evidence_against
 from osrl.hypotheses.trials import take_reward, take_ticket, ticket_size
 from osrl.policies.named import OSRL, OSRL_SC
 from osrl.study.constants import set_constants, tilts_of
-from osrl.study.fold import Fold
+from osrl.study.progress import Progress
 from tests.instances import Array, refused
 from tests.live import Live
 
@@ -158,7 +158,7 @@ def test_options_of_the_papers_algorithm_are_checked(options: dict[str, Any]) ->
 
 def test_constants_of_a_log_are_checked_too() -> None:
     """A log whose bets sum to more than one, or whose limits are not those of its risks, is refused."""
-    created = Live(tasks=1, representations=2, predictors=2, delta=0.1).fold.created
+    created = Live(tasks=1, representations=2, predictors=2, delta=0.1).progress.created
     problem = Problem((1, 2, 2), Family("bernoulli"), (Criterion("own", 0.1, 0.1),))
     state = OSRL.new(problem, 0.0)
     set_constants(state, created)
@@ -174,8 +174,8 @@ def test_constants_of_a_log_are_checked_too() -> None:
 )
 def test_a_study_goes_on_with_the_tilts_that_it_began_with(rule: dict[str, Any]) -> None:
     """Those of its log, also where this program has more; osrl 0.1 had one tilt for both arms of a pair."""
-    created = Live(tasks=1, representations=2, predictors=2, delta=0.1, **rule).fold.created
-    tilts = tilts_of(Fold(created).state)
+    created = Live(tasks=1, representations=2, predictors=2, delta=0.1, **rule).progress.created
+    tilts = tilts_of(Progress(created).state)
     assert tilts is not None
     made = new_tilts(0.25 if "family" in rule else 0.0)
     assert (tilts.grid == made.grid).all() and (tilts.shares == made.shares).all()
@@ -185,16 +185,16 @@ def test_a_study_goes_on_with_the_tilts_that_it_began_with(rule: dict[str, Any])
         "tilts.weight": np.log([0.5, 0.4]).tolist(),
         "tilts.mixture": math.log(0.1),
     }
-    tilts = tilts_of(Fold(replace(created, evidence={**kept, **old})).state)
+    tilts = tilts_of(Progress(replace(created, evidence={**kept, **old})).state)
     assert tilts is not None
     assert tilts.by_pairs and tilts.grid[UP].tolist() == tilts.grid[DOWN].tolist() == [0.2, 0.4]
     with refused("sum to"):
-        Fold(replace(created, evidence={**kept, **old, "tilts.mixture": 0.0}))
+        Progress(replace(created, evidence={**kept, **old, "tilts.mixture": 0.0}))
 
 
 def test_the_first_studies_that_stopped_by_counts_had_no_constants_in_their_log() -> None:
     created = Live(tasks=1, representations=2, predictors=2, delta=0.1, policy="osrl-sc", threshold="sharp")
-    tilts = tilts_of(Fold(replace(created.fold.created, evidence={})).state)
+    tilts = tilts_of(Progress(replace(created.progress.created, evidence={})).state)
     assert tilts is not None and tilts.by_pairs
     assert tilts.grid[UP].tolist() == pytest.approx([0.05, 0.1, 0.2, 0.4, 0.8])
     assert math.exp(tilts.shares[0, 0]) == pytest.approx(0.15)

@@ -42,9 +42,9 @@ def test_a_corrected_log_is_that_in_which_the_trial_reports_late_with_the_right_
                 late.tell(trial.id, reward)
             expected = dict(folded(late).arrays())
         for each in (study, reader, Study.open(place)):
-            with each._session.reading() as fold:
-                assert differences(dict(fold.arrays()), expected) == []
-                assert (fold.told, len(fold.pending)) == (33, 1)
+            with each._session.reading() as progress:
+                assert differences(dict(progress.arrays()), expected) == []
+                assert (progress.told, len(progress.pending)) == (33, 1)
         last = [event.body for event in study.events() if isinstance(event.body, Corrected)]
         assert last == [Corrected(one.id, 1.0, 0.0, "the wrong box was ticked", None, "Ada")]
         assert study.history.filter(trial=one.id)["reward"].to_list() == [0.0]

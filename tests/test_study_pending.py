@@ -11,7 +11,7 @@ from scipy.stats import binom
 
 from osrl.hypotheses.words import Hypothesis
 from osrl.study.events import Abandoned, Created, Told
-from osrl.study.fold import Fold
+from osrl.study.progress import Progress
 from osrl.study.standing import read_hypotheses
 from osrl.study.study import Study
 from tests.attacks import hostile_run
@@ -125,9 +125,9 @@ def test_a_loss_counts_by_its_worst_reward(path: str) -> None:
         evidence = {}
         for end in (Told(trial.id, 0.0), Told(trial.id, 1.0), Abandoned(trial.id, False)):
             assert isinstance(events[0].body, Created)
-            fold = Fold(events[0].body)
-            fold.apply_all([*events[1:], events[-1]._replace(seq=len(events), body=end)])
-            evidence[end] = np.array([each.log_evidence for each in read_hypotheses(fold)])
+            progress = Progress(events[0].body)
+            progress.apply_all([*events[1:], events[-1]._replace(seq=len(events), body=end)])
+            evidence[end] = np.array([each.log_evidence for each in read_hypotheses(progress)])
         bad, good, lost = evidence.values()
         assert (lost <= np.minimum(bad, good) + 1e-12).all() and (lost < before).any()
 

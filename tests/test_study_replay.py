@@ -19,7 +19,7 @@ from osrl.simulation.episode import episode
 from osrl.study import schema, stretch
 from osrl.study.events import Asked, Created, Designed, Event, Resumed, Told, Verdict, read_event
 from osrl.study.export import LogFile
-from osrl.study.fold import Fold
+from osrl.study.progress import Progress
 from osrl.study.replay import verify
 from osrl.study.snapshot import facts, pack, unpack
 from osrl.study.storage import Snapshot
@@ -39,10 +39,10 @@ def rewards(study: Study, seed: int) -> Iterator[None]:
     world, H = new_world(EASY, new_key(seed, 0)), EASY.shape[2]
     while study.verdict == "running":
         trial = study.ask()
-        fold = study._session._current()
-        x = fold.place(0, trial.task)
-        a = fold.place(1, trial.representation) * H + fold.place(2, trial.predictor)
-        value = draw_reward(world, stream(fold.state), x, a)
+        progress = study._session._current()
+        x = progress.index_of(0, trial.task)
+        a = progress.index_of(1, trial.representation) * H + progress.index_of(2, trial.predictor)
+        value = draw_reward(world, stream(progress.state), x, a)
         study.tell(trial, value)
         yield
 
@@ -190,7 +190,7 @@ def test_a_long_stretch_is_replayed_at_once_with_the_same_bits(
             study.tell(trial, 1)
         play(study, 40, seed=1)
         events = list(study.events())
-    one_by_one = Fold(events[0].body)  # type: ignore[arg-type]
+    one_by_one = Progress(events[0].body)  # type: ignore[arg-type]
     one_by_one.last = events[0]
     for event in events[1:]:
         one_by_one.apply(event)
@@ -202,9 +202,9 @@ def test_a_long_stretch_is_replayed_at_once_with_the_same_bits(
         return taken[-1]
 
     monkeypatch.setattr(stretch, "LEAST", 3)
-    monkeypatch.setattr("osrl.study.fold.run_stretch", counted)
+    monkeypatch.setattr("osrl.study.progress.run_stretch", counted)
     monkeypatch.setattr("osrl.study.replay.run_stretch", counted)
-    at_once = Fold(events[0].body)  # type: ignore[arg-type]
+    at_once = Progress(events[0].body)  # type: ignore[arg-type]
     at_once.last = events[0]
     at_once.apply_all(events[1:])
     assert sum(taken) > 40
@@ -240,19 +240,19 @@ def test_a_snapshot_gives_the_same_state_as_the_log(place: str, monkeypatch: pyt
         assert_sound(study)
 
 
-def snapshot_of(path: str) -> tuple[Fold, Snapshot, Created]:
+def snapshot_of(path: str) -> tuple[Progress, Snapshot, Created]:
     with new_study(path, policy="osrl", delta=0.01) as study:
         play(study, 5)
         study.ask(n=2)
-        fold = study._session._current()
-    return fold, pack(fold), fold.created
+        progress = study._session._current()
+    return progress, pack(progress), progress.created
 
 
 def test_a_snapshot_that_cannot_be_used_is_ignored(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    fold, snapshot, created = snapshot_of(path)
+    progress, snapshot, created = snapshot_of(path)
     good = unpack(snapshot, created)
-    assert good is not None and good.position == fold.position
-    assert good.pending.keys() == fold.pending.keys()
+    assert good is not None and good.position == progress.position
+    assert good.pending.keys() == progress.pending.keys()
     for content in (
         b"",
         snapshot.content[:-100],
@@ -267,13 +267,16 @@ def test_a_snapshot_that_cannot_be_used_is_ignored(path: str, monkeypatch: pytes
 @pytest.mark.parametrize(
     ("change", "complaint"),
     [
-        (lambda fold: fold.state.sampling.shares.__setitem__((0, 0, 0), 0.4), "shares differ"),
-        (lambda fold: setattr(fold, "verdict", Verdict("decided", ["B", "B"], ["low", "low"])), "verdict is"),
-        (lambda fold: setattr(fold, "told", fold.told + 1), "told is"),
-        (lambda fold: fold.pending.popitem(), "pending is"),
-        (lambda fold: fold.prefix.order.clear(), "queues is"),
-        (lambda fold: fold.prefix.passed.add(1), "passed is"),
-        (lambda fold: fold.pending[26].ticket.__setitem__(0, 7.0), "tickets differ"),
+        (lambda progress: progress.state.sampling.shares.__setitem__((0, 0, 0), 0.4), "shares differ"),
+        (
+            lambda progress: setattr(progress, "verdict", Verdict("decided", ["B", "B"], ["low", "low"])),
+            "verdict is",
+        ),
+        (lambda progress: setattr(progress, "told", progress.told + 1), "told is"),
+        (lambda progress: progress.pending.popitem(), "pending is"),
+        (lambda progress: progress.prefix.order.clear(), "queues is"),
+        (lambda progress: progress.prefix.passed.add(1), "passed is"),
+        (lambda progress: progress.pending[26].ticket.__setitem__(0, 7.0), "tickets differ"),
     ],
 )
 def test_a_wrong_snapshot_is_not_used_and_found_by_verify(
@@ -286,14 +289,14 @@ def test_a_wrong_snapshot_is_not_used_and_found_by_verify(
         trials = study.ask(n=25)
         kept = study._session.snapshot()
         events = list(study.events())
-        fold = Fold(study.settings)
-        fold.last = events[0]
+        progress = Progress(study.settings)
+        progress.last = events[0]
         assert kept is not None
-        fold.apply_all(events[1 : kept.position])
-        assert pack(fold) == kept and fold.pending
-        change(fold)
+        progress.apply_all(events[1 : kept.position])
+        assert pack(progress) == kept and progress.pending
+        change(progress)
         with study._storage.hold(study._session.number) as log:
-            log.keep(pack(fold))
+            log.keep(pack(progress))
         found = study.verify()
         said = " ".join(found.problems)
         assert not found.ok and "no event vouches for its content" in said and complaint in said

@@ -20,7 +20,7 @@ from osrl.instance import Instance
 from osrl.simulation.simulate import simulate
 from osrl.study.checks import check_same_decisions
 from osrl.study.events import Created, read_event
-from osrl.study.fold import Fold
+from osrl.study.progress import Progress
 from osrl.study.study import Study
 from tests.commands import Capture, printed, refusal
 from tests.live import Live
@@ -81,17 +81,17 @@ def test_what_is_pending_counts_by_its_worst() -> None:
         batch = [study.ask() for _ in range(6)]
         for asked in rng.sample(batch, 4):
             study.tell(asked.trial, float(rng.random() < TIE[asked.representation][asked.predictor]))
-    fold = study.fold
-    assert len(fold.pending) == 24
-    fold.count_pending()
-    assert fold.hypotheses is not None
-    tolerance = fold.hypotheses.tolerance
+    progress = study.progress
+    assert len(progress.pending) == 24
+    progress.count_pending()
+    assert progress.hypotheses is not None
+    tolerance = progress.hypotheses.tolerance
     now = np.array([[comparison(tolerance, 0, b, c) for c in range(4)] for b in range(4)])
-    for trial in list(fold.pending):
+    for trial in list(progress.pending):
         study.tell(trial, float(rng.random() < 0.5))
-    fold.count_pending()
+    progress.count_pending()
     after = np.array([[comparison(tolerance, 0, b, c) for c in range(4)] for b in range(4)])
-    assert not fold.pending and (now <= after + 1e-12).all() and (now < after - 0.1).any()
+    assert not progress.pending and (now <= after + 1e-12).all() and (now < after - 0.1).any()
 
 
 def test_logs_from_before_have_no_tolerance(tmp_path: Path) -> None:
@@ -107,12 +107,12 @@ def test_a_log_with_another_limit_or_a_wrong_tolerance_is_refused(tmp_path: Path
         first = next(iter(study.events()))
     body = first.body
     assert isinstance(body, Created)
-    Fold(body)
+    Progress(body)
     with pytest.raises(StorageDamaged, match="limits"):
-        Fold(replace(body, evidence={**body.evidence, "tolerance.limits": [0.1, 0.1]}))
+        Progress(replace(body, evidence={**body.evidence, "tolerance.limits": [0.1, 0.1]}))
     with pytest.raises(StorageDamaged, match="sum to"):
         weights = [-0.1] * len(body.evidence["tolerance.local"])
-        Fold(replace(body, evidence={**body.evidence, "tolerance.local": weights}))
+        Progress(replace(body, evidence={**body.evidence, "tolerance.local": weights}))
     wrong = json.loads(first.payload) | {"epsilon_g": -0.5}
     with pytest.raises(StorageDamaged, match="cannot be read"):
         read_event(0, first.at, "create", json.dumps(wrong))
@@ -201,7 +201,7 @@ def test_fewer_trials_are_expected_with_a_tolerance(tmp_path: Path) -> None:
 
 def test_a_reward_by_which_arms_were_compared_is_not_corrected() -> None:
     """What the tolerance has ruled out is a decision like any other."""
-    one, other = (Fold(Live(**NAMES, epsilon=0.3, seed=1).fold.created) for _ in range(2))
+    one, other = (Progress(Live(**NAMES, epsilon=0.3, seed=1).progress.created) for _ in range(2))
     check_same_decisions(1, one, other)
     assert one.hypotheses is not None
     one.hypotheses.tolerance.within[0, 1, 0] = True

@@ -14,8 +14,8 @@ import pytest
 from osrl.contract import find
 from osrl.errors import StorageBusy
 from osrl.policies.round import wants_design
-from osrl.study.fold import Fold
 from osrl.study.line import in_line, length_of
+from osrl.study.progress import Progress
 from osrl.study.study import Study
 from tests.studies import assert_sound, new_study, play
 from tests.writers import starve
@@ -26,16 +26,16 @@ def test_nobody_waits_while_weights_are_solved_for(place: str, monkeypatch: pyte
     with new_study(place, policy="osrl", delta=1e-6) as study, Study.open(place) as other:
         play(study, 10)
         waiting = list(other.ask(n=8))
-        solve, told = Fold.solve, []
+        solve, told = Progress.solve, []
 
-        def slow(fold: Fold) -> Any:
-            if wants_design(fold.state):
+        def slow(progress: Progress) -> Any:
+            if wants_design(progress.state):
                 began = time.monotonic()
                 other.tell(waiting.pop(), 1)  # would wait for ever if the log were held
                 told.append(time.monotonic() - began)
-            return solve(fold)
+            return solve(progress)
 
-        monkeypatch.setattr(Fold, "solve", slow)
+        monkeypatch.setattr(Progress, "solve", slow)
         monkeypatch.setattr("osrl.study.weights.QUICK", 0.0)
         while len(told) < 2:
             study.tell(study.ask(), 0)
@@ -92,7 +92,7 @@ HELD = """
 import sys, traceback
 from contextlib import contextmanager
 from numba.core import event
-from osrl.study import fold
+from osrl.study import progress
 from osrl.study.sql import SqlStorage
 from osrl.study.study import Study
 
@@ -124,7 +124,7 @@ def solve(state):
 
 event.register("numba:compiler_lock", Loading())
 hold, SqlStorage.hold = SqlStorage.hold, watched
-design, fold.design = fold.design, solve
+design, progress.design = progress.design, solve
 with Study.open(sys.argv[1]) as study, Study.open(sys.argv[1]) as other:
     one = study.ask()
     study.tell(one, 1)

@@ -83,11 +83,11 @@ def snapshots(count: int) -> Found:
         with new_study(str(path), policy="uniform", delta=1e-6) as study:
             with mock.patch("osrl.study.session.EVERY", 50):
                 play(study, 40)
-            right, fold = facts(study._session._current()), study._session._current()
+            right, progress = facts(study._session._current()), study._session._current()
             kept = study._session.snapshot()
             assert kept is not None
-            fold.verdict = fold.best_guess()
-            forged = pack(fold).content
+            progress.verdict = progress.best_guess()
+            forged = pack(progress).content
         rng = random.Random(2)
         for i in range(count):
             content = bytearray(forged if i % 2 else kept.content)

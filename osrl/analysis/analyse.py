@@ -31,7 +31,7 @@ from osrl.evidence.drift import drift
 from osrl.evidence.watch import COUNTED, LEFT_OUT, end, evidence_of, hand_out, new_watch, odds_of
 from osrl.evidence.watch import LEVEL as WATCH_LEVEL
 from osrl.families import Family
-from osrl.hypotheses.possible import Hypotheses, best_guess, look, new_hypotheses, recount
+from osrl.hypotheses.possible import Hypotheses, best_guess, new_hypotheses, recount, refresh_evidence
 from osrl.hypotheses.trials import forfeit_trial, take_reward, take_ticket, ticket_size
 from osrl.hypotheses.words import (
     Answer,
@@ -112,7 +112,7 @@ def analyse(
     if doubt.alarm:
         after = None
     status = RUNNING if after is None else int(hypotheses.outcome.status[0])
-    look(hypotheses)
+    refresh_evidence(hypotheses)
     names = Names(table.task_names, table.representations, table.predictors)
     as_good = find_as_good(hypotheses, names) if status == WITHIN else ()
     return Analysis(

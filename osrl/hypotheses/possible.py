@@ -228,7 +228,7 @@ def recount(hypotheses: Hypotheses) -> bool:
 
 
 @kernel
-def look(hypotheses: Hypotheses) -> None:
+def refresh_evidence(hypotheses: Hypotheses) -> None:
     """Bring every log evidence up to date."""
     evidence_g, evidence = hypotheses.evidence_g, hypotheses.evidence
     for x in range(evidence.shape[1]):
@@ -385,7 +385,7 @@ def _note(hypotheses: Hypotheses, g: int, status: int) -> None:
 @kernel
 def best_guess(hypotheses: Hypotheses) -> None:
     """The answer of a run that is cut short: the least evidence against it, then the best estimates."""
-    look(hypotheses)
+    refresh_evidence(hypotheses)
     possible_g, evidence_g = hypotheses.possible_g, hypotheses.evidence_g
     guess = -1
     for g in range(possible_g.size):

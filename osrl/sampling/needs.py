@@ -47,7 +47,7 @@ from osrl.hypotheses.possible import (
     WAITING,
     Hypotheses,
     doubtful,
-    look,
+    refresh_evidence,
     survivor,
 )
 from osrl.hypotheses.routes import aim
@@ -93,7 +93,7 @@ def wants_design(needs: NeedsWeights, hypotheses: Hypotheses) -> bool:
 def design(needs: NeedsWeights, hypotheses: Hypotheses) -> None:
     """Solve for what the tests still lack, and add exploration."""
     due, optimal, weights = needs.due, needs.shares[OPTIMAL], needs.shares[DRAWN]
-    look(hypotheses)
+    refresh_evidence(hypotheses)
     solve_for_needs(hypotheses, optimal)
     samples, arms = hypotheses.numbers[SAMPLES], float(weights.size)
     share = min(0.5, needs.explore * math.sqrt(arms / (4.0 * max(samples, 1.0))))

@@ -1,14 +1,14 @@
 """Studies: real experiments that last, over many processes, through crashes and late results.
 
     ask, tell -> events -> storage (SQLite, PostgreSQL)
-                 events -> fold -> verdict, evidence, history
+                 events -> progress -> verdict, evidence, history
 
 - `osrl.study.study`: `Study`, what people use
 - `osrl.study.events`: what can happen; the log of events is the truth
 - `osrl.study.session`: a process at work on a study, turn by turn
 - `osrl.study.line`: writers of a SQLite file, served in the order of arrival
 - `osrl.study.practice`: what is compiled before it is needed
-- `osrl.study.fold`: the state of a study, as a fold over its events
+- `osrl.study.progress`: the state of a study, as a progress over its events
 - `osrl.study.corrections`: rewards that were told wrong
 - `osrl.study.prefix`: evidence while some trials have not reported
 - `osrl.study.constants`: the constants of the evidence, which the log keeps

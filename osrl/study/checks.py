@@ -6,42 +6,43 @@ import numpy as np
 
 from osrl.errors import BudgetSpent, OsrlError, RewardRefused, StudyEnded, UnknownTrial
 from osrl.study.events import Abandoned, Asked, Corrected, Designed, Told
-from osrl.study.fold import Fold
+from osrl.study.progress import Progress
 from osrl.study.session import Turn
 from osrl.study.trial import Token
 
 
-def check_ask(fold: Fold, task: str | None, count: int) -> None:
+def check_ask(progress: Progress, task: str | None, count: int) -> None:
     """Refuse to hand out trials where there is nothing more to learn or to spend."""
-    budget = fold.created.budget
-    if fold.verdict is not None:
+    budget = progress.created.budget
+    if progress.verdict is not None:
         raise StudyEnded(
-            f"the study has ended ({fold.verdict.status}); read its verdict, or create a new study to go on"
+            f"the study has ended ({progress.verdict.status}); read its verdict, or begin a new study"
         )
     if task is not None:
         if not isinstance(task, str):
             raise OsrlError(f"the task is {task!r}; give its name, or its number as text")
-        fold.place(0, task)
-        if not fold.policy.given_tasks:
+        progress.index_of(0, task)
+        if not progress.policy.given_tasks:
             raise OsrlError(
-                f"policy {fold.policy.name!r} chooses the tasks itself; ask without a task, "
+                f"policy {progress.policy.name!r} chooses the tasks itself; ask without a task, "
                 "or create the study with policy 'osrl'"
             )
-    if budget is not None and fold.asked + count > budget:
-        left = budget - fold.asked
+    if budget is not None and progress.asked + count > budget:
+        left = budget - progress.asked
         if left:
             raise BudgetSpent(f"{left} of the {budget} trials of the budget are left; ask for at most {left}")
         raise BudgetSpent(
-            f"all {budget} trials of the budget are handed out and {len(fold.pending)} of them have not "
+            f"all {budget} trials of the budget are handed out and {len(progress.pending)} of them have not "
             "reported; tell or abandon those"
         )
 
 
-def check_loss(fold: Fold, ignorable: bool) -> None:
+def check_loss(progress: Progress, ignorable: bool) -> None:
     """Refuse a loss that the policy cannot bear."""
-    if not ignorable and not fold.bears_loss:
+    if not ignorable and not progress.bears_loss:
+        rewards = progress.family.name
         raise OsrlError(
-            f"policy {fold.policy.name!r} has no guarantee when trials with {fold.family.name} rewards are "
+            f"policy {progress.policy.name!r} has no guarantee when trials with {rewards} rewards are "
             "lost for a reason that may tell something; state that it tells nothing (ignorable), or use "
             "policy 'osrl' with rewards in [0, 1]"
         )
@@ -49,8 +50,8 @@ def check_loss(fold: Fold, ignorable: bool) -> None:
 
 def ending(turn: Turn, token: Token) -> Told | Abandoned | Corrected | None:
     """The event that ended a trial, None while it is pending; refused where it is not one of this study."""
-    token.check_study(turn.fold.created)
-    pending = turn.fold.pending.get(token.trial)
+    token.check_study(turn.progress.created)
+    pending = turn.progress.pending.get(token.trial)
     if pending is not None:
         token.check_event(pending.hash)
         return None
@@ -61,7 +62,7 @@ def ending(turn: Turn, token: Token) -> Told | Abandoned | Corrected | None:
         if isinstance(event.body, Told | Abandoned | Corrected):
             last = event.body
     if last is None:
-        handed = turn.fold.asked
+        handed = turn.progress.asked
         raise UnknownTrial(
             f"the study has no trial {token.trial}; it has handed out {handed}, numbered from 1"
         )
@@ -71,8 +72,8 @@ def ending(turn: Turn, token: Token) -> Told | Abandoned | Corrected | None:
 def check_correction(turn: Turn, trial: int) -> None:
     """Refuse to correct a reward after something that may have used it."""
     (told,) = (event.seq for event in turn.log.about(trial) if isinstance(event.body, Told))
-    if turn.fold.verdict is not None:
-        raise _too_late(trial, f"the study has ended ({turn.fold.verdict.status})")
+    if turn.progress.verdict is not None:
+        raise _too_late(trial, f"the study has ended ({turn.progress.verdict.status})")
     for event in turn.log.read(told + 1):
         match event.body:
             case Asked() as asked:
@@ -83,7 +84,7 @@ def check_correction(turn: Turn, trial: int) -> None:
                 raise _too_late(trial, f"trial {lost.trial} was abandoned since")
 
 
-def check_same_decisions(trial: int, now: Fold, without: Fold) -> None:
+def check_same_decisions(trial: int, now: Progress, without: Progress) -> None:
     """Refuse to correct a reward by which something was ruled out; ``without`` it, less is."""
     if now.hypotheses is None or without.hypotheses is None:
         raise _too_late(trial, f"policy {now.policy.name!r} does not say what it has ruled out")

@@ -8,28 +8,28 @@ from __future__ import annotations
 
 from osrl.policies.round import wants_design
 from osrl.study.events import next_event
-from osrl.study.fold import Fold
+from osrl.study.progress import Progress
 
 SEVERAL = 6
 
 
-def practise_ask(fold: Fold, task: str | None) -> None:
+def practise_ask(progress: Progress, task: str | None) -> None:
     """Hand out a trial."""
-    wants_design(fold.state)
-    fold.apply(next_event(fold.last, fold.choose(task)))
+    wants_design(progress.state)
+    progress.apply(next_event(progress.last, progress.choose(task)))
 
 
-def practise(fold: Fold) -> None:
+def practise(progress: Progress) -> None:
     """Hand out several trials, tell some in another order, and lose others in both ways."""
     trials = []
     for _ in range(SEVERAL):
-        asked = fold.choose(None)
-        fold.apply(next_event(fold.last, asked))
+        asked = progress.choose(None)
+        progress.apply(next_event(progress.last, asked))
         trials.append(asked.trial)
     first, second, third, fourth, fifth, sixth = trials
-    fold.take(second, 1.0)
-    fold.give_up(third, ignorable=False)
-    fold.take(first, 0.0)  # and with it those that waited for it
-    fold.give_up(fifth, ignorable=True)
-    fold.take(sixth, 1.0)
-    fold.take(fourth, 0.0)
+    progress.take(second, 1.0)
+    progress.give_up(third, ignorable=False)
+    progress.take(first, 0.0)  # and with it those that waited for it
+    progress.give_up(fifth, ignorable=True)
+    progress.take(sixth, 1.0)
+    progress.take(fourth, 0.0)

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osrl.arrays import Floats
-from osrl.hypotheses.possible import LIMIT_G, Hypotheses, look, settle_verdict
+from osrl.hypotheses.possible import LIMIT_G, Hypotheses, refresh_evidence, settle_verdict
 from osrl.hypotheses.trials import clear_trials, forfeit_trial, take_reward
 from osrl.policies.states import arrays_of
 
@@ -124,7 +124,7 @@ class Prefix:
         for part in parts:
             if self.whole:
                 _copy(self._all, part)
-            look(part)
+            refresh_evidence(part)
         return parts[0].evidence_g, parts[1].evidence_h
 
     def queues(self) -> tuple[deque[int], ...]:

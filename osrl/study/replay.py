@@ -23,7 +23,7 @@ from osrl.policies.round import wants_design
 from osrl.policies.states import contents, digest
 from osrl.study.corrections import overrule
 from osrl.study.events import Abandoned, Asked, Corrected, Created, Designed, Event, Kept, Overruled, Told
-from osrl.study.fold import begin
+from osrl.study.progress import begin
 from osrl.study.snapshot import all_arrays, facts, unpack
 from osrl.study.standing import evidence_at_design
 from osrl.study.storage import Snapshot
@@ -71,26 +71,26 @@ def verify(
         )
     replay = _Replay(first, snapshot, head)
     replay.compare_all(stream)
-    fold = replay.fold
+    progress = replay.progress
     return Verification(
-        fold.position,
-        fold.asked,
-        fold.status,
+        progress.position,
+        progress.asked,
+        progress.status,
         replay.exact,
         replay.largest,
-        fold.last.hash,
+        progress.last.hash,
         tuple(replay.problems),
         tuple(replay.notes),
     )
 
 
 class _Replay:
-    """A fold that is compared with its log, event by event."""
+    """A progress that is compared with its log, event by event."""
 
     def __init__(self, first: Event, snapshot: Snapshot | None, head: str | None) -> None:
         assert isinstance(first.body, Created)
         self.created = first.body
-        self.fold = begin(first)
+        self.progress = begin(first)
         self.largest = 0.0
         self.problems: list[str] = []
         self.notes: list[str] = []
@@ -112,7 +112,7 @@ class _Replay:
             self._complain(str(error))
         except (TypeError, ValueError, ArithmeticError, LookupError, AttributeError) as error:
             self._complain(
-                f"event {self.fold.position} cannot be replayed ({error!r:.200}); restore a backup"
+                f"event {self.progress.position} cannot be replayed ({error!r:.200}); restore a backup"
             )
         else:
             self._compare_snapshot(None)
@@ -126,18 +126,18 @@ class _Replay:
 
     def _compare_stretch(self, pairs: Sequence[Pair]) -> None:
         """Compare trials that do not overlap, as far as all is bit for bit the same; then one by one."""
-        fold, done = self.fold, 0
-        stretch = new_stretch(fold, pairs)
-        plain = stretch is not None and all(pair[0].body.design == fold.design for pair in pairs)  # type: ignore[union-attr]
+        progress, done = self.progress, 0
+        stretch = new_stretch(progress, pairs)
+        plain = stretch is not None and all(pair[0].body.design == progress.design for pair in pairs)  # type: ignore[union-attr]
         if plain and stretch is not None and self._ordinary(pairs, stretch):
-            done = run_stretch(fold, stretch, check=True)
-            fold.went(pairs, stretch, done)
+            done = run_stretch(progress, stretch, check=True)
+            progress.went(pairs, stretch, done)
             for pair in pairs[:done]:
                 for event in pair:
                     self._look_for_head(event)
-            if fold.state.outcome.status[0] != RUNNING:
-                verdict = fold.answer()
-                self._complain(f"event {fold.last.seq}: the verdict is None, by replay {verdict}")
+            if progress.state.outcome.status[0] != RUNNING:
+                verdict = progress.answer()
+                self._complain(f"event {progress.last.seq}: the verdict is None, by replay {verdict}")
         for pair in pairs[done:]:
             for event in pair:
                 self._compare_one(event)
@@ -145,8 +145,8 @@ class _Replay:
     def _ordinary(self, pairs: Sequence[Pair], stretch: Stretch) -> bool:
         """Whether there is nothing to say about these trials but what the policy says."""
         times = np.array([event.at for pair in pairs for event in pair])
-        in_order = times[0] >= self.fold.last.at and bool((np.diff(times) >= 0).all())
-        family = self.fold.family
+        in_order = times[0] >= self.progress.last.at and bool((np.diff(times) >= 0).all())
+        family = self.progress.family
         rewards = all(family.accepts_reward(reward) for reward in np.unique(stretch.rewards).tolist())
         snapshot = self._snapshot
         within = snapshot is not None and pairs[0][0].seq <= snapshot.position <= pairs[-1][1].seq
@@ -161,17 +161,17 @@ class _Replay:
     @property
     def exact(self) -> bool:
         """Whether only the versions at hand have written so far."""
-        return all(writer == versions() for writer in self.fold.writers)
+        return all(writer == versions() for writer in self.progress.writers)
 
     def compare(self, event: Event) -> None:
         """Compare an event with what follows from those before it, then take it in."""
-        fold, body = self.fold, event.body
+        progress, body = self.progress, event.body
         where = f"event {event.seq}"
-        fold.check_next(event)
-        if event.at < fold.last.at:
-            self._note(f"{where}: the clock ran backwards by {(fold.last.at - event.at) / 1e6:g} seconds")
+        progress.check_next(event)
+        if event.at < progress.last.at:
+            self._note(f"{where}: the clock ran backwards by {(progress.last.at - event.at) / 1e6:g} seconds")
         told = body.told if isinstance(body, Overruled) else body
-        if isinstance(told, Told | Corrected) and not fold.family.accepts_reward(told.reward):
+        if isinstance(told, Told | Corrected) and not progress.family.accepts_reward(told.reward):
             self._complain(f"{where}: the reward is {told.reward!r}, which the family does not have")
         if isinstance(body, Overruled):
             self._old[body.trial] = body.told.reward
@@ -183,35 +183,35 @@ class _Replay:
             self._compare_ask(where, body)
         if isinstance(body, Told | Abandoned | Corrected):
             if not isinstance(body, Abandoned):
-                verdict = fold.take(body.trial, body.reward)
+                verdict = progress.take(body.trial, body.reward)
             else:
-                verdict = fold.give_up(body.trial, body.ignorable)
-            if fold.verdict is None and verdict != body.verdict:
+                verdict = progress.give_up(body.trial, body.ignorable)
+            if progress.verdict is None and verdict != body.verdict:
                 self._complain(f"{where}: the verdict is {body.verdict}, by replay {verdict}")
-            fold.advance(event)
+            progress.advance(event)
         else:
-            fold.apply(event)
+            progress.apply(event)
         self._designed = isinstance(body, Designed)
 
     def _compare_design(self, where: str, designed: Designed) -> None:
-        fold = self.fold
-        if not wants_design(fold.state):
+        progress = self.progress
+        if not wants_design(progress.state):
             self._complain(f"{where}: new weights, though it was not time for them")
-        fold.clear_pending()
-        if self.exact and digest(contents(fold.state)) != designed.before:
+        progress.clear_pending()
+        if self.exact and digest(contents(progress.state)) != designed.before:
             self._complain(f"{where}: the state before new weights is not the one of the log")
-        for name, value in evidence_at_design(fold).items():
+        for name, value in evidence_at_design(progress).items():
             if name in designed.arrays:
                 logged = np.array(designed.arrays[name], float)
                 self._difference(where, name, logged, value, self.exact)
 
     def _compare_ask(self, where: str, asked: Asked) -> None:
-        fold = self.fold
+        progress = self.progress
         same = self.exact
-        if same and not self._designed and wants_design(fold.state):
+        if same and not self._designed and wants_design(progress.state):
             # An ask that others kept from solving goes on with the weights that there are.
             self._note(f"{where}: it was time for new weights, but there are none")
-        again = fold.choose(asked.task if asked.given else None)
+        again = progress.choose(asked.task if asked.given else None)
         if asked.trial != again.trial or asked.design != again.design:
             self._complain(
                 f"{where}: trial {asked.trial} of design {asked.design}, "
@@ -228,7 +228,7 @@ class _Replay:
 
     def _compare_snapshot(self, event: Event | None) -> None:
         """Compare the state with the snapshot that was kept here, if it was; ``event`` is the next one."""
-        snapshot, position = self._snapshot, self.fold.position
+        snapshot, position = self._snapshot, self.progress.position
         if snapshot is None or (snapshot.position > position and event is not None):
             return
         self._snapshot = None
@@ -239,12 +239,12 @@ class _Replay:
         kept = unpack(snapshot, self.created)
         if kept is None:
             return  # damaged, or of other versions: it would not be used either
-        held, own = facts(kept), facts(self.fold)
+        held, own = facts(kept), facts(self.progress)
         for name in own:
             if held[name] != own[name]:
                 self._complain(f"{where}: {name} is {held[name]!r:.100}, by replay {own[name]!r:.100}")
         arrays = all_arrays(kept)
-        for name, array in all_arrays(self.fold).items():
+        for name, array in all_arrays(self.progress).items():
             self._difference(where, name, arrays[name], array, self.exact)
 
     def _difference(self, where: str, what: str, one: object, other: object, same: bool) -> None:

@@ -1,6 +1,6 @@
-"""A session: one process at work on one study, with a fold that follows the log.
+"""A session: one process at work on one study, with a progress that follows the log.
 
-Every call takes a *turn*: hold the log, take in what others have written, decide, append, let go. The fold
+Every call takes a *turn*: hold the log, take in what others wrote, decide, append, let go. The progress
 is kept between turns, so that what a turn costs does not grow with the log.
 
 A session remembers the last event that it has seen. A log that does not contain it is another one: a backup
@@ -21,8 +21,8 @@ from typing import NamedTuple
 from osrl.errors import OsrlError, StorageDamaged
 from osrl.study.corrections import overrule
 from osrl.study.events import Body, Corrected, Created, Event, Kept, Resumed, Row, next_event
-from osrl.study.fold import CorrectedPastError, Fold, begin
 from osrl.study.practice import practise
+from osrl.study.progress import CorrectedPastError, Progress, begin
 from osrl.study.snapshot import EVERY, pack, unpack
 from osrl.study.storage import Log, Snapshot, Storage
 from osrl.study.trial import short_id
@@ -37,31 +37,31 @@ _done_once: set[tuple[str, str, str]] = set()
 class Turn(NamedTuple):
     """What one call does to the study, while it holds the log."""
 
-    fold: Fold
+    progress: Progress
     log: Log
     events: list[Event]
 
     def do(self, body: Body) -> Event:
-        """Let something happen: the fold takes it in."""
+        """Let something happen: the progress takes it in."""
         event = self._next(body)
-        self.fold.apply(event)
+        self.progress.apply(event)
         self.events.append(event)
         return event
 
     def note(self, body: Body) -> Event:
-        """Note what has happened: the fold has taken it in."""
+        """Note what has happened: the progress has taken it in."""
         event = self._next(body)
-        self.fold.advance(event)
+        self.progress.advance(event)
         self.events.append(event)
         return event
 
     def _next(self, body: Body) -> Event:
         """The next event; before it goes, where needed, that a program of other versions takes part."""
-        if versions() not in self.fold.writers:
-            resumed = next_event(self.fold.last, Resumed(versions()))
-            self.fold.apply(resumed)
+        if versions() not in self.progress.writers:
+            resumed = next_event(self.progress.last, Resumed(versions()))
+            self.progress.apply(resumed)
             self.events.append(resumed)
-        return next_event(self.fold.last, body)
+        return next_event(self.progress.last, body)
 
 
 class Known(NamedTuple):
@@ -73,16 +73,16 @@ class Known(NamedTuple):
 
 
 class Session:
-    """Study number ``number`` of a storage, and its fold as far as it is known here."""
+    """Study number ``number`` of a storage, and its progress as far as it is known here."""
 
     def __init__(self, storage: Storage, number: int) -> None:
         self.storage = storage
         self.number = number
-        self._fold: Fold | None = None
+        self._fold: Progress | None = None
         self._known: Known | None = None
         self._rehearsed: set[str] = set()
         self._practised = False
-        self._lock = RLock()  # of the fold
+        self._lock = RLock()  # of the progress
         self._writing = RLock()  # of the one thread that writes
 
     def events(self) -> Iterator[Event]:
@@ -98,59 +98,61 @@ class Session:
         return self.storage.snapshot(self.number)
 
     @contextmanager
-    def reading(self) -> Iterator[Fold]:
-        """The fold of everything that is in the log now; other threads wait until it has been read."""
+    def reading(self) -> Iterator[Progress]:
+        """The progress of everything that is in the log now; other threads wait until it has been read."""
         with self.storage.gate, self._lock:
             yield self._current()
 
-    def _current(self) -> Fold:
-        """The fold, up to date; loaded anew where it is not known, or the log is another one."""
-        fold, self._fold = self._fold, None
+    def _current(self) -> Progress:
+        """The progress, up to date; loaded anew where it is not known, or the log is another one."""
+        progress, self._fold = self._fold, None
         try:
-            known = fold is not None and _follow(fold, self._read)
+            known = progress is not None and _follow(progress, self._read)
         except CorrectedPastError:
             known = False
-        if fold is None or not known:
-            fold = self._load()
-            if not _follow(fold, self._read):
+        if progress is None or not known:
+            progress = self._load()
+            if not _follow(progress, self._read):
                 raise StorageDamaged(
                     f"{self.storage.place}: the log was changed while it was read; call again"
                 )
-            self._recognise(fold)
-        self._keep(fold)
-        return fold
+            self._recognise(progress)
+        self._keep(progress)
+        return progress
 
-    def _keep(self, fold: Fold) -> None:
-        self._fold = fold
-        self._known = Known(short_id(fold.created), fold.last, frozenset(fold.recovered))
+    def _keep(self, progress: Progress) -> None:
+        self._fold = progress
+        self._known = Known(short_id(progress.created), progress.last, frozenset(progress.recovered))
 
     def _read(self, position: int) -> Iterator[Event]:
         return self.storage.read(self.number, position)
 
-    def _recognise(self, fold: Fold) -> None:
+    def _recognise(self, progress: Progress) -> None:
         """Refuse a log that does not contain what was seen before, unless a person has confirmed it."""
         known, place = self._known, self.storage.place
         if known is None:
             return
-        if short_id(fold.created) != known.study:
+        if short_id(progress.created) != known.study:
             raise StorageDamaged(
-                f"{place} holds another study ({short_id(fold.created)}) in place of {known.study}; "
+                f"{place} holds another study ({short_id(progress.created)}) in place of {known.study}; "
                 "put the right one back, or open the other one anew"
             )
         there = next(self._read(known.last.seq), None)
-        if (there is None or there.hash != known.last.hash) and known.recovered.issuperset(fold.recovered):
+        if (there is None or there.hash != known.last.hash) and known.recovered.issuperset(
+            progress.recovered
+        ):
             seen = known.last.seq
-            what = f"has {fold.position} events" if there is None else f"has another event {seen}"
+            what = f"has {progress.position} events" if there is None else f"has another event {seen}"
             raise StorageDamaged(
                 f"{place} is not the log that was read before: it {what}, and {seen + 1} were read; put the "
                 "right one back, or confirm with `osrl study recover` that the study goes on from here"
             )
 
     @contextmanager
-    def turn(self, other: Fold | None = None) -> Iterator[Turn]:
-        """Hold the log with the fold up to date, and store what is noted; after an error all is as before.
+    def turn(self, other: Progress | None = None) -> Iterator[Turn]:
+        """Hold the log with the progress up to date, and store what is noted; an error leaves all as before.
 
-        ``other`` is a fold that takes the place of the one that was known, with all who read the log.
+        ``other`` is a progress that takes the place of the one that was known, with all who read the log.
 
         While this thread waits for other writers, the others may read. Where much is to be taken in, or
         something for the first time, the log is let go for that.
@@ -166,24 +168,24 @@ class Session:
                     try:
                         with self.storage.hold(self.number, self._catch_up) as log:
                             locked()
-                            fold = other or self._fold
-                            news = None if fold is None else _news(fold, log.read)
-                            if fold is not None and news is not None:
+                            progress = other or self._fold
+                            news = None if progress is None else _news(progress, log.read)
+                            if progress is not None and news is not None:
                                 few = list(islice(news, FEW + 1))
                                 ready = last or self._is_ready(few)
-                            if fold is not None and news is not None and ready:
-                                _take_in(fold, chain(few, news))
-                                known = fold.position
-                                turn = Turn(fold, log, [])
+                            if progress is not None and news is not None and ready:
+                                _take_in(progress, chain(few, news))
+                                known = progress.position
+                                turn = Turn(progress, log, [])
                                 yield turn
-                                if turn.events and (other or fold.position - fold.kept >= EVERY):
+                                if turn.events and (other or progress.position - progress.kept >= EVERY):
                                     log.keep(_take_snapshot(turn))
                                 log.append(turn.events)
-                        if fold is not None and ready:
-                            self._keep(fold)
+                        if progress is not None and ready:
+                            self._keep(progress)
                             return
                     except BaseException as error:
-                        # A refusal comes before any change. Otherwise the fold may be ahead of the log.
+                        # A refusal comes before any change. Otherwise the progress may be ahead of the log.
                         changed = self._fold is None or self._fold.position != known
                         if changed or not isinstance(error, OsrlError):
                             self._fold = None
@@ -197,12 +199,12 @@ class Session:
         plain = not any(isinstance(event.body, Corrected) for event in news)
         return not news or (len(news) <= FEW and self._practised and plain)
 
-    def without(self, trial: int) -> Fold:
-        """The fold of the log as it would be if a trial that was told had not reported; all is replayed."""
+    def without(self, trial: int) -> Progress:
+        """The progress as it would be if a trial that was told had not reported; all is replayed."""
         events = self.events()
-        fold = begin(next(events))
-        fold.apply_all(overrule(events, trial))
-        return fold
+        progress = begin(next(events))
+        progress.apply_all(overrule(events, trial))
+        return progress
 
     def _catch_up(self) -> None:
         """Take in what others have written, while nobody waits for this."""
@@ -211,7 +213,7 @@ class Session:
 
     @contextmanager
     def _locked_late(self) -> Iterator[Callable[[], object]]:
-        """A lock on the fold that is taken inside the block when it is called for, and kept to its end."""
+        """A lock on the progress, taken inside the block when it is called for, and kept to its end."""
         held = False
 
         def take() -> None:
@@ -224,8 +226,8 @@ class Session:
             if held:
                 self._lock.release()
 
-    def rehearse(self, what: str, act: Callable[[Fold], object]) -> None:
-        """Do something to a copy of the fold, once in a process: what it compiles need not be waited for."""
+    def rehearse(self, what: str, act: Callable[[Progress], object]) -> None:
+        """Do something to a copy of the progress, once in a process: nobody waits for what it compiles."""
         if what not in self._rehearsed:
             self._rehearsed.add(what)
             self._once(what, act)
@@ -236,22 +238,22 @@ class Session:
             self._once("everything", practise)
             self._practised = True
 
-    def _once(self, what: str, act: Callable[[Fold], object]) -> None:
-        """Do something to a copy of the fold, once in a process for every policy and family.
+    def _once(self, what: str, act: Callable[[Progress], object]) -> None:
+        """Do something to a copy of the progress, once in a process for every policy and family.
 
         Whatever goes wrong will go wrong again, and is said then.
         """
-        with self.reading() as fold:
-            key = what, fold.policy.name, fold.family.name
+        with self.reading() as progress:
+            key = what, progress.policy.name, progress.family.name
             if key in _done_once:
                 return
-            twin = copy.deepcopy(fold)
+            twin = copy.deepcopy(progress)
         _done_once.add(key)
         with suppress(Exception):
             act(twin)
 
-    def _load(self) -> Fold:
-        """A new fold, as far as the last snapshot goes."""
+    def _load(self) -> Progress:
+        """A new progress, as far as the last snapshot goes."""
         first = self.storage.first(self.number)
         if not isinstance(first.body, Created):
             raise StorageDamaged(
@@ -259,15 +261,15 @@ class Session:
             )
         kept = self.snapshot()
         if kept is not None and _vouched(kept, next(self._read(kept.position), None)):
-            fold = unpack(kept, first.body)
-            if fold is not None:
-                return fold
+            progress = unpack(kept, first.body)
+            if progress is not None:
+                return progress
         return begin(first)
 
 
 def _take_snapshot(turn: Turn) -> Snapshot:
-    """The fold as it is now, with an event that vouches for it."""
-    snapshot = pack(turn.fold)
+    """The progress as it is now, with an event that vouches for it."""
+    snapshot = pack(turn.progress)
     turn.note(Kept(hashlib.sha256(snapshot.content).hexdigest()))
     return snapshot
 
@@ -278,30 +280,30 @@ def _vouched(snapshot: Snapshot, event: Event | None) -> bool:
     return isinstance(body, Kept) and body.digest == hashlib.sha256(snapshot.content).hexdigest()
 
 
-def _news(fold: Fold, read: Read) -> Iterator[Event] | None:
+def _news(progress: Progress, read: Read) -> Iterator[Event] | None:
     """What was written after the last known event; None if that is another one."""
-    events = read(fold.position - 1)
+    events = read(progress.position - 1)
     last = next(events, None)
-    if last is None or (last.seq, last.hash) != (fold.last.seq, fold.last.hash):
+    if last is None or (last.seq, last.hash) != (progress.last.seq, progress.last.hash):
         return None
     return events
 
 
-def _follow(fold: Fold, read: Read) -> bool:
+def _follow(progress: Progress, read: Read) -> bool:
     """Take in what is new; False if the last known event is another one."""
-    news = _news(fold, read)
+    news = _news(progress, read)
     if news is not None:
-        _take_in(fold, news)
+        _take_in(progress, news)
     return news is not None
 
 
-def _take_in(fold: Fold, events: Iterable[Event]) -> None:
+def _take_in(progress: Progress, events: Iterable[Event]) -> None:
     """Take in the next events of the log."""
     try:
-        fold.apply_all(events)
+        progress.apply_all(events)
     except OsrlError:
         raise
     except (TypeError, ValueError, LookupError, ArithmeticError, AttributeError) as error:
         raise StorageDamaged(
-            f"event {fold.position} does not fit those before it ({error!r:.100}); restore a backup"
+            f"event {progress.position} does not fit those before it ({error!r:.100}); restore a backup"
         ) from None

@@ -19,7 +19,7 @@ from osrl.instance import Instance
 from osrl.risks import read_risks, read_tolerances
 from osrl.study.constants import constants_of
 from osrl.study.events import Created
-from osrl.study.fold import new_state
+from osrl.study.progress import new_state
 from osrl.study.versions import versions
 
 MOST = 2**63 - 1

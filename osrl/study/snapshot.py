@@ -1,4 +1,4 @@
-"""Snapshots: a fold as bytes, so that opening a long study does not replay all of it.
+"""Snapshots: a progress as bytes, so that opening a long study does not replay all of it.
 
 A snapshot is a cache. It holds plain arrays and a JSON header, and is used only by a program of the
 same versions as the one that wrote it, and only if an event of the log vouches for its content; any other
@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osrl.study.events import Created, Event, Verdict
-from osrl.study.fold import Fold, Pending
 from osrl.study.prefix import Ended, Prefix
+from osrl.study.progress import Pending, Progress
 from osrl.study.storage import Snapshot
 from osrl.study.versions import versions
 
@@ -28,36 +28,36 @@ EVERY = 1000  # events between two snapshots
 _HEADER, _TICKETS, _DRAWS, _REWARDS, _STATE = "header", "tickets", "draws", "rewards", "state."
 
 
-def pack(fold: Fold) -> Snapshot:
-    """The fold as bytes."""
-    header = {"format": FORMAT, "versions": dict(versions()), **facts(fold)}
-    arrays: dict[str, Any] = {_STATE + name: array for name, array in fold.arrays()}
-    arrays |= _waiting_arrays(fold)
+def pack(progress: Progress) -> Snapshot:
+    """The progress as bytes."""
+    header = {"format": FORMAT, "versions": dict(versions()), **facts(progress)}
+    arrays: dict[str, Any] = {_STATE + name: array for name, array in progress.arrays()}
+    arrays |= _waiting_arrays(progress)
     arrays[_HEADER] = np.frombuffer(json.dumps(header).encode(), np.uint8)
     file = io.BytesIO()
     np.savez(file, **arrays)
-    return Snapshot(fold.position, file.getvalue())
+    return Snapshot(progress.position, file.getvalue())
 
 
-def facts(fold: Fold) -> dict[str, Any]:
-    """All that a fold consists of besides arrays, as JSON knows it."""
-    prefix = fold.prefix
+def facts(progress: Progress) -> dict[str, Any]:
+    """All that a progress consists of besides arrays, as JSON knows it."""
+    prefix = progress.prefix
     waiting = [] if prefix is None else list(prefix.ended.items())
     return {
-        "position": fold.position,
-        "at": fold.last.at,
-        "head": fold.last.hash,
-        "recovered": list(fold.recovered),
-        "kept": fold.kept,
-        "writers": [dict(writer) for writer in fold.writers],
-        "asked": fold.asked,
-        "told": fold.told,
-        "abandoned": fold.abandoned,
-        "left_out": fold.left_out,
-        "design": fold.design,
-        "verdict": None if fold.verdict is None else _plain(asdict(fold.verdict)),
+        "position": progress.position,
+        "at": progress.last.at,
+        "head": progress.last.hash,
+        "recovered": list(progress.recovered),
+        "kept": progress.kept,
+        "writers": [dict(writer) for writer in progress.writers],
+        "asked": progress.asked,
+        "told": progress.told,
+        "abandoned": progress.abandoned,
+        "left_out": progress.left_out,
+        "design": progress.design,
+        "verdict": None if progress.verdict is None else _plain(asdict(progress.verdict)),
         "pending": [
-            [trial, p.x, p.a, p.at, p.hash, p.until, p.ticket.size] for trial, p in fold.pending.items()
+            [trial, p.x, p.a, p.at, p.hash, p.until, p.ticket.size] for trial, p in progress.pending.items()
         ],
         "ended": [[trial, e.x, e.a, e.ticket.size] for trial, e in waiting],
         "queues": [] if prefix is None else [list(queue) for queue in prefix.queues()],
@@ -66,39 +66,39 @@ def facts(fold: Fold) -> dict[str, Any]:
     }
 
 
-def all_arrays(fold: Fold) -> dict[str, NDArray[Any]]:
-    """Every array that a fold consists of."""
-    return {**dict(fold.arrays()), **_waiting_arrays(fold)}
+def all_arrays(progress: Progress) -> dict[str, NDArray[Any]]:
+    """Every array that a progress consists of."""
+    return {**dict(progress.arrays()), **_waiting_arrays(progress)}
 
 
-def _waiting_arrays(fold: Fold) -> dict[str, NDArray[Any]]:
+def _waiting_arrays(progress: Progress) -> dict[str, NDArray[Any]]:
     """Tickets and rewards of the trials that are pending, or wait for an earlier one."""
-    waiting = [] if fold.prefix is None else list(fold.prefix.ended.values())
-    tickets = [p.ticket for p in fold.pending.values()] + [e.ticket for e in waiting]
+    waiting = [] if progress.prefix is None else list(progress.prefix.ended.values())
+    tickets = [p.ticket for p in progress.pending.values()] + [e.ticket for e in waiting]
     return {
         _TICKETS: np.concatenate(tickets) if tickets else np.zeros(0),
-        _DRAWS: np.array([p.draw for p in fold.pending.values()]),
+        _DRAWS: np.array([p.draw for p in progress.pending.values()]),
         _REWARDS: np.array([e.reward for e in waiting], float),
     }
 
 
-def unpack(snapshot: Snapshot, created: Created) -> Fold | None:
-    """The fold that a snapshot holds; None where it cannot be used, whatever is wrong with it."""
+def unpack(snapshot: Snapshot, created: Created) -> Progress | None:
+    """The progress that a snapshot holds; None where it cannot be used, whatever is wrong with it."""
     try:
         return _unpack(snapshot, created)
     except Exception:  # a cache that is damaged may raise anything, and is not worth an error
         return None
 
 
-def _unpack(snapshot: Snapshot, created: Created) -> Fold | None:
+def _unpack(snapshot: Snapshot, created: Created) -> Progress | None:
     with np.load(io.BytesIO(snapshot.content), allow_pickle=False) as file:
         header = json.loads(file[_HEADER].tobytes())
         if header["format"] != FORMAT or header["versions"] != versions():
             return None
         arrays = {name.removeprefix(_STATE): file[name] for name in file.files if name.startswith(_STATE)}
         tickets, draws, rewards = file[_TICKETS], file[_DRAWS], file[_REWARDS]
-    fold = Fold(created)
-    own = dict(fold.arrays())
+    progress = Progress(created)
+    own = dict(progress.arrays())
     if {name: array.shape for name, array in own.items()} != {k: v.shape for k, v in arrays.items()}:
         return None
     for name, array in own.items():
@@ -106,17 +106,17 @@ def _unpack(snapshot: Snapshot, created: Created) -> Fold | None:
     sizes = [entry[-1] for entry in (*header["pending"], *header["ended"])]
     parts = iter(np.split(tickets, np.cumsum(sizes)))
     for (trial, x, a, at, handed_out, until, _), draw in zip(header["pending"], draws, strict=True):
-        fold.pending[trial] = Pending(x, a, at, next(parts).copy(), handed_out, draw.copy(), until)
-    if fold.prefix is not None:
-        _unpack_prefix(fold.prefix, header, parts, rewards)
-    fold.position = snapshot.position
-    fold.last = Event(snapshot.position - 1, header["at"], created, header["head"])
-    fold.recovered, fold.kept = header["recovered"], header["kept"]
-    fold.asked, fold.told, fold.abandoned = header["asked"], header["told"], header["abandoned"]
-    fold.left_out = header["left_out"]
-    fold.design, fold.writers = header["design"], header["writers"]
-    fold.verdict = None if header["verdict"] is None else Verdict(**header["verdict"])
-    return fold
+        progress.pending[trial] = Pending(x, a, at, next(parts).copy(), handed_out, draw.copy(), until)
+    if progress.prefix is not None:
+        _unpack_prefix(progress.prefix, header, parts, rewards)
+    progress.position = snapshot.position
+    progress.last = Event(snapshot.position - 1, header["at"], created, header["head"])
+    progress.recovered, progress.kept = header["recovered"], header["kept"]
+    progress.asked, progress.told, progress.abandoned = header["asked"], header["told"], header["abandoned"]
+    progress.left_out = header["left_out"]
+    progress.design, progress.writers = header["design"], header["writers"]
+    progress.verdict = None if header["verdict"] is None else Verdict(**header["verdict"])
+    return progress
 
 
 def _unpack_prefix(prefix: Prefix, header: Any, tickets: Iterator[Any], rewards: Any) -> None:

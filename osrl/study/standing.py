@@ -16,7 +16,7 @@ from osrl.allocation.needs import PRIOR, lacking, separate
 from osrl.allocation.program import build_program
 from osrl.arrays import Floats, Integers
 from osrl.families import Family
-from osrl.hypotheses.possible import LIMIT_G, LIMIT_H, Hypotheses, look
+from osrl.hypotheses.possible import LIMIT_G, LIMIT_H, Hypotheses, refresh_evidence
 from osrl.hypotheses.routes import aim
 from osrl.hypotheses.words import (
     Arm,
@@ -31,7 +31,7 @@ from osrl.hypotheses.words import (
 )
 from osrl.instance import Instance
 from osrl.study.events import Verdict
-from osrl.study.fold import Fold
+from osrl.study.progress import Progress
 
 
 class Standing(NamedTuple):
@@ -43,60 +43,61 @@ class Standing(NamedTuple):
     as_good: tuple[Arm, ...]
 
 
-def read_standing(fold: Fold, guess: Verdict) -> Standing:
-    """Where the hypotheses stand; ``guess`` is the verdict or the best guess."""
-    hypotheses = current(fold)
+def read_standing(progress: Progress, hypotheses: Hypotheses | None, guess: Verdict) -> Standing:
+    """Where the `current` hypotheses stand; ``guess`` is the verdict or the best guess."""
     if hypotheses is None:
         return Standing((), None, (), ())
-    created = fold.created
+    created = progress.created
     names = Names(created.tasks, created.representations, created.predictors)
     objections = find_objections(hypotheses.by_task, hypotheses.possible_g, names)
-    as_good = () if fold.verdict is None else find_as_good(hypotheses, names)
-    return Standing(name_hypotheses(hypotheses, names), _claim(fold, hypotheses, guess), objections, as_good)
+    as_good = () if progress.verdict is None else find_as_good(hypotheses, names)
+    return Standing(
+        name_hypotheses(hypotheses, names), _claim(progress, hypotheses, guess), objections, as_good
+    )
 
 
-def read_hypotheses(fold: Fold) -> tuple[Hypothesis, ...]:
+def read_hypotheses(progress: Progress) -> tuple[Hypothesis, ...]:
     """Every hypothesis with the evidence against it."""
-    hypotheses, created = current(fold), fold.created
+    hypotheses, created = current(progress), progress.created
     names = Names(created.tasks, created.representations, created.predictors)
     return () if hypotheses is None else name_hypotheses(hypotheses, names)
 
 
-def _claim(fold: Fold, hypotheses: Hypotheses, guess: Verdict) -> Claim | None:
+def _claim(progress: Progress, hypotheses: Hypotheses, guess: Verdict) -> Claim | None:
     """What can be claimed for the best guess. None where there is no shared one."""
     if not hypotheses.possible_g.any() or None in guess.representations:
         return None
-    g = fold.place(1, str(guess.representations[0]))
-    best = [fold.place(2, str(name)) for name in guess.predictors]
-    return claim_of(hypotheses, g, best, fold.created.tasks)
+    g = progress.index_of(1, str(guess.representations[0]))
+    best = [progress.index_of(2, str(name)) for name in guess.predictors]
+    return claim_of(hypotheses, g, best, progress.created.tasks)
 
 
-def current(fold: Fold) -> Hypotheses | None:
+def current(progress: Progress) -> Hypotheses | None:
     """A copy of the hypotheses with every evidence up to date, for policies that keep any.
 
     Of two values the larger counts: with all trials, the pending ones at their worst, or with the first ones.
     """
-    if fold.hypotheses is None:
+    if progress.hypotheses is None:
         return None
-    now = copy.copy(fold)
-    now.state = copy.deepcopy(fold.state)
-    if fold.verdict is None:
+    now = copy.copy(progress)
+    now.state = copy.deepcopy(progress.state)
+    if progress.verdict is None:
         now.count_pending()
     hypotheses: Hypotheses = now.state.stopping
-    look(hypotheses)
-    if fold.prefix is not None:
-        first_g, first_h = fold.prefix.evidence()
+    refresh_evidence(hypotheses)
+    if progress.prefix is not None:
+        first_g, first_h = progress.prefix.evidence()
         np.maximum(hypotheses.evidence_g, first_g, out=hypotheses.evidence_g)
         np.maximum(hypotheses.evidence_h, first_h, out=hypotheses.evidence_h)
     return hypotheses
 
 
-def evidence_at_design(fold: Fold) -> dict[str, Floats]:
+def evidence_at_design(progress: Progress) -> dict[str, Floats]:
     """The arrays of a design that hold evidence, computed from the rewards so far; by new and old names."""
-    if fold.hypotheses is None:
+    if progress.hypotheses is None:
         return {}
-    now = copy.deepcopy(fold.hypotheses)
-    look(now)
+    now = copy.deepcopy(progress.hypotheses)
+    refresh_evidence(now)
     return {
         "stopping.evidence_g": now.evidence_g,
         "stopping.evidence": now.evidence,
@@ -107,21 +108,20 @@ def evidence_at_design(fold: Fold) -> dict[str, Floats]:
     }
 
 
-def expected_remaining(fold: Fold, guess: Verdict) -> float | None:
+def expected_remaining(progress: Progress, hypotheses: Hypotheses | None, guess: Verdict) -> float | None:
     """About how many more samples the best allocation needs, if the means are as they look now.
 
     The joint program with residual needs: what each test lacks, log(1 / delta) + 1 - log E. None while
     there are fewer rewards than arms, and nothing looks like anything yet, and for other policies.
     """
-    if fold.verdict is not None:
+    if progress.verdict is not None:
         return 0.0
-    hypotheses = current(fold)
-    X, G, H = fold.shape
+    X, G, H = progress.shape
     if hypotheses is None or hypotheses.pulls.sum() < X * G * H:
         return None
     numbers = hypotheses.numbers
-    g = fold.place(1, guess.representations[0] or fold.created.representations[0])
-    best = [fold.place(2, name or fold.created.predictors[0]) for name in guess.predictors]
+    g = progress.index_of(1, guess.representations[0] or progress.created.representations[0])
+    best = [progress.index_of(2, name or progress.created.predictors[0]) for name in guess.predictors]
     need_g = np.zeros(G)
     need_h = np.zeros((X, H))
     for other in np.flatnonzero(hypotheses.possible_g):
@@ -136,7 +136,9 @@ def expected_remaining(fold: Fold, guess: Verdict) -> float | None:
         return _remaining_within(hypotheses, g, leaders, means, need_g, need_h)
     if not need_g.any() and not need_h.any():
         return 0.0
-    instance = Instance(means.reshape(X, G, H), Family("bounded") if hypotheses.noise == 0 else fold.family)
+    instance = Instance(
+        means.reshape(X, G, H), Family("bounded") if hypotheses.noise == 0 else progress.family
+    )
     return 1 / allocate(instance, Needs(need_g, need_h), tolerance=1e-2).lower
 
 

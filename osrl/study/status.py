@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 from osrl.hypotheses.words import Answer, Arm, Claim, Hypothesis, Objection
 from osrl.study.events import Created, now
-from osrl.study.fold import Fold
-from osrl.study.standing import expected_remaining, read_standing
+from osrl.study.progress import Progress
+from osrl.study.standing import current, expected_remaining, read_standing
 from osrl.study.trial import read_answer
 
 
@@ -72,9 +72,9 @@ class Status(NamedTuple):
     head: str
 
 
-def read_status(fold: Fold) -> Status:
-    """The status of a study, from its fold."""
-    created, predictors, at = fold.created, fold.shape[2], now()
+def read_status(progress: Progress) -> Status:
+    """The status of a study, from its progress."""
+    created, predictors, at = progress.created, progress.shape[2], now()
     pending = tuple(
         PendingTrial(
             trial,
@@ -85,36 +85,37 @@ def read_status(fold: Fold) -> Status:
             one.until,
             one.until is not None and one.until < at,
         )
-        for trial, one in fold.pending.items()
+        for trial, one in progress.pending.items()
     )
-    guess = fold.verdict or fold.best_guess()
-    standing = read_standing(fold, guess)
-    alarm = _read_alarm(fold)
+    guess = progress.verdict or progress.best_guess()
+    hypotheses = current(progress)
+    standing = read_standing(progress, hypotheses, guess)
+    alarm = _read_alarm(progress)
     return Status(
         created,
-        fold.status,
+        progress.status,
         read_answer(created, guess),
-        fold.asked,
-        fold.told,
-        fold.abandoned,
-        fold.left_out,
+        progress.asked,
+        progress.told,
+        progress.abandoned,
+        progress.left_out,
         alarm,
         pending,
         standing.hypotheses,
         None if alarm is not None and alarm.void else standing.claim,
         standing.objections,
         standing.as_good,
-        expected_remaining(fold, guess),
-        fold.last.hash,
+        expected_remaining(progress, hypotheses, guess),
+        progress.last.hash,
     )
 
 
-def _read_alarm(fold: Fold) -> Alarm | None:
+def _read_alarm(progress: Progress) -> Alarm | None:
     """The alarm of the watch on losses, in the words of the study."""
-    losses = fold.losses
+    losses = progress.losses
     if losses is None or not losses.alarm:
         return None
-    created, predictors = fold.created, fold.shape[2]
+    created, predictors = progress.created, progress.shape[2]
     suspects = tuple(
         Suspect(
             created.tasks[x],

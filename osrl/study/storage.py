@@ -12,7 +12,7 @@ from osrl.study.gate import Gate
 
 
 class Snapshot(NamedTuple):
-    """The fold of the first ``position`` events, as one block of bytes. A cache: it may be missing."""
+    """The progress of the first ``position`` events, as one block of bytes. A cache: it may be missing."""
 
     position: int
     content: bytes

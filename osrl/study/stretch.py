@@ -85,17 +85,17 @@ def _broken(pairs: list[Pair], asked: Event | None) -> Iterator[Event | list[Pai
         yield asked
 
 
-def new_stretch(fold: Any, pairs: Sequence[Pair]) -> Stretch | None:
+def new_stretch(progress: Any, pairs: Sequence[Pair]) -> Stretch | None:
     """Trials as arrays; None where something in them is not as it should be, or others are pending."""
     asks: list[Any] = [pair[0].body for pair in pairs]
     tells: list[Any] = [pair[1].body for pair in pairs]
-    first, position, n = fold.asked + 1, fold.position, fold.shape[1] * fold.shape[2]
-    budget = fold.created.budget
-    if fold.left_out:  # strict tests may go beside those of the study
+    first, position, n = progress.asked + 1, progress.position, progress.shape[1] * progress.shape[2]
+    budget = progress.created.budget
+    if progress.left_out:  # strict tests may go beside those of the study
         return None
-    if fold.pending or fold.verdict is not None or fold.state.outcome.status[0] != RUNNING:
+    if progress.pending or progress.verdict is not None or progress.state.outcome.status[0] != RUNNING:
         return None
-    if budget is not None and fold.told + fold.abandoned + len(pairs) >= budget:
+    if budget is not None and progress.told + progress.abandoned + len(pairs) >= budget:
         return None
     if [ask.trial for ask in asks] != list(range(first, first + len(pairs))):
         return None
@@ -103,10 +103,10 @@ def new_stretch(fold: Any, pairs: Sequence[Pair]) -> Stretch | None:
         return None
     try:
         none = [0.0] * n
-        g, h = ([fold.place(axis, getattr(ask, name)) for ask in asks] for axis, name in _AXES)
+        g, h = ([progress.index_of(axis, getattr(ask, name)) for ask in asks] for axis, name in _AXES)
         return Stretch(
-            np.array([fold.place(0, ask.task) for ask in asks], np.int64),
-            np.array(g, np.int64) * fold.shape[2] + np.array(h, np.int64),
+            np.array([progress.index_of(0, ask.task) for ask in asks], np.int64),
+            np.array(g, np.int64) * progress.shape[2] + np.array(h, np.int64),
             np.array([ask.given for ask in asks], np.bool_),
             np.array([none if ask.propensities is None else ask.propensities for ask in asks], np.float64),
             np.array([tell.reward for tell in tells], np.float64),
@@ -118,16 +118,19 @@ def new_stretch(fold: Any, pairs: Sequence[Pair]) -> Stretch | None:
 _AXES = ((1, "representation"), (2, "predictor"))
 
 
-def run_stretch(fold: Any, stretch: Stretch, *, check: bool) -> int:
+def run_stretch(progress: Any, stretch: Stretch, *, check: bool) -> int:
     """Take in trials one after the other; with ``check``, as far as all is bit for bit as it follows.
 
     How many were taken in: with ``check``, the next one differs, or the last one has ended the study.
     """
-    fold.clear_pending()
-    propensities, ticket = np.zeros((fold.shape[0], stretch.propensities.shape[1])), new_ticket(fold.state)
-    loop = loop_for(replay, fold.policy)
-    outcome = fold.state.outcome
-    return loop(fold.state, outcome, fold.key, fold.asked, stretch, check, propensities, ticket)
+    progress.clear_pending()
+    propensities, ticket = (
+        np.zeros((progress.shape[0], stretch.propensities.shape[1])),
+        new_ticket(progress.state),
+    )
+    loop = loop_for(replay, progress.policy)
+    outcome = progress.state.outcome
+    return loop(progress.state, outcome, progress.key, progress.asked, stretch, check, propensities, ticket)
 
 
 @kernel_in_place

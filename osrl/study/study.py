@@ -205,19 +205,19 @@ class Study:
             raise OsrlError(f"n is {n!r}; give the number of trials to hand out, at least 1")
         if count > MOST_AT_ONCE:
             raise OsrlError(f"n is {n}; a call hands out at most {MOST_AT_ONCE:,} trials; ask again for more")
-        self._session.rehearse("ask", lambda fold: practise_ask(fold, task))
+        self._session.rehearse("ask", lambda progress: practise_ask(progress, task))
         weights = Weights(self._session)
         trials: list[Trial] = []
         while not trials:
             with self._session.turn() as turn:
-                fold = turn.fold
-                check_ask(fold, task, int(count))
+                progress = turn.progress
+                check_ask(progress, task, int(count))
                 for _ in range(count if weights.renew(turn) else 0):
                     weights.renew_within(turn)
-                    asked = fold.choose(task)
+                    asked = progress.choose(task)
                     if length is not None:
                         asked = replace(asked, until=now() + length)
-                    trials.append(new_trial(asked, fold.created, turn.do(asked).hash))
+                    trials.append(new_trial(asked, progress.created, turn.do(asked).hash))
             weights.solve()
         return trials[0] if n is None else tuple(trials)
 
@@ -230,12 +230,12 @@ class Study:
         """
         token = read_token(trial)
         number = token.trial
-        self._session.rehearse("tell", lambda fold: fold.take(number, float(reward)))
+        self._session.rehearse("tell", lambda progress: progress.take(number, float(reward)))
         with self._session.turn() as turn:
-            value = read_reward(reward, turn.fold.family)
+            value = read_reward(reward, turn.progress.family)
             before = ending(turn, token)
             if before is None:
-                verdict = turn.fold.take(number, value)
+                verdict = turn.progress.take(number, value)
                 turn.note(Told(number, value, verdict, by))
                 return
             if isinstance(before, Abandoned):
@@ -260,7 +260,7 @@ class Study:
         number = token.trial
         for _ in range(CORRECTIONS):
             with self._session.turn() as turn:
-                value = read_reward(reward, turn.fold.family)
+                value = read_reward(reward, turn.progress.family)
                 before = ending(turn, token)
                 if before is None or isinstance(before, Abandoned):
                     raise RewardRefused(f"trial {number} has not told a reward; there is nothing to correct")
@@ -272,12 +272,12 @@ class Study:
                         "corrected once"
                     )
                 check_correction(turn, number)
-                known = copy.deepcopy(turn.fold)
+                known = copy.deepcopy(turn.progress)
             without = self._session.without(number)  # which may take long
             check_same_decisions(number, known, without)
             with self._session.turn(without) as turn:
-                if turn.fold.last.hash == known.last.hash:
-                    verdict = turn.fold.take(number, value)
+                if turn.progress.last.hash == known.last.hash:
+                    verdict = turn.progress.take(number, value)
                     turn.note(Corrected(number, before.reward, value, reason, verdict, by))
                     return
         raise StorageBusy(f"others keep writing to the study; call again to correct trial {number}")
@@ -299,12 +299,12 @@ class Study:
         """
         token = read_token(trial)
         number = token.trial
-        self._session.rehearse("abandon", lambda fold: fold.give_up(number, ignorable))
+        self._session.rehearse("abandon", lambda progress: progress.give_up(number, ignorable))
         with self._session.turn() as turn:
             before = ending(turn, token)
             if before is None:
-                check_loss(turn.fold, ignorable)
-                verdict = turn.fold.give_up(number, ignorable)
+                check_loss(turn.progress, ignorable)
+                verdict = turn.progress.give_up(number, ignorable)
                 turn.note(Abandoned(number, ignorable, verdict, by, reason))
                 return
             if isinstance(before, Told | Corrected):
@@ -331,14 +331,14 @@ class Study:
     @property
     def id(self) -> str:
         """The beginning of the id of this study, which no other one has."""
-        with self._session.reading() as fold:
-            return short_id(fold.created)
+        with self._session.reading() as progress:
+            return short_id(progress.created)
 
     @property
     def head(self) -> str:
         """The hash of the last event, which stands for the whole log."""
-        with self._session.reading() as fold:
-            return fold.last.hash
+        with self._session.reading() as progress:
+            return progress.last.hash
 
     @property
     def place(self) -> str:
@@ -348,20 +348,20 @@ class Study:
     @property
     def settings(self) -> Created:
         """What the study was created with."""
-        with self._session.reading() as fold:
-            return fold.created
+        with self._session.reading() as progress:
+            return progress.created
 
     @property
     def verdict(self) -> str:
         """``running``, ``decided``, ``no shared representation`` or ``budget exhausted``."""
-        with self._session.reading() as fold:
-            return fold.status
+        with self._session.reading() as progress:
+            return progress.status
 
     @property
     def best(self) -> Answer:
         """The answer, as far as it is known: the best guess while the study is running."""
-        with self._session.reading() as fold:
-            return read_answer(fold.created, fold.verdict or fold.best_guess())
+        with self._session.reading() as progress:
+            return read_answer(progress.created, progress.verdict or progress.best_guess())
 
     @property
     def evidence(self) -> pl.DataFrame:
@@ -374,8 +374,8 @@ class Study:
         from osrl.study.history import evidence
         from osrl.study.standing import read_hypotheses
 
-        with self._session.reading() as fold:
-            return evidence(read_hypotheses(fold))
+        with self._session.reading() as progress:
+            return evidence(read_hypotheses(progress))
 
     @property
     def expected_remaining(self) -> float | None:
@@ -385,22 +385,22 @@ class Study:
     @property
     def trials(self) -> int:
         """How many trials were handed out."""
-        with self._session.reading() as fold:
-            return fold.asked
+        with self._session.reading() as progress:
+            return progress.asked
 
     @property
     def pending(self) -> tuple[int, ...]:
         """The numbers of the trials that have not reported."""
-        with self._session.reading() as fold:
-            return tuple(fold.pending)
+        with self._session.reading() as progress:
+            return tuple(progress.pending)
 
     @property
     def status(self) -> Status:
         """Everything that is known, at one moment."""
         from osrl.study.status import read_status
 
-        with self._session.reading() as fold:
-            return read_status(fold)
+        with self._session.reading() as progress:
+            return read_status(progress)
 
     @property
     def history(self) -> pl.DataFrame:
@@ -417,8 +417,8 @@ class Study:
         """Write every event to a .csv, .jsonl or .parquet file; `read_log` makes the same study from it."""
         from osrl.study.export import write_log
 
-        with self._session.reading() as fold:
-            count = fold.position
+        with self._session.reading() as progress:
+            count = progress.position
         write_log(self._session.rows(), count, file)
 
     def write_trials(self, file: Place) -> None:
@@ -441,8 +441,8 @@ class Study:
         """Note the head of the log in a file, as one more line of JSON; what was noted."""
         from osrl.study.export import write_anchor
 
-        with self._session.reading() as fold:
-            last, identity = fold.last, short_id(fold.created)
+        with self._session.reading() as progress:
+            last, identity = progress.last, short_id(progress.created)
         return write_anchor(file, self.name, identity, last)
 
     # Its end

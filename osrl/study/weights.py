@@ -14,7 +14,7 @@ import time
 
 from osrl.policies.round import wants_design
 from osrl.study.events import Designed
-from osrl.study.fold import Fold
+from osrl.study.progress import Progress
 from osrl.study.session import Session, Turn
 
 ATTEMPTS = 2
@@ -26,7 +26,7 @@ class Weights:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._wanted: Fold | None = None  # a copy of the state that is to be solved for
+        self._wanted: Progress | None = None  # a copy of the state that is to be solved for
         self._found: Designed | None = None
         self._head = ""  # the last event before what was found
         self._attempts = 0
@@ -34,24 +34,24 @@ class Weights:
 
     def renew(self, turn: Turn) -> bool:
         """Use what was found, if it fits; False if the log is to be let go, to solve."""
-        fold = turn.fold
-        if not wants_design(fold.state):
+        progress = turn.progress
+        if not wants_design(progress.state):
             return True
-        if self._found is not None and self._head == fold.last.hash:
+        if self._found is not None and self._head == progress.last.hash:
             turn.do(self._found)
             return True
         if self._attempts < ATTEMPTS:
-            self._head = fold.last.hash
-            self._wanted = copy.copy(fold)
-            self._wanted.state = copy.deepcopy(fold.state)
+            self._head = progress.last.hash
+            self._wanted = copy.copy(progress)
+            self._wanted.state = copy.deepcopy(progress.state)
             return False
         return True
 
     def renew_within(self, turn: Turn) -> None:
         """Solve while the log is held, where that is quick; or where nothing may be handed out without."""
-        fold = turn.fold
-        needed = fold.policy.stopping.forfeit is None
-        if (needed or self._seconds < QUICK) and (designed := fold.solve()) is not None:
+        progress = turn.progress
+        needed = progress.policy.stopping.forfeit is None
+        if (needed or self._seconds < QUICK) and (designed := progress.solve()) is not None:
             turn.note(designed)
 
     def solve(self) -> None:

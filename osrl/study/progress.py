@@ -1,6 +1,6 @@
 """The state of a study: what its events add up to.
 
-    events -> Fold: state of the policy, pending trials, verdict
+    events -> Progress: state of the policy, pending trials, verdict
 
 Opening a study trusts its log. A design is taken from its event, so nothing is solved again; the arm
 of an ask is the one that was handed out; a verdict is the one that was reached. What the reward of
@@ -57,7 +57,7 @@ _ENDS = (Told, Abandoned, Corrected, Overruled)
 
 
 class CorrectedPastError(OsrlError):
-    """A reward is corrected that was taken in with its old value: the fold has to begin anew."""
+    """A reward is corrected that was taken in with its old value: the progress has to begin anew."""
 
 
 class Pending(NamedTuple):
@@ -75,7 +75,7 @@ class Pending(NamedTuple):
     until: int | None
 
 
-class Fold:
+class Progress:
     """The state of a study after the first ``position`` events."""
 
     def __init__(self, created: Created) -> None:
@@ -104,7 +104,7 @@ class Fold:
         self.pending: dict[int, Pending] = {}
         self.verdict: Verdict | None = None
         self._undrawn = [0.0] * (self.shape[1] * self.shape[2])
-        self._places = tuple(
+        self._indices = tuple(
             {name: i for i, name in enumerate(names)}
             for names in (created.tasks, created.representations, created.predictors)
         )
@@ -198,7 +198,7 @@ class Fold:
         tasks, representations, predictors = self.shape
         n = representations * predictors
         propensities = np.zeros((tasks, n))
-        given = -1 if task is None else self.place(0, task)
+        given = -1 if task is None else self.index_of(0, task)
         arm = int(deal(self.state, given, self.key, self.asked, propensities, new_ticket(self.state)))
         x, a = arm // n, arm % n
         return Asked(
@@ -213,8 +213,8 @@ class Fold:
 
     def _hand_out(self, asked: Asked, event: Event) -> None:
         """A trial goes out; its ticket is fixed now."""
-        x = self.place(0, asked.task)
-        a = self.place(1, asked.representation) * self.shape[2] + self.place(2, asked.predictor)
+        x = self.index_of(0, asked.task)
+        a = self.index_of(1, asked.representation) * self.shape[2] + self.index_of(2, asked.predictor)
         given = np.array(asked.propensities or self._undrawn, np.float64)
         propensities = given.reshape(len(self._undrawn))  # an error where a log has another number of them
         ticket = new_ticket(self.state)
@@ -347,14 +347,14 @@ class Fold:
         conclude(state, 0)
         return self._answer(state)
 
-    def place(self, axis: int, name: str) -> int:
+    def index_of(self, axis: int, name: str) -> int:
         """The index of a name: axis 0 for tasks, 1 for representations, 2 for predictors."""
-        places = self._places[axis]
-        if name not in places:
+        indices = self._indices[axis]
+        if name not in indices:
             word = ("task", "representation", "predictor")[axis]
-            known = ", ".join(map(repr, places))
+            known = ", ".join(map(repr, indices))
             raise OsrlError(f"the study has no {word} {name!r}; use one of {known}")
-        return places[name]
+        return indices[name]
 
     def arrays(self) -> Iterator[tuple[str, NDArray[Any]]]:
         """Every array that the state consists of, with its name."""
@@ -393,19 +393,19 @@ def new_state(created: Created) -> Any:
     return find(created.policy).new(problem, uniform(new_key(created.seed, 0), START, 0), **options)
 
 
-def begin(first: Event) -> Fold:
-    """The fold of a log that begins with this event; refused where no study could have begun so."""
+def begin(first: Event) -> Progress:
+    """The progress of a log that begins with this event; refused where no study could have begun so."""
     assert isinstance(first.body, Created)
     try:
         find(first.body.policy).options(first.body.options)
-        fold = Fold(first.body)
+        progress = Progress(first.body)
     except OsrlError:
         raise
     except (TypeError, ValueError, ArithmeticError, LookupError, AttributeError) as error:
         said = repr(error)[:200]
         raise StorageDamaged(f"the log does not begin as a study does ({said}); restore a backup") from None
-    fold.last = first
-    return fold
+    progress.last = first
+    return progress
 
 
 def _name(names: Any, index: int) -> str | None:
