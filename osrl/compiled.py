@@ -97,22 +97,19 @@ def kernel_for(function: Callable[P, R], owner: object, module: str) -> Callable
     return _compile(plain, owner, folder, counts=declared.get("_nrt", True))
 
 
-def pointer_to(function: Callable[P, R], owner: object, module: str, *values: object) -> Callable[P, R]:
-    """The kernel ``function``, for arguments like ``values``, as something to hand to another kernel.
+def pointer_to(function: Callable[P, R], *values: object) -> Callable[P, R] | None:
+    """A kernel of the package, for arguments like ``values``, as something to hand to another kernel.
 
-    A kernel is compiled together with all that it calls, but not with what it calls through a pointer.
-    Cached as by `kernel_for`; it must return nothing. Without the JIT it is the function itself.
+    A kernel is compiled together with all that it calls, but not with what it calls through a pointer. It
+    must return nothing. None without the JIT.
     """
     plain = getattr(function, "py_func", None)
     if plain is None:
-        return function
-    folder = _folder_for(getattr(sys.modules.get(module), "__file__", None) or "", module)
+        return None
     kinds = tuple(map(numba.typeof, values))
     pointer: Any = CFunc(plain, (kinds, numba.types.none), locals={}, options={"error_model": "numpy"})
-    with _caching_in(folder):
-        if folder is not None:
-            ours = folder == CACHE_FOLDER
-            pointer._cache = _OwnCache(plain) if ours else _StampedCache(plain, owner)
+    with _caching_in(CACHE_FOLDER):
+        pointer._cache = _OwnCache(plain)
     pointer.compile()
     return pointer  # type: ignore[no-any-return]
 

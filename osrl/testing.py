@@ -124,7 +124,7 @@ def step_through(
             yield Designed({name: after[name] for name in differences(before, after)})
             before = after
         propensities, ticket = np.zeros(world.means.shape), new_ticket(state)
-        arm = deal(state, -1, key, rounds, propensities, ticket)
+        arm = int(deal(state, -1, key, rounds, propensities, ticket))
         drawn = bool(propensities.any())
         assert not drawn or (abs(propensities.sum() - 1) < 1e-9 and propensities.min() >= 0), (
             "no probabilities"

@@ -6,6 +6,7 @@ import random
 from pathlib import Path
 from typing import Any
 
+from osrl.contract import find
 from osrl.policies.states import differences
 from osrl.study.events import Asked, Event, Told, link
 from osrl.study.progress import Progress
@@ -38,17 +39,19 @@ def play(study: Study, trials: int, seed: int = 0) -> None:
 def late_and_lost(study: Study, rounds: int, seed: int = 3, means: Any = MEANS) -> None:
     """Ask in batches, in arrived tasks and not; tell late, in any order; abandon some."""
     rng = random.Random(seed)
+    any_task = find(study.settings.policy).given_tasks
+    tasks = [None, *study.settings.tasks] if any_task else [None]
     waiting: list[Any] = []
     for _ in range(rounds):
         if study.verdict != "running":
             return
         if rng.random() < 0.5:
-            waiting += study.ask(rng.choice([None, *study.settings.tasks]), n=rng.randrange(1, 5))
+            waiting += study.ask(rng.choice(tasks), n=rng.randrange(1, 5))
         rng.shuffle(waiting)
         for trial in waiting[: rng.randrange(4)]:
             waiting.remove(trial)
             if rng.random() < 0.15:
-                study.abandon(trial, ignorable=rng.random() < 0.5)
+                study.abandon(trial, ignorable=not any_task or rng.random() < 0.5)
             else:
                 study.tell(trial, rng.random() < means[trial.representation][trial.predictor])
 

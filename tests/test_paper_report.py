@@ -175,7 +175,7 @@ def test_an_interruption_is_clean(capsys: Capture, tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(reproduction, "first_table", interrupted)
     assert main(["paper", "--out", str(tmp_path / "results")]) == 130
     out, err = capsys.readouterr()
-    assert out == "" and "the same command goes on" in err and err.endswith("interrupted\n")
+    assert out == "" and "the same command resumes where it stopped" in err and err.endswith("interrupted\n")
 
 
 def test_without_the_charts_extra_it_says_what_to_install(tmp_path: Path) -> None:

@@ -47,7 +47,7 @@ def parts(folder: Path) -> list[Path]:
 def test_the_folder_says_all_that_the_runs_depend_on(tmp_path: Path) -> None:
     osrl.simulate(EASY, ["osrl-sc", "tas"], 0.1, runs=5, seed=7, out=tmp_path / "new" / "campaign")
     manifest = json.loads((tmp_path / "new" / "campaign" / MANIFEST).read_text())
-    assert set(manifest) == {"format", "versions", "instance", "seed", "budget", "jobs", "runs"}
+    assert set(manifest) == {"format", "versions", "instance", "epsilon", "seed", "budget", "jobs", "runs"}
     assert set(manifest["versions"]) == {"osrl", "numpy", "numba", "kernels"}
     assert Instance.from_dict(manifest["instance"]) == EASY
     assert (manifest["seed"], manifest["runs"], manifest["budget"]) == (7, 5, None)

@@ -11,9 +11,8 @@ from typing import Any
 
 import pytest
 
-from osrl.contract import find
 from osrl.errors import StorageBusy
-from osrl.policies.round import wants_design
+from osrl.policies.round import design, wants_design
 from osrl.study.line import in_line, length_of
 from osrl.study.progress import Progress
 from osrl.study.study import Study
@@ -49,14 +48,12 @@ def test_nobody_waits_while_weights_are_solved_for(place: str, monkeypatch: pyte
 def test_an_ask_in_peace_uses_what_was_solved_for_outside(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with new_study(path, policy="osrl", delta=1e-6) as study:
         held: list[bool] = []
-        rule = find("osrl").sampling
-        design: Any = rule.design
 
-        def watched(sampling: Any, stopping: Any) -> None:
+        def watched(state: Any) -> None:
             held.append(bool(study._session._writing._is_owned()))  # type: ignore[attr-defined]
-            design(sampling, stopping)
+            design(state)
 
-        monkeypatch.setitem(rule.__dict__, "design", watched)
+        monkeypatch.setattr("osrl.study.progress.design", watched)
         play(study, 20)
         assert held and not any(held)
         assert study.verify().notes == ()

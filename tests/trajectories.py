@@ -30,6 +30,7 @@ from osrl.policies.round import (
     World,
     conclude,
     deal,
+    design,
     design_of,
     draw_reward,
     new_ticket,
@@ -84,7 +85,7 @@ CASES = {
 
 @kernel
 def record(
-    state: Any, outcome: Outcome, world: World, ticket: Floats, design: Any, arms: Integers, rewards: Floats
+    state: Any, outcome: Outcome, world: World, ticket: Floats, pointer: Any, arms: Integers, rewards: Floats
 ) -> int:
     """Drive ``state`` as the compiled loop does, and write down every arm and reward; the rounds played."""
     tasks, n = world.means.shape
@@ -92,7 +93,7 @@ def record(
     rounds = 0
     while rounds < arms.size and is_open(outcome):
         if wants_design(state):
-            design(state.sampling, state.stopping)
+            design(state, pointer)
         arm = deal(state, -1, world.key, rounds, propensities, ticket)
         x, a = arm // n, arm % n
         value = draw_reward(world, stream(state), x, a)

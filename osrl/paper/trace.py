@@ -8,7 +8,6 @@ recorded unless it is asked for.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,12 +16,11 @@ from osrl.arrays import Floats
 from osrl.compiled import kernel
 from osrl.glr import cheapest, glr_of
 from osrl.outcome import REPRESENTATION, Outcome
-from osrl.policies.round import World, deal, draw_reward, settle, wants_design
+from osrl.policies.round import World, deal, design, draw_reward, settle, wants_design
 
 # What is recorded of each round. A change is that from the round before.
 RATE, RATE_CHANGE, MEANS, MEANS_CHANGE, WEIGHTS, WEIGHTS_CHANGE, LARGEST, LARGEST_CHANGE, DISTANCE = range(9)
 SERIES = 9
-Design = Callable[[Any, Any], None]  # see `design_of`
 CHANGES = (RATE_CHANGE, MEANS_CHANGE, WEIGHTS_CHANGE, LARGEST_CHANGE)
 
 
@@ -44,12 +42,12 @@ def in_phase_1(outcome: Outcome) -> bool:
 
 
 @kernel
-def phase_1(state: Any, outcome: Outcome, world: World, design: Design) -> None:
+def phase_1(state: Any, outcome: Outcome, world: World, pointer: Any) -> None:
     """Drive ``state`` to the end of its first phase: its outcome has tau_g, and the pulls until then."""
     propensities, ticket = np.zeros(world.means.shape), np.zeros(1)
     while in_phase_1(outcome):
         if wants_design(state):
-            design(state.sampling, state.stopping)
+            design(state, pointer)
         play(state, world, propensities, ticket)
 
 
@@ -78,7 +76,7 @@ def trace(
     weights: Floats,
     estimate: Floats,
     world: World,
-    design: Design,
+    pointer: Any,
     target: Floats,
     sigma: float,
     rounds: int,
@@ -102,7 +100,7 @@ def trace(
         before[:] = weights
         rate_before = rate
         if wants_design(state):
-            design(state.sampling, state.stopping)
+            design(state, pointer)
             rate = information(estimate, weights, state.stopping.glr.total.size, world.noise, sigma)
         estimated = estimate.copy()
         play(state, world, propensities, ticket)

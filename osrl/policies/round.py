@@ -146,27 +146,36 @@ def wants_design(rules: Rules) -> Callable[[State], bool]:
     return wants_design
 
 
-def design(state: State) -> None:
-    """Solve for new weights. A compiled driver is handed `design_of` instead."""
-    _rules(type(state.sampling), type(state.stopping)).design(state.sampling, state.stopping)
+@by_rules
+def design(rules: Rules) -> Callable[..., None]:
+    """``design(state)``: solve for new weights; ``design(state, design_of(state))`` in a compiled driver."""
+    solve = rules.design
+
+    def design(state: State, pointer: Any = None) -> None:
+        if pointer is None:
+            solve(state.sampling, state.stopping)
+        else:
+            pointer(state.sampling, state.stopping)
+
+    return design
 
 
-_DESIGNS: dict[tuple[Any, Any], Callable[[Any, Any], None]] = {}
+_DESIGNS: dict[tuple[Any, Any], Callable[[Any, Any], None] | None] = {}
 
 
-def design_of(state: State) -> Callable[[Any, Any], None]:
-    """The ``design(sampling, stopping)`` of a state's rule, for a compiled driver to call.
+def design_of(state: State) -> Callable[[Any, Any], None] | None:
+    """A pointer to the ``design`` of a state's rule: a driver that has it is compiled without the solver.
 
-    Where the driver is compiled it is a pointer: the solver is not compiled again into every driver.
+    None where nothing is compiled, and for rules from outside the package: in Numba the type of a pointer
+    goes by the names of classes, which stay the same when a file is loaded again.
     """
     policy, (sampling, stopping) = policy_of(state), state
-    rule = policy.sampling.design or _as_before
-    if not policy.compiled:
-        return rule
+    if policy.outside is not None or not policy.compiled:
+        return None
     kinds = typeof(sampling), typeof(stopping)  # type: ignore[no-untyped-call]
     if kinds not in _DESIGNS:
-        home = policy.outside or __name__
-        _DESIGNS[kinds] = pointer_to(rule, policy, home, sampling, stopping)
+        rule = policy.sampling.design or _as_before
+        _DESIGNS[kinds] = pointer_to(rule, sampling, stopping)
     return _DESIGNS[kinds]
 
 

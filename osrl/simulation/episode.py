@@ -7,7 +7,6 @@ the same run alone or in a list.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -22,6 +21,7 @@ from osrl.policies.round import (
     World,
     conclude,
     deal,
+    design,
     design_of,
     draw_reward,
     new_ticket,
@@ -50,7 +50,7 @@ def play(
     world: World,
     propensities: Floats,
     ticket: Floats,
-    design: Callable[[Any, Any], None],
+    pointer: Any,
     budget: int,
 ) -> int:
     """The rounds of `episode`."""
@@ -58,7 +58,7 @@ def play(
     rounds = 0
     while rounds < budget and is_open(outcome):
         if wants_design(state):
-            design(state.sampling, state.stopping)
+            design(state, pointer)
         arm = deal(state, -1, world.key, rounds, propensities, ticket)
         x, a = arm // n, arm % n
         settle(state, x, a, draw_reward(world, stream(state), x, a), ticket)

@@ -93,7 +93,8 @@ def add_reward(contests: Contests, x: int, a: int, reward: float) -> None:
     arms = contests.arms
     if arms[PULLS, x, a] == 0.0:
         arms[FIRST, x, a] = reward
-    if best_of(contests, x) == a:
+    first, last = competing(contests)
+    if leader_of(arms[MEANS, x, first:last]) == a - first:
         arms[LED, x, a] += 1.0
         arms[LED_SUM, x, a] += reward
     arms[PULLS, x, a] += 1.0
