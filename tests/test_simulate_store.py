@@ -51,9 +51,9 @@ def test_the_folder_says_all_that_the_runs_depend_on(tmp_path: Path) -> None:
     assert set(manifest["versions"]) == {"osrl", "numpy", "numba", "kernels"}
     assert Instance.from_dict(manifest["instance"]) == EASY
     assert (manifest["seed"], manifest["runs"], manifest["budget"]) == (7, 5, None)
-    column = {"threshold": "theorem", "delta_g": 0.1, "delta_h": 0.1}
+    criterion = {"threshold": "theorem", "delta_g": 0.1, "delta_h": 0.1}
     assert manifest["jobs"][0]["policy"] == "osrl-sc"
-    assert manifest["jobs"][0]["columns"] == [column]
+    assert manifest["jobs"][0]["criteria"] == [criterion]
     assert manifest["jobs"][0]["options"]["reuse"] is False
 
 

@@ -184,7 +184,7 @@ def test_a_notebook_is_stamped_like_a_file(tmp_path: Path, name: dict[str, Any])
     sys.modules["helpers"] = helpers
     scope = notebook(STATE + KERNELS, dict(name))
     assert taus(tmp_path / "out") == taus(tmp_path / "out") == [3]
-    with refused("belongs to a policy 'stamped' with other kernels"):
+    with refused("belongs to a rule 'first' with other kernels"):
         notebook(KERNELS.replace("+= ", "+= 2 * "), scope)
     notebook(STATE + KERNELS.replace("+= ", "+= 2 * "), scope)
     with refused("made with other versions"):

@@ -168,6 +168,7 @@ def test_read_only_files_and_folders_can_be_read(what: str, open_folder: Path) -
     path, trials = kept / "study.db", 6
     with new_study(str(path), delta=1e-6) as study:
         play(study, trials)
+        assert study.status.told == trials and study.verify().ok  # its kernels are loaded
         if what == "a folder with a log":  # as after a crash
             shutil.copy(path, tmp_path / "crashed.db")
             shutil.copy(f"{path}-wal", tmp_path / "crashed.db-wal")

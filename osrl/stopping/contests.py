@@ -81,6 +81,17 @@ def best_of(contests: Contests, x: int) -> int:
 
 
 @kernel_in_place
+def leads(contests: Contests, x: int, a: int) -> bool:
+    """Whether an arm of task ``x`` has a larger mean than every other one that competes and was tried."""
+    pulls, means = contests.arms[PULLS, x], contests.arms[MEANS, x]
+    first, last = competing(contests)
+    for b in range(first, last):
+        if b != a and pulls[b] > 0.0 and means[b] >= means[a]:
+            return False
+    return bool(pulls[a] > 0.0)
+
+
+@kernel_in_place
 def contest_observe(contests: Contests, x: int, a: int, reward: float) -> None:
     """Take in a reward of arm ``a`` of task ``x``."""
     add_reward(contests, x, a, reward)
@@ -93,8 +104,7 @@ def add_reward(contests: Contests, x: int, a: int, reward: float) -> None:
     arms = contests.arms
     if arms[PULLS, x, a] == 0.0:
         arms[FIRST, x, a] = reward
-    first, last = competing(contests)
-    if leader_of(arms[MEANS, x, first:last]) == a - first:
+    if leads(contests, x, a):
         arms[LED, x, a] += 1.0
         arms[LED_SUM, x, a] += reward
     arms[PULLS, x, a] += 1.0
