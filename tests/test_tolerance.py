@@ -35,11 +35,12 @@ RUNS = 1000
 
 @pytest.mark.parametrize("case", CASES)
 def test_answers_are_within_the_tolerance(case: str) -> None:
-    found = answers_of(CASES[case], RUNS)
-    assert found.worst <= most_allowed(RUNS)
+    runs = 400 if "Gaussian" in case else RUNS  # they take three times as long
+    found = answers_of(CASES[case], runs)
+    assert found.worst <= most_allowed(runs)
     assert unfinished(found) == 0
     if case in ("ties of predictors", "equal representations"):
-        assert found.verdicts[WITHIN] > 0.99 * RUNS
+        assert found.verdicts[WITHIN] > 0.99 * runs
 
 
 MANY = Case(UNIFORM, Instance.bernoulli([[[0.9] + [0.4996] * 29]]), 0.4)

@@ -17,7 +17,7 @@ from osrl.hypotheses.trials import ticket_size
 from osrl.instance import Instance
 from osrl.outcome import DECIDED, NO_SHARED, RUNNING, WITHIN
 from osrl.policies.named import OSRL, UNIFORM
-from osrl.policies.round import new_world
+from osrl.policies.round import design_of, new_world
 from tests.walks import Trouble, walk
 
 RISK = 0.1  # both
@@ -98,7 +98,15 @@ def answers_of(
         state = policy.new(problem, uniform(key, START, 0))
         hypotheses = state.stopping
         change(hypotheses)
-        walk(state, hypotheses, new_world(instance, key), ticket_size(hypotheses), rounds, case.trouble)
+        walk(
+            state,
+            hypotheses,
+            new_world(instance, key),
+            ticket_size(hypotheses),
+            rounds,
+            case.trouble,
+            design_of(state),
+        )
         outcome = hypotheses.outcome
         status = int(outcome.status[0])
         if status not in (DECIDED, WITHIN):

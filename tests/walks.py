@@ -18,7 +18,7 @@ from osrl.hypotheses.trials import clear_trials, estimate, forfeit_trial, pend_t
 from osrl.instance import Instance
 from osrl.outcome import is_open
 from osrl.policies.named import OSRL, UNIFORM
-from osrl.policies.round import World, deal, design, draw_reward, new_world, settle, wants_design
+from osrl.policies.round import World, deal, design, design_of, draw_reward, new_world, settle, wants_design
 from osrl.testing import new_state
 from tests.instances import Array
 
@@ -36,7 +36,9 @@ class Trouble(NamedTuple):
 
 
 @kernel
-def walk(state: Any, hypotheses: Hypotheses, world: World, size: int, rounds: int, trouble: Trouble) -> None:
+def walk(
+    state: Any, hypotheses: Hypotheses, world: World, size: int, rounds: int, trouble: Trouble, pointer: Any
+) -> None:
     """Play ``rounds`` rounds, or until the policy is done; a ticket has ``size`` numbers."""
     tasks, n = world.means.shape
     hunted, delay, batch, lost, peek = (
@@ -54,7 +56,7 @@ def walk(state: Any, hypotheses: Hypotheses, world: World, size: int, rounds: in
         if not is_open(hypotheses.outcome):
             break
         if wants_design(state):
-            design(state)
+            design(state, pointer)
         task = int(np.argmax(hypotheses.against[:tasks, 0, -1])) if hunted else -1
         chosen = deal(state, task, world.key, t, propensities, ticket)
         x, a = chosen // n, chosen % n
@@ -102,7 +104,15 @@ def rejections(
         key = new_key(seed, run)
         state = new_state(policy, instance, criteria, key)
         hypotheses: Hypotheses = state.stopping
-        walk(state, hypotheses, new_world(instance, key), ticket_size(hypotheses), rounds, trouble)
+        walk(
+            state,
+            hypotheses,
+            new_world(instance, key),
+            ticket_size(hypotheses),
+            rounds,
+            trouble,
+            design_of(state),
+        )
         return ~hypotheses.possible_g, ~hypotheses.possible_h
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
