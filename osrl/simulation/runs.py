@@ -1,4 +1,4 @@
-"""The runs of a campaign: a frame with one row for each run, and a summary of each column."""
+"""The runs of a campaign: a frame with one row for each run, and a summary of each criterion."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from osrl.simulation.job import Job
 from osrl.simulation.store import Part, Store
 
 Z975 = 2.2414  # standard errors on either side of a mean in a 97.5 % interval
-_COLUMN = ("policy", "threshold", "delta_g", "delta_h")
+_CRITERION = ("policy", "threshold", "delta_g", "delta_h")
 _COUNTED = ("verdict", "tau", "tau_g", "correct_g", "correct_h", "shortfall", "rounds")
 _ROUNDING = 1e-12  # a difference of means that is meant to be epsilon is not more than it
 _SCHEMA: dict[str, type[pl.DataType]] = {
@@ -59,13 +59,13 @@ class Runs:
 
     @cached_property
     def frame(self) -> pl.DataFrame:
-        """One row for each run of each column, as `osrl.simulation.table` describes them."""
+        """One row for each run of each criterion, as `osrl.simulation.table` describes them."""
         rows = pl.concat([self._read(part) for job in self._campaign.jobs for part in self._parts(job)])
-        each = rows.sort("run", maintain_order=True).partition_by(_COLUMN, maintain_order=True)
+        each = rows.sort("run", maintain_order=True).partition_by(_CRITERION, maintain_order=True)
         return pl.concat(each)
 
     def summary(self) -> pl.DataFrame:
-        """One row for each column: policy, threshold and risks (``delta`` where both are the same).
+        """One row for each criterion: policy, threshold and risks (``delta`` where both are the same).
 
         - ``mean``, ``std``, ``min`` and ``max`` of tau, where runs that exhausted their budget count
           with the budget; ``ci975`` = 2.2414 std / sqrt(runs), the half-width of a 97.5 % interval;
@@ -93,21 +93,21 @@ class Runs:
         return frame.filter(pl.col.run < self._campaign.runs)
 
     def _summaries(self, job: Job) -> Iterator[dict[str, Any]]:
-        """The summary of each column of a job. One file after the other, so that memory stays flat."""
+        """The summary of each criterion of a job. One file after the other, so that memory stays flat."""
         tallies = {
             criterion: _Tally(len(self.instance.tasks), max(job.epsilon)) for criterion in job.criteria
         }
         seconds = 0.0
         for part in self._parts(job):
-            rows = self._read(part, [*_COLUMN, "run", *_COUNTED])
-            for (_, *key), some in rows.partition_by(_COLUMN, as_dict=True).items():
+            rows = self._read(part, [*_CRITERION, "run", *_COUNTED])
+            for (_, *key), some in rows.partition_by(_CRITERION, as_dict=True).items():
                 tallies[Criterion(*key)].add(some)
             seconds += part.label.seconds * len(rows) / (part.label.runs * len(job.criteria))
-        for column, tally in tallies.items():
+        for criterion, tally in tallies.items():
             yield {
                 "policy": job.policy,
-                **column._asdict(),
-                "delta": column.delta_g if column.delta_g == column.delta_h else None,
+                **criterion._asdict(),
+                "delta": criterion.delta_g if criterion.delta_g == criterion.delta_h else None,
                 "epsilon_g": job.epsilon[0],
                 "epsilon_h": job.epsilon[1],
                 "seed": job.seed,
@@ -117,7 +117,7 @@ class Runs:
 
 
 class _Tally:
-    """What is counted over the runs of a column: whole numbers, which add up the same in any order."""
+    """What is counted over the runs of a criterion: whole numbers, which add up the same in any order."""
 
     def __init__(self, tasks: int, epsilon: float) -> None:
         self.epsilon = epsilon
