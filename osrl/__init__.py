@@ -13,6 +13,7 @@ The data flow, and the tree:
 - `rho`: how fast an allocation learns the shared representation (`osrl.glr`)
 - `simulate`, `Runs`: replications of a policy on an instance (`osrl.simulation`)
 - `Study`, `Trial`: a live experiment, with ask and tell (`osrl.study`)
+- `analyse`: what a log proves that was collected elsewhere (`osrl.analysis`)
 - `OsrlError`: what the package raises, with several kinds below it (`osrl.errors`)
 
 Names are imported on first use, so that `import osrl` costs nothing.
@@ -25,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from osrl.allocation import Allocation, Needs, allocate
+    from osrl.analysis.analyse import analyse
     from osrl.bounds import LowerBound, lower_bound
     from osrl.errors import (
         BudgetSpent,
@@ -60,6 +62,7 @@ _HOME = {
     "Study": "osrl.study.study",
     "Trial": "osrl.study.trial",
     "allocate": "osrl.allocation",
+    "analyse": "osrl.analysis.analyse",
     "lower_bound": "osrl.bounds",
     "rho": "osrl.glr",
     "simulate": "osrl.simulation.simulate",
@@ -82,6 +85,7 @@ __all__ = [
     "Trial",
     "UnknownTrial",
     "allocate",
+    "analyse",
     "lower_bound",
     "rho",
     "simulate",

@@ -13,7 +13,7 @@ from collections import deque
 import numpy as np
 from scipy.stats import binom
 
-from osrl.analysis.analyse import analyse
+from osrl.analysis.judge import judge
 from osrl.analysis.trials import Table
 from osrl.errors import OsrlError
 from osrl.families import Family
@@ -111,7 +111,7 @@ def drifting_log(noise_sd: float | None, seed: int) -> tuple[bool, bool]:
     nothing, none = np.zeros(rows, np.int64), np.zeros(rows, np.bool_)
     family = Family("bernoulli") if noise_sd is None else Family("gaussian", noise_sd)
     table = Table(("x",), ("g",), ("best", "worse"), family, nothing, arms, rewards, none, None)
-    found = analyse(table, delta_g=0.1, delta_h=0.1)
+    found = judge(table, delta_g=0.1, delta_h=0.1)
     return found.verdict == "decided" and found.best.predictors["x"] == "worse", found.doubt.alarm
 
 
@@ -126,7 +126,7 @@ def incomplete_log(seed: int) -> tuple[bool, bool]:
     names = tuple(f"h{i}" for i in range(1, 9))
     even = np.full((arms.size, 8), 1 / 8)
     table = Table(("x",), ("g",), names, Family("bernoulli"), nothing, arms, rewards, none, even)
-    found = analyse(table, delta_g=0.1, delta_h=0.1)
+    found = judge(table, delta_g=0.1, delta_h=0.1)
     return found.verdict == "decided" and found.best.predictors["x"] != "h1", found.doubt.alarm
 
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from osrl.analysis.analyse import Analysis, analyse
+from osrl.analysis.judge import Analysis, judge
 from osrl.analysis.trials import read_table
 from osrl.cli import main
 from osrl.study.export import arm_columns
@@ -45,7 +45,7 @@ def analysed(frame: pl.DataFrame, tmp_path: Path, suffix: str = ".csv", **option
     write: Any = {".csv": frame.write_csv, ".jsonl": frame.write_ndjson, ".parquet": frame.write_parquet}
     write[suffix](path)
     names = {key: options.pop(key) for key in ("family", "noise_sd") if key in options}
-    return analyse(read_table(path, **names), **{"delta_g": 0.1, "delta_h": 0.1, **options})
+    return judge(read_table(path, **names), **{"delta_g": 0.1, "delta_h": 0.1, **options})
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".parquet"])
@@ -140,7 +140,7 @@ def test_the_trials_of_a_study_prove_what_the_study_says(tmp_path: Path) -> None
     with new_study(str(tmp_path / "study.db"), policy="osrl", delta=0.05) as study:
         play(study, 40)
         study.write_trials(tmp_path / "trials.csv")
-        found = analyse(read_table(tmp_path / "trials.csv"), delta_g=0.05, delta_h=0.05)
+        found = judge(read_table(tmp_path / "trials.csv"), delta_g=0.05, delta_h=0.05)
         mine = {tuple(row[:3]): row[3] for row in study.evidence.rows()}
         for test in found.hypotheses:
             key = (test.task, test.representation, test.predictor)
@@ -166,10 +166,12 @@ def test_lost_trials_of_a_study_are_understood(tmp_path: Path) -> None:
     [
         (lambda f: f.drop("reward"), "there is no column 'reward'; a table of trials has task"),
         (lambda f: f.head(0), "there are no rows"),
-        (lambda f: f.with_columns(reward=pl.lit("x")), "row 1: the reward is 'x'; give a number, or nothing"),
-        (lambda f: f.with_columns(reward=pl.lit("nan")), "row 1: the reward is 'nan'"),
-        (lambda f: f.with_columns(reward=pl.lit(3)), "some rewards are outside [0, 1]"),
-        (lambda f: f.with_columns(task=pl.lit(None)), "row 1: the task is missing"),
+        (lambda f: f.with_columns(reward=pl.lit("x")), "line 2: column 'reward' is 'x'; give a number"),
+        (
+            lambda f: f.with_columns(reward=pl.lit(3)),
+            "line 2: column 'reward' is 3; give a number",
+        ),
+        (lambda f: f.with_columns(task=pl.lit(None)), "line 2: column 'task' is empty"),
         (lambda f: f.with_columns(pl.lit(0.9).alias(ARMS[0])), "do not sum to 1"),
         (lambda f: f.with_columns(pl.lit(-0.1).alias(ARMS[0])), "a propensity is not between 0 and 1"),
         (lambda f: f.with_columns(pl.lit(None).alias(ARMS[0])), "some propensities are missing"),
@@ -191,8 +193,8 @@ def test_an_arm_of_propensity_zero_cannot_have_been_drawn(tmp_path: Path) -> Non
 def test_files_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
     with refused("no such file"):
         read_table(tmp_path / "none.csv")
-    with refused("unknown suffix '.txt'"):
-        read_table(tmp_path / "log.txt")
+    with refused("unknown suffix '.xlsx'"):
+        read_table(tmp_path / "log.xlsx")
     (tmp_path / "log.parquet").write_text("not parquet", encoding="utf-8")
     with refused("cannot be read"):
         read_table(tmp_path / "log.parquet")
@@ -219,7 +221,7 @@ def test_the_command(tmp_path: Path, capsys: Capture, monkeypatch: pytest.Monkey
     out, err = capsys.readouterr()
     found = json.loads(out)
     assert (err, out.count("\n")) == ("", 1)
-    assert found["verdict"] == "decided" and found["evidence"] == "betting" and found["delta_g"] == 0.05
+    assert found["verdict"] == "decided" and found["method"] == "betting" and found["delta_g"] == 0.05
     assert found["best"]["predictors"] == {"x1": "h1", "x2": "h2"}
     assert main(["analyse", str(path)]) == 0
     report = capsys.readouterr().out

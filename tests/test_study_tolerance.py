@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from osrl.analysis.analyse import analyse
+from osrl.analysis.judge import judge
 from osrl.analysis.trials import read_table
 from osrl.errors import OsrlError, RewardRefused, StorageDamaged
 from osrl.hypotheses.tolerance import comparison
@@ -175,8 +175,8 @@ def test_analyse_with_a_tolerance(capsys: Capture, tmp_path: Path) -> None:
     even = [pl.lit(0.25).alias(f"propensity[{g},{h}]") for g, h in arms]
     pl.DataFrame(rows).with_columns(even).write_csv(file)
     table = read_table(file)
-    assert analyse(table, delta_g=0.1, delta_h=0.1).verdict == "undecided"
-    found = analyse(table, delta_g=0.1, delta_h=0.1, epsilon=(0.2, 0.2))
+    assert judge(table, delta_g=0.1, delta_h=0.1).verdict == "undecided"
+    found = judge(table, delta_g=0.1, delta_h=0.1, epsilon=(0.2, 0.2))
     assert found.verdict == WITHIN and len(found.as_good) >= 1
     document = json.loads(printed(capsys, "analyse", file, "--epsilon", 0.2, "--json"))
     assert document["verdict"] == WITHIN and document["as_good"] and document["epsilon_g"] == 0.2

@@ -1,5 +1,7 @@
 """Logs that were collected elsewhere: what they prove.
 
-- `trials`: tables of trials, read and checked;
-- `analyse`: the same hypotheses as those of a study, led through the rows of a table.
+- `sources`: files as warehouses export them;
+- `columns`, `numbers`, `trials`: what their columns mean, as a table of trials, checked;
+- `judge`: the same hypotheses as those of a study, led through the rows of a table;
+- `analyse`: all of it in one call.
 """

@@ -1,193 +1,57 @@
-"""`analyse`: what a log of trials proves that was collected elsewhere, by any rule.
-
-A log has a row for each trial, in the order in which they were handed out: `task`, `representation`,
-`predictor`, `reward`, and where they are known the probabilities of all arms of the task, in columns
-`propensity[g,h]`.
-
-- With propensities the evidence is that of betting (`osrl.evidence.betting`), for any rewards in [0, 1]. A
-  trial without a reward counts by its worst one, unless dropping out is declared to be ignorable.
-- Without, it is that of counts (`osrl.evidence.counts`), for rewards in [0, 1] or Gaussian ones, whatever
-  rule has chosen the arms, as long as their means stay the same. Trials without a reward are then left out:
-  their dropping out has to be ignorable.
-
-Both may be looked at after every row; a hypothesis that was rejected once stays rejected. They are those of a
-study (`osrl.hypotheses`), and so is the rule by which they are rejected. What each of them takes for granted
-is watched as far as rows can tell: that the arms of the rows follow the propensities (`osrl.evidence.watch`),
-and that means did not drift (`osrl.evidence.drift`). An alarm ends every claim.
-"""
+"""`analyse`: what a log of trials proves, in one call: read, checked, judged."""
 
 from __future__ import annotations
 
-import math
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-import numpy as np
-
-from osrl.analysis.trials import Table
-from osrl.arrays import Flags
-from osrl.errors import OsrlError
-from osrl.evidence.drift import LEVEL as DRIFT_LEVEL
-from osrl.evidence.drift import drift
-from osrl.evidence.watch import COUNTED, LEFT_OUT, end, evidence_of, hand_out, new_watch, odds_of
-from osrl.evidence.watch import LEVEL as WATCH_LEVEL
-from osrl.families import Family
-from osrl.hypotheses.possible import Hypotheses, best_guess, new_hypotheses, recount, refresh_evidence
-from osrl.hypotheses.trials import forfeit_trial, take_reward, take_ticket, ticket_size
-from osrl.hypotheses.words import (
-    Answer,
-    Arm,
-    Hypothesis,
-    Names,
-    Objection,
-    find_as_good,
-    find_objections,
-    name_hypotheses,
-)
-from osrl.outcome import NO_SHARED, RUNNING, VERDICTS, WITHIN
-
-UNDECIDED = "undecided"
-
-
-class Doubt(NamedTuple):
-    """What evidence takes for granted, and the log evidence against it; from ``limit`` on nothing is claimed.
-
-    ``about``: ``arms`` (those of the rows follow the propensities) or ``means`` (they stayed the same).
-    """
-
-    about: str
-    log_evidence: float
-    limit: float
-
-    @property
-    def alarm(self) -> bool:
-        """Whether it is refuted."""
-        return self.log_evidence >= self.limit
-
-
-class Analysis(NamedTuple):
-    """What a log proves, by which evidence: ``betting`` or ``counts``; ``missing`` rows have no reward.
-
-    Of these, ``ignored`` rows are left out, because dropping out is declared to be ignorable.
-    """
-
-    verdict: str
-    best: Answer
-    evidence: str
-    family: Family
-    rows: int
-    missing: int
-    ignored: int
-    decided_after: int | None  # rows
-    hypotheses: tuple[Hypothesis, ...]
-    objections: tuple[Objection, ...]
-    doubt: Doubt
-    delta_g: float
-    delta_h: float
-    epsilon: tuple[float, float]
-    as_good: tuple[Arm, ...]  # as the answer, within the tolerance
+from osrl.analysis.judge import Analysis, judge
+from osrl.analysis.trials import read_table
+from osrl.risks import read_risks, read_tolerances
 
 
 def analyse(
-    table: Table,
+    log: Any,
     *,
-    delta_g: float,
-    delta_h: float,
-    epsilon: tuple[float, float] = (0.0, 0.0),
+    delta: float | None = None,
+    delta_g: float | None = None,
+    delta_h: float | None = None,
+    epsilon: float | None = None,
+    epsilon_g: float | None = None,
+    epsilon_h: float | None = None,
+    columns: Mapping[str, str] | None = None,
+    order_by: str | None = None,
+    uniform: bool = False,
+    tidy: bool = False,
+    family: str | None = None,
+    noise_sd: float | None = None,
+    representations: Sequence[str] | None = None,
+    predictors: Sequence[str] | None = None,
     ignorable: bool = False,
 ) -> Analysis:
-    """What the rows of a table prove at these risks; ``epsilon``: the tolerances epsilon_g and epsilon_h."""
-    missing = np.isnan(table.rewards)
-    left_out = missing & (ignorable | table.ignorable)
-    bets = table.propensities is not None and table.family.noise == 0
-    if not bets and left_out.sum() < missing.sum():
-        raise OsrlError(
-            f"{int(missing.sum())} rows have no reward, and counts have no worst case to fall back on; add "
-            "the propensities of all arms, or --ignorable if a missing reward tells nothing about its value"
-        )
-    hypotheses = new_hypotheses(
-        table.shape, table.family, (delta_g, delta_h), epsilon=epsilon, by_counts=not bets
+    """What a log of trials proves, whatever rule collected it; ``log`` is a frame, or a file.
+
+    ``delta`` is both risks, 0.1 by default, and ``epsilon`` both tolerances. ``ignorable``: a missing reward
+    says nothing about its value or, with propensities, about the arm. The others are those of `read_table`.
+
+    >>> rows = [("north", "new", "a", 1)] * 60 + [("north", "old", "a", 0)] * 60
+    >>> names = ["market", "design", "text", "bought"]
+    >>> frame = {name: [row[i] for row in rows] for i, name in enumerate(names)}
+    >>> roles = dict(zip(("task", "representation", "predictor", "reward"), names))
+    >>> analyse(frame, columns=roles).best.representation
+    'new'
+    """
+    risks = read_risks(delta, delta_g, delta_h)
+    tolerances = read_tolerances(epsilon, epsilon_g, epsilon_h)
+    table = read_table(
+        log,
+        columns=columns,
+        order_by=order_by,
+        uniform=uniform,
+        tidy=tidy,
+        family=family,
+        noise_sd=noise_sd,
+        representations=representations,
+        predictors=predictors,
     )
-    after = _lead_through(hypotheses, table, left_out)
-    doubt = _watch_arms(table, left_out) if bets else _watch_means(table)
-    if doubt.alarm:
-        after = None
-    status = RUNNING if after is None else int(hypotheses.outcome.status[0])
-    refresh_evidence(hypotheses)
-    names = Names(table.task_names, table.representations, table.predictors)
-    as_good = find_as_good(hypotheses, names) if status == WITHIN else ()
-    return Analysis(
-        verdict=UNDECIDED if status == RUNNING else VERDICTS[status],
-        best=_answer(hypotheses, names),
-        evidence="betting" if bets else "counts",
-        family=table.family,
-        rows=table.rewards.size,
-        missing=int(missing.sum()),
-        ignored=int(left_out.sum()),
-        decided_after=after,
-        hypotheses=name_hypotheses(hypotheses, names),
-        objections=find_objections(hypotheses.by_task, hypotheses.possible_g, names),
-        doubt=doubt,
-        delta_g=delta_g,
-        delta_h=delta_h,
-        epsilon=epsilon,
-        as_good=as_good,
-    )
-
-
-def _watch_arms(table: Table, left_out: Flags) -> Doubt:
-    """Whether the arms of the rows, and of those that are left out, follow the propensities."""
-    assert table.propensities is not None
-    X, G, H = table.shape
-    watch = new_watch(X, G * H)
-    largest = 0.0
-    for i in range(table.rewards.size):
-        x, a, weights = int(table.tasks[i]), int(table.arms[i]), table.propensities[i]
-        odds = odds_of(watch, x, a, weights)
-        hand_out(watch, odds)
-        end(watch, x, a, weights, odds, LEFT_OUT if left_out[i] else COUNTED)
-        largest = max(largest, evidence_of(watch))
-    return Doubt("arms", largest, math.log(1 / WATCH_LEVEL))
-
-
-def _watch_means(table: Table) -> Doubt:
-    """Whether the means of the arms have stayed the same."""
-    known = ~np.isnan(table.rewards)
-    arms = table.tasks * (table.shape[1] * table.shape[2]) + table.arms
-    found = drift(arms[known], table.rewards[known], table.family.noise)
-    return Doubt("means", max(found, 0.0), math.log(1 / DRIFT_LEVEL))
-
-
-def _lead_through(hypotheses: Hypotheses, table: Table, left_out: Flags) -> int | None:
-    """Take in row after row; after which one the answer is known, and looks right."""
-    ticket = np.zeros(ticket_size(hypotheses))
-    outcome = hypotheses.outcome
-    rows = np.flatnonzero(~left_out).tolist()
-    for i in rows:
-        x, a, reward = int(table.tasks[i]), int(table.arms[i]), float(table.rewards[i])
-        if table.propensities is not None:
-            take_ticket(hypotheses, x, a, table.propensities[i], ticket)
-        if np.isnan(reward):
-            forfeit_trial(hypotheses, x, a, ticket)
-        else:
-            take_reward(hypotheses, x, a, reward, ticket)
-        if outcome.status[0] != RUNNING:
-            return i + 1
-    if rows and hypotheses.by_counts:
-        recount(hypotheses)
-        return int(rows[-1]) + 1 if outcome.status[0] != RUNNING else None
-    return None
-
-
-def _answer(hypotheses: Hypotheses, names: Names) -> Answer:
-    """The answer, or the best guess."""
-    outcome = hypotheses.outcome
-    if outcome.status[0] == RUNNING:
-        best_guess(hypotheses)
-    best_g = [names.representations[g] for g in outcome.representation[0].tolist()]
-    best_h = [names.predictors[h] for h in outcome.predictor[0].tolist()]
-    shared = outcome.status[0] != NO_SHARED and len(set(best_g)) == 1
-    return Answer(
-        best_g[0] if shared else None,
-        dict(zip(names.tasks, best_g, strict=True)),
-        dict(zip(names.tasks, best_h, strict=True)),
-    )
+    return judge(table, delta_g=risks[0], delta_h=risks[1], epsilon=tolerances, ignorable=ignorable)

@@ -8,6 +8,7 @@ import typer
 
 from osrl.cli.arguments import Tolerance, ToleranceG, ToleranceH
 from osrl.cli.output import print_json, print_report, working
+from osrl.errors import OsrlError
 
 
 def analyse(
@@ -15,8 +16,8 @@ def analyse(
         str,
         typer.Argument(
             metavar="LOG",
-            help="A .csv, .jsonl or .parquet file with columns task, representation, predictor, reward, and "
-            "optionally propensity[g,h] for every arm.",
+            help="A .csv, .tsv, .jsonl or .parquet file (.gz too) with columns task, representation, "
+            "predictor, reward, and optionally propensity, or propensity[g,h] for every arm.",
         ),
     ],
     delta: Annotated[float | None, typer.Option(help="Both risks at once.  [default: 0.1]")] = None,
@@ -25,6 +26,20 @@ def analyse(
     epsilon: Tolerance = None,
     epsilon_g: ToleranceG = None,
     epsilon_h: ToleranceH = None,
+    columns: Annotated[
+        str | None,
+        typer.Option(metavar="ROLE=NAME,...", help="Which column is what, such as task=market,reward=paid."),
+    ] = None,
+    order_by: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN", help="The time of each row.  [default: rows are in order]"),
+    ] = None,
+    uniform: Annotated[
+        bool, typer.Option("--uniform", help="Every arm of a task was drawn with the same probability.")
+    ] = False,
+    tidy: Annotated[
+        bool, typer.Option("--tidy", help="Names that differ only in case or blanks are one.")
+    ] = False,
     family: Annotated[
         str | None, typer.Option(help="bernoulli, bounded or gaussian.  [default: read off the rewards]")
     ] = None,
@@ -48,22 +63,36 @@ def analyse(
     with working("reading the log ..."):
         # Here, not above: these load kernels, which help and usage errors do not need.
         from osrl.analysis.analyse import analyse as run
-        from osrl.analysis.trials import read_table
         from osrl.report.analysis import AnalysisReport
-        from osrl.risks import read_risks, read_tolerances
 
-        risk_g, risk_h = read_risks(delta, delta_g, delta_h)
-        tolerances = read_tolerances(epsilon, epsilon_g, epsilon_h)
-        table = read_table(
+        found = run(
             log,
+            delta=delta,
+            delta_g=delta_g,
+            delta_h=delta_h,
+            epsilon=epsilon,
+            epsilon_g=epsilon_g,
+            epsilon_h=epsilon_h,
+            columns=None if columns is None else dict(map(role, columns.split(","))),
+            order_by=order_by,
+            uniform=uniform,
+            tidy=tidy,
             family=family,
             noise_sd=noise_sd,
             representations=None if representations is None else representations.split(","),
             predictors=None if predictors is None else predictors.split(","),
+            ignorable=ignorable,
         )
-        found = run(table, delta_g=risk_g, delta_h=risk_h, epsilon=tolerances, ignorable=ignorable)
         report = AnalysisReport(log, found)
     if as_json:
         print_json(report.document())
     else:
         print_report(report)
+
+
+def role(given: str) -> tuple[str, str]:
+    """What a column is, from role=name."""
+    key, separator, name = given.partition("=")
+    if not separator or not name:
+        raise OsrlError(f"--columns has {given!r}; give role=name, such as task=market")
+    return key.strip(), name

@@ -7,20 +7,23 @@ from typing import Any, NamedTuple
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
-from osrl.analysis.analyse import Analysis
+from osrl.analysis.judge import Analysis
 from osrl.report.assumptions import SHARED, STEADY, chance
 from osrl.report.hypotheses import (
     ENDINGS,
     HypothesesView,
     answer_document,
+    claim_document,
     describe_answer,
     describe_as_good,
+    describe_claim,
     describe_objections,
     describe_tolerance,
     hypotheses_document,
 )
 from osrl.shown import printable
 
+LISTED = 8  # tasks that are named with their rows
 _MEANING = {
     "decided": "the answer is known",
     "decided within the tolerance": "no arm is better than the answer by more than that",
@@ -59,27 +62,39 @@ class AnalysisReport(NamedTuple):
     analysis: Analysis
 
     def document(self) -> dict[str, Any]:
-        """The contract of `osrl analyse --json`."""
+        """The contract of `osrl analyse --json`: the keys of a study, and those of a log."""
         analysis = self.analysis
+        told = analysis.rows - analysis.missing
         return {
-            "file": self.source,
+            "place": self.source,
             "verdict": analysis.verdict,
             "best": answer_document(analysis.best),
-            "evidence": analysis.evidence,
-            "family": analysis.family.name,
-            "rows": analysis.rows,
-            "missing": analysis.missing,
-            "ignored": analysis.ignored,
-            "decided_after": analysis.decided_after,
-            "hypotheses": hypotheses_document(analysis.hypotheses),
-            "objections": [each._asdict() for each in analysis.objections],
+            "trials": {
+                "handed_out": analysis.rows,
+                "told": told,
+                "pending": 0,
+                "abandoned": analysis.missing,
+            },
+            "left_out": analysis.ignored,
+            "evidence": hypotheses_document(analysis.hypotheses),
+            "claim": None if analysis.claim is None else claim_document(analysis.claim),
             "assumed": assumed_by_analysis(analysis),
-            "doubt": {**analysis.doubt._asdict(), "alarm": analysis.doubt.alarm},
+            "as_good": [each._asdict() for each in analysis.as_good],
+            "objections": [each._asdict() for each in analysis.objections],
+            "family": analysis.family.name,
+            "noise_sd": analysis.family.noise_sd,
+            "tasks": list(analysis.names.tasks),
+            "representations": list(analysis.names.representations),
+            "predictors": list(analysis.names.predictors),
             "delta_g": analysis.delta_g,
             "delta_h": analysis.delta_h,
             "epsilon_g": analysis.epsilon[0],
             "epsilon_h": analysis.epsilon[1],
-            "as_good": [each._asdict() for each in analysis.as_good],
+            "method": analysis.evidence,
+            "decided_after": analysis.decided_after,
+            "of_tasks": dict(zip(analysis.names.tasks, analysis.of_tasks, strict=True)),
+            "doubt": {**analysis.doubt._asdict(), "alarm": analysis.doubt.alarm},
+            "remarks": list(analysis.remarks),
         }
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
@@ -88,6 +103,7 @@ class AnalysisReport(NamedTuple):
         after = "" if analysis.decided_after is None else f", after row {analysis.decided_after:,}"
         lines = [
             f"{printable(self.source)}: {analysis.verdict}{after} ({_MEANING[analysis.verdict]})",
+            _describe_rows(analysis),
             describe_answer("Answer" if analysis.verdict in ENDINGS else "Best guess", analysis.best),
             f"Evidence: {_EVIDENCE[analysis.evidence]}",
             f"This holds if {'; '.join(assumed_by_analysis(analysis))}",
@@ -95,7 +111,9 @@ class AnalysisReport(NamedTuple):
             + describe_tolerance(*analysis.epsilon),
         ]
         if analysis.as_good:
-            lines.insert(2, describe_as_good(analysis.as_good))
+            lines.insert(3, describe_as_good(analysis.as_good))
+        if analysis.verdict == "undecided" and analysis.claim is not None:
+            lines.insert(3, describe_claim(analysis.claim))
         if analysis.doubt.alarm:
             lines.append(f"Alarm: {_ALARM[analysis.doubt.about].format(chance(analysis.doubt.log_evidence))}")
         if analysis.verdict == "no shared representation":
@@ -110,5 +128,23 @@ class AnalysisReport(NamedTuple):
             lines.append(
                 f"{analysis.missing:,} of {analysis.rows:,} rows have no reward: {'; '.join(counted)}"
             )
+        lines += [printable(f"Note: {remark}") for remark in analysis.remarks]
         yield Text("\n".join(lines))
         yield HypothesesView(analysis.hypotheses, analysis.best.representation)
+
+
+def _describe_rows(analysis: Analysis) -> str:
+    """How much was read, so that a reader sees whether it is all there."""
+    tasks, representations, predictors = analysis.names
+    shown = [f"{task} {rows:,}" for task, rows in zip(tasks, analysis.of_tasks, strict=True)]
+    more = [f"and {len(shown) - LISTED:,} more"] if len(shown) > LISTED else []
+    counts = [
+        f"{number:,} {word}{'' if number == 1 else 's'}"
+        for number, word in (
+            (analysis.rows, "row"),
+            (len(tasks), "task"),
+            (len(representations), "representation"),
+            (len(predictors), "predictor"),
+        )
+    ]
+    return printable(f"{', '.join(counts)}; rows by task: {', '.join(shown[:LISTED] + more)}")
