@@ -59,7 +59,7 @@ def run(path: Path) -> None:
                     break
                 group = "under 40" if rng.random() < SHARE_OF_YOUNG else "40 and over"
                 trial = study.ask(group)
-                truth[trial.id] = trial._asdict()
+                truth[trial.id] = vars(trial)
                 due.setdefault(day + rng.randint(*DAYS_UNTIL_RESULT), []).append(trial.id)
             for number in due.pop(day, []):
                 drug, dose = truth[number]["representation"], truth[number]["predictor"]

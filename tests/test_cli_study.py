@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -70,7 +71,8 @@ def test_from_nothing_to_a_verdict(run: Run, db: str) -> None:
     verdict, trials = "running", 0
     while verdict == "running":
         trial = document(run("ask", db, "--json"))
-        assert set(trial) == {"trial", "task", "representation", "predictor", "propensity", "token"}
+        fields = {"trial", "task", "representation", "predictor", "propensity", "token", "key", "note"}
+        assert set(trial) == fields
         reward = int((trial["representation"], trial["predictor"]) == best[trial["task"]])
         told = document(run("tell", db, trial["trial"], reward, "--json"))
         verdict, trials = told["verdict"], trials + 1
@@ -254,7 +256,7 @@ def test_a_round_trip_is_lossless(run: Run, db: str, tmp_path: Path, suffix: str
             assert list(copy.events()) == before
             assert copy.history.equals(study.history)
             # Both go on in the same way.
-            assert copy.ask()[:5] == study.ask()[:5]
+            assert replace(copy.ask(), token="") == replace(study.ask(), token="")
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".parquet"])

@@ -312,10 +312,10 @@ def test_a_wrong_snapshot_is_not_used_and_found_by_verify(
 def test_a_database_of_a_newer_schema_is_refused(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with new_study(place) as study:
         with monkeypatch.context() as patch:
-            patch.setattr(schema, "VERSION", 3)
-            patch.setattr(schema, "MIGRATIONS", {2: lambda connection: None})
+            patch.setattr(schema, "VERSION", 4)
+            patch.setattr(schema, "MIGRATIONS", {3: lambda connection: None})
             Study.open(place).close()
-        with refused("was written by a newer osrl (schema 3, this one knows 2); install a newer osrl"):
+        with refused("was written by a newer osrl (schema 4, this one knows 3); install a newer osrl"):
             Study.open(place)
         with refused("was written by a newer osrl"):
             study.ask()
@@ -333,8 +333,8 @@ def test_an_older_database_is_migrated_once(place: str, monkeypatch: pytest.Monk
         done.append(1)
         connection.exec_driver_sql("ALTER TABLE osrl_studies ADD COLUMN note TEXT")
 
-    monkeypatch.setattr(schema, "VERSION", 3)
-    monkeypatch.setattr(schema, "MIGRATIONS", {2: step})
+    monkeypatch.setattr(schema, "VERSION", 4)
+    monkeypatch.setattr(schema, "MIGRATIONS", {3: step})
     for _ in range(2):
         with Study.open(place) as study:
             assert list(study.events()) == before

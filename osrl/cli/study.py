@@ -12,6 +12,7 @@ import typer
 
 from osrl.cli.arguments import Tolerance, ToleranceG, ToleranceH, key_value
 from osrl.cli.output import echo, print_json, print_report
+from osrl.cli.rows import read_reward, read_rows
 from osrl.errors import OsrlError
 from osrl.shown import printable
 
@@ -33,6 +34,15 @@ Name = Annotated[str | None, typer.Option("--name", help="The study, where the d
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 By = Annotated[str | None, typer.Option("--by", metavar="WHO", help="Who does this; it is noted.")]
 Reason = Annotated[str | None, typer.Option("--reason", metavar="TEXT", help="Why; it is noted.")]
+Key = Annotated[
+    str | None, typer.Option("--key", metavar="KEY", help="The trial that was asked for with it.")
+]
+From = Annotated[
+    str | None,
+    typer.Option(
+        "--from", metavar="FILE", help="Many at once, from a CSV or JSON Lines file, or - for standard input."
+    ),
+]
 Several = Annotated[
     list[str] | None,
     typer.Option(metavar="NAME,...", help="Names, separated by commas; or repeat the option for each."),
@@ -134,6 +144,14 @@ def ask(
     place: Place,
     task: Annotated[str | None, typer.Option(help="The task that has arrived.")] = None,
     n: Annotated[int | None, typer.Option("-n", "--n", help="Hand out so many trials at once.")] = None,
+    key: Annotated[
+        str | None,
+        typer.Option(metavar="KEY", help="What you know the trial by; asked again, it is the same."),
+    ] = None,
+    note: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=VALUE", help="To be remembered about the trial; may be repeated."),
+    ] = None,
     lease: Annotated[
         str | None,
         typer.Option(metavar="TIME", help="How long a trial may take (30m, 1h, 2d) before it is overdue."),
@@ -142,40 +160,64 @@ def ask(
     as_json: Json = False,
 ) -> None:
     """The next trial to run."""
+    about = dict(map(key_value, note or [])) or None
     with opened(place, name) as study:
-        found = study.ask(task, n=1 if n is None else n, lease=lease)
+        if n is None:
+            found: tuple[Trial, ...] = (study.ask(task, key=key, note=about, lease=lease),)
+        elif key is None:
+            found = study.ask(task, n=n, note=about, lease=lease)
+        else:
+            raise OsrlError("a key is that of one trial; ask without -n, once for each key")
     if as_json:
         print_json({"trials": [_trial(trial) for trial in found]} if n is not None else _trial(found[0]))
     else:
         for trial in found:
-            echo(f"trial {trial.id}: {trial.representation}, {trial.predictor} in {trial.task}")
+            known = f" ({trial.key})" if trial.key else ""
+            echo(f"trial {trial.id}{known}: {trial.representation}, {trial.predictor} in {trial.task}")
 
 
 @app.command(context_settings={"ignore_unknown_options": True})  # a reward may be negative
 def tell(
     place: Place,
-    trial: Annotated[str, typer.Argument(metavar="TRIAL", help="The number of the trial, or its token.")],
-    reward: Annotated[float, typer.Argument(metavar="REWARD", help="What it has brought.")],
+    what: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[TRIAL] REWARD", help="The trial, by its number or token, and its reward."),
+    ] = None,
+    key: Key = None,
+    file: From = None,
     by: By = None,
     name: Name = None,
     as_json: Json = False,
 ) -> None:
-    """The reward of a trial. It is on the disk when the command returns."""
+    """The reward of a trial, or of many with --from. It is on the disk when the command returns."""
+    given = list(what or [])
+    usage = "give TRIAL REWARD, --key KEY REWARD, or --from FILE"
+    if len(given) != (0 if file else 1 if key else 2) or (file and key):
+        raise OsrlError(f"{' '.join(given)!r} does not say which trial and which reward; {usage}")
+    if file is not None:
+        return _end_many(place, name, file, as_json, by=by)
+    value = read_reward(given[-1])
     with opened(place, name) as study:
-        study.tell(number := _meant(trial), reward, by=by)
+        if key is None:
+            study.tell(trial := _meant(given[0]), value, by=by)  # type: ignore[arg-type]
+        else:
+            study.tell(key=key, reward=value, by=by)  # type: ignore[arg-type]
+            trial = study.trial(key).id
         verdict, head = study.verdict, study.head
+    reward = float(value)
     if as_json:
-        print_json({"trial": number, "reward": reward, "verdict": verdict, "head": head})
+        print_json({"trial": trial, "reward": reward, "verdict": verdict, "head": head})
     else:
-        echo(f"trial {number}: reward {reward:g} is stored; verdict: {verdict}")
+        echo(f"trial {trial}: reward {reward:g} is stored; verdict: {verdict}")
         echo(f"head of the log: {head}")
+    return None
 
 
 @app.command(context_settings={"ignore_unknown_options": True})
 def correct(
     place: Place,
     trial: Annotated[str, typer.Argument(metavar="TRIAL", help="The number of the trial, or its token.")],
-    reward: Annotated[float, typer.Argument(metavar="REWARD", help="What it has brought in truth.")],
+    reward: Annotated[str, typer.Argument(metavar="REWARD", help="What it has brought in truth.")],
     reason: Annotated[str, typer.Option(metavar="TEXT", help="Why the reward was wrong; it is noted.")],
     by: By = None,
     name: Name = None,
@@ -183,19 +225,24 @@ def correct(
 ) -> None:
     """A reward was told wrong. Only while nothing has been decided by it; the log keeps both."""
     with opened(place, name) as study:
-        study.correct(number := _meant(trial), reward, reason=reason, by=by)
+        right = read_reward(reward)
+        study.correct(number := _meant(trial), right, reason=reason, by=by)  # type: ignore[arg-type]
         verdict, head = study.verdict, study.head
     if as_json:
-        print_json({"trial": number, "reward": reward, "verdict": verdict, "head": head})
+        print_json({"trial": number, "reward": float(right), "verdict": verdict, "head": head})
     else:
-        echo(f"trial {number}: the reward is corrected to {reward:g}; verdict: {verdict}")
+        echo(f"trial {number}: the reward is corrected to {float(right):g}; verdict: {verdict}")
         echo(f"head of the log: {head}")
 
 
 @app.command()
 def abandon(
     place: Place,
-    trial: Annotated[str, typer.Argument(metavar="TRIAL", help="The number of the trial, or its token.")],
+    trial: Annotated[
+        str | None, typer.Argument(metavar="TRIAL", help="The number of the trial, or its token.")
+    ] = None,
+    key: Key = None,
+    file: From = None,
     ignorable: Annotated[
         bool,
         typer.Option(
@@ -209,14 +256,43 @@ def abandon(
     name: Name = None,
     as_json: Json = False,
 ) -> None:
-    """A trial will never report."""
+    """A trial will never report; or many, with --from."""
+    if sum(each is not None for each in (trial, key, file)) != 1:
+        raise OsrlError("say which trial is meant; give TRIAL, --key KEY, or --from FILE")
+    about: dict[str, Any] = {"ignorable": ignorable, "by": by, "reason": reason}
+    if file is not None:
+        return _end_many(place, name, file, as_json, **about)
     with opened(place, name) as study:
-        study.abandon(number := _meant(trial), ignorable=ignorable, by=by, reason=reason)
+        if key is None:
+            study.abandon(number := _meant(str(trial)), **about)
+        else:
+            study.abandon(key=key, **about)
+            number = study.trial(key).id
         verdict = study.verdict
     if as_json:
         print_json({"trial": number, "ignorable": ignorable, "verdict": verdict})
     else:
         echo(f"trial {number} is abandoned; verdict: {verdict}")
+    return None
+
+
+def _end_many(place: str, name: str | None, file: str, as_json: bool, **about: Any) -> None:
+    """Tell or abandon the trials of a file, all of them or none."""
+    lost = "ignorable" in about
+    rows = read_rows(file, () if lost else ("reward",))
+    with opened(place, name) as study:
+        try:
+            new = (study.abandon_many if lost else study.tell_many)(rows, **about)
+        except OsrlError as error:
+            raise type(error)(f"{file}, {error}; nothing of the file was stored") from None
+        verdict, head = study.verdict, study.head
+    if as_json:
+        print_json({"file": file, "rows": len(rows), "new": new, "verdict": verdict, "head": head})
+    else:
+        what = "trials are abandoned" if lost else "rewards are stored"
+        known = f" ({len(rows) - new:,} were known)" if new < len(rows) else ""
+        echo(f"{new:,} {what}{known}; verdict: {verdict}")
+        echo(f"head of the log: {head}")
 
 
 @app.command()
@@ -300,7 +376,7 @@ def _report(study: Study, place: str) -> StudyReport:
 
 
 def _trial(trial: Trial) -> dict[str, Any]:
-    fields = trial._asdict()
+    fields = dict(vars(trial))
     return {"trial": fields.pop("id"), **fields}
 
 

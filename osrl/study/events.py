@@ -98,6 +98,7 @@ class Asked:
     ``propensities`` of the task's arms, representation by representation; null where nothing was left
     to chance. ``given``: the task had arrived from outside. ``design``: the last event of that kind.
     ``until``: when its report is due (microseconds since 1970), if it was handed out with a lease.
+    ``key`` and ``note`` are what the experimenter knows it by, and about it.
     """
 
     trial: int
@@ -108,6 +109,8 @@ class Asked:
     given: bool
     design: int | None
     until: int | None = None
+    key: str | None = None
+    note: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -180,6 +183,8 @@ _OPTIONAL = (
     "by",
     "reason",
     "until",
+    "key",
+    "note",
     "epsilon_g",
     "epsilon_h",
 )  # left out where they are empty, as in logs that do not know them
@@ -238,6 +243,15 @@ def next_event(before: Event | None, body: Body) -> Event:
     seq, head = (0, "") if before is None else (before.seq + 1, before.hash)
     event = Event(seq, now(), body)
     return event._replace(hash=link(head, seq, event.at, event.kind, event.payload))
+
+
+def key_of(event: Event | Row) -> str | None:
+    """The key of the trial that an event hands out, if it does, and it has one."""
+    if isinstance(event, Row):
+        if event.kind != "ask" or '"key":' not in event.payload:
+            return None
+        event = read_event(event.seq, event.at, event.kind, event.payload)
+    return event.body.key if isinstance(event.body, Asked) else None
 
 
 def check_rows(rows: Iterable[Row | Sequence[Any]], before: str | None) -> str | None:
@@ -302,7 +316,13 @@ def _sound(body: Body) -> bool:
     match body:
         case Asked():
             names = type(body.task) is type(body.representation) is type(body.predictor) is str
-            return type(body.trial) is int and names and (body.until is None or type(body.until) is int)
+            return (
+                type(body.trial) is int
+                and names
+                and (body.until is None or type(body.until) is int)
+                and (body.key is None or type(body.key) is str)
+                and (body.note is None or type(body.note) is dict)
+            )
         case Told():
             whole = type(body.reward) is int and abs(body.reward) < 2**63
             return type(body.trial) is int and (whole or type(body.reward) is float)

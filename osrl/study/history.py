@@ -9,11 +9,13 @@
 | `status` | `told`, `pending`, `abandoned` or `abandoned, ignorable` |
 | `propensity` | the probability of this arm among the arms of its task; 1 where nothing was left to chance |
 | `propensities` | those of all arms of the task, representation by representation; null where not drawn |
+| `key`, `note` | what it was asked for with: the note as a JSON text; null where there is none |
 | `asked_at`, `ended_at` | when it was handed out, and when it was told or abandoned (UTC) |
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -35,7 +37,7 @@ def history(pages: Iterable[Sequence[Row]]) -> tuple[pl.DataFrame, Created]:
             assert isinstance(first, Created)
             created = first
         frame = pl.DataFrame(page, schema=_STORED, orient="row")
-        asks.append(_fields(frame, ["ask"], _ASKED))
+        asks.append(_fields(frame, ["ask"], _ASKED).with_columns(_notes(frame)))
         ends.append(_fields(frame, ["tell", "abandon", "correct"], _ENDED))
     assert created is not None
     g, h = (pl.Enum(names) for names in (created.representations, created.predictors))
@@ -76,9 +78,20 @@ _ASKED = pl.Struct(
         "predictor": pl.String,
         "propensities": pl.List(pl.Float64),
         "given": pl.Boolean,
+        "key": pl.String,
     }
 )
 _ENDED = pl.Struct({"reward": pl.Float64, "ignorable": pl.Boolean})
+
+
+def _notes(rows: pl.DataFrame) -> pl.Series:
+    """The notes of the asks, each as a JSON text: which names they have is not known in advance."""
+    payloads = rows.filter(pl.col("kind") == "ask")["payload"]
+    if not payloads.str.contains('"note":', literal=True).any():
+        return pl.Series("note", [None] * len(payloads), pl.String)
+    notes = (json.loads(payload).get("note") for payload in payloads)
+    texts = [None if note is None else json.dumps(note, ensure_ascii=False) for note in notes]
+    return pl.Series("note", texts, pl.String)
 
 
 def _fields(rows: pl.DataFrame, kinds: Sequence[str], fields: pl.Struct) -> pl.DataFrame:
@@ -98,6 +111,8 @@ def _schema(tasks: Any, representations: Any, predictors: Any) -> dict[str, Any]
         "status": pl.Enum(["told", "pending", "abandoned", "abandoned, ignorable"]),
         "propensity": pl.Float64,
         "propensities": pl.List(pl.Float64),
+        "key": pl.String,
+        "note": pl.String,
         "asked_at": _TIME,
         "ended_at": _TIME,
     }

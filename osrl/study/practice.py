@@ -19,6 +19,16 @@ def practise_ask(progress: Progress, task: str | None) -> None:
     progress.apply(next_event(progress.last, progress.choose(task)))
 
 
+def practise_reward(progress: Progress) -> None:
+    """Tell the reward of a trial."""
+    progress.take(next(iter(progress.pending)), 1.0)
+
+
+def practise_loss(progress: Progress, ignorable: bool) -> None:
+    """Lose a trial."""
+    progress.give_up(next(iter(progress.pending)), ignorable)
+
+
 def practise(progress: Progress) -> None:
     """Hand out several trials, tell some in another order, and lose others in both ways."""
     trials = []

@@ -52,6 +52,7 @@ from osrl.study.losses import Losses
 from osrl.study.prefix import LEFT_OUT, Ended, Prefix
 from osrl.study.renamed import old_names
 from osrl.study.stretch import Pair, Stretch, in_stretches, new_stretch, run_stretch
+from osrl.study.trial import Trial, new_trial
 
 _ENDS = (Told, Abandoned, Corrected, Overruled)
 
@@ -63,7 +64,7 @@ class CorrectedPastError(OsrlError):
 class Pending(NamedTuple):
     """A trial that has not reported: task, arm of the task, when it was handed out (microseconds since
     1970), what its reward will be judged with, the hash of the event that handed it out, how its arm was
-    drawn (empty where losses are not watched), and when its lease ends, if it has one.
+    drawn (empty where losses are not watched), when its lease ends, if it has one, and how people know it.
     """
 
     x: int
@@ -73,6 +74,7 @@ class Pending(NamedTuple):
     hash: str
     draw: Floats
     until: int | None
+    trial: Trial
 
 
 class Progress:
@@ -220,7 +222,8 @@ class Progress:
         ticket = new_ticket(self.state)
         write_ticket(self.state, x, a, propensities, ticket)
         draw = np.zeros(0) if self.losses is None else self.losses.hand_out(x, a, propensities)
-        self.pending[asked.trial] = Pending(x, a, event.at, ticket, event.hash, draw, asked.until)
+        trial = new_trial(asked, self.created, event.hash)
+        self.pending[asked.trial] = Pending(x, a, event.at, ticket, event.hash, draw, asked.until, trial)
         if self.prefix is not None:
             self.prefix.hand_out(asked.trial, x)
         self.asked += 1

@@ -10,7 +10,7 @@ it leaves a tombstone.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from sqlalchemy import (
     BigInteger,
@@ -30,7 +30,7 @@ from sqlalchemy import (
 from osrl.errors import OsrlError
 from osrl.study.events import link
 
-VERSION = 2
+VERSION = 3
 APPLICATION = 0x6F73726C  # by which a SQLite file is known to be ours
 
 metadata = MetaData()
@@ -60,6 +60,17 @@ events = Table(
     sqlite_with_rowid=False,
 )
 
+# Which trial has which key, so that a key is found at once and never used twice. The log has it as well.
+keys = Table(
+    "osrl_keys",
+    metadata,
+    Column("study", Integer, primary_key=True, autoincrement=False),
+    Column("key", Text, primary_key=True),
+    Column("trial", BigInteger, nullable=False),
+    UniqueConstraint("study", "trial"),
+    sqlite_with_rowid=False,
+)
+
 # Only a cache: every row may be removed at any time.
 snapshots = Table(
     "osrl_snapshots",
@@ -82,18 +93,19 @@ tombstones = Table(
     Column("reason", Text),
 )
 
+_GUARDED = ((events, "study"), (studies, "id"), (tombstones, None), (keys, "study"))  # and whose they are
+_ALL = [table for table, _ in _GUARDED]
 _REFUSAL = "append-only: a study is deleted whole, with a tombstone, and nothing in it is changed"
 _BURIED = "EXISTS (SELECT 1 FROM osrl_tombstones AS t WHERE t.study = OLD.{key})"
 
 
-def make_append_only(connection: Connection) -> None:
-    """Let the database refuse to change events, and to remove any without a tombstone of their study."""
-    if connection.dialect.name == "sqlite":
-        statements = [*_sqlite_triggers(), f"PRAGMA application_id = {APPLICATION}"]
-    else:
-        statements = _postgresql_triggers()
-    for statement in statements:
+def make_append_only(connection: Connection, tables: Sequence[Table]) -> None:
+    """Let the database refuse to change these tables, and to remove anything without a tombstone."""
+    sqlite = connection.dialect.name == "sqlite"
+    for statement in (_sqlite_triggers if sqlite else _postgresql_triggers)(tables):
         connection.exec_driver_sql(statement)
+    if sqlite:
+        connection.exec_driver_sql(f"PRAGMA application_id = {APPLICATION}")
 
 
 def find_faults(connection: Connection) -> list[str]:
@@ -102,13 +114,15 @@ def find_faults(connection: Connection) -> list[str]:
     if connection.dialect.name == "sqlite":
         found = [str(line) for line in connection.exec_driver_sql("PRAGMA integrity_check(5)").scalars()]
         found = [f"the database is damaged: {line}; restore a backup" for line in found if line != "ok"]
-        query, wanted = "SELECT name FROM sqlite_master WHERE type = 'trigger'", _sqlite_triggers()
+        query, wanted = "SELECT name FROM sqlite_master WHERE type = 'trigger'", _sqlite_triggers(_ALL)
     else:
         query = (
             "SELECT tgname FROM pg_trigger JOIN pg_class ON pg_class.oid = tgrelid "
             "WHERE tgenabled <> 'D' AND pg_table_is_visible(tgrelid)"
         )
-        wanted = [statement for statement in _postgresql_triggers() if statement.startswith("CREATE TRIGGER")]
+        wanted = [
+            statement for statement in _postgresql_triggers(_ALL) if statement.startswith("CREATE TRIGGER")
+        ]
     names = set(connection.exec_driver_sql(query).scalars())
     for statement in wanted:
         name = statement.split()[2]
@@ -117,31 +131,48 @@ def find_faults(connection: Connection) -> list[str]:
     return found
 
 
-def _sqlite_triggers() -> list[str]:
+def _sqlite_triggers(tables: Sequence[Table]) -> list[str]:
     refuse = f"BEGIN SELECT RAISE(ABORT, '{_REFUSAL}'); END"
     found = []
-    for table, key in ((events, "study"), (studies, "id"), (tombstones, None)):
+    for table, key in _GUARDED:
+        if table not in tables:
+            continue
         when = f" WHEN NOT {_BURIED.format(key=key)}" if key else ""
         found += [
             f"CREATE TRIGGER {table.name}_update BEFORE UPDATE ON {table.name} {refuse}",
             f"CREATE TRIGGER {table.name}_delete BEFORE DELETE ON {table.name}{when} {refuse}",
         ]
-    # `INSERT OR REPLACE` removes rows without asking the trigger for deletions.
-    there = (
-        "NEW.seq <> (SELECT coalesce(max(e.seq), -1) + 1 FROM osrl_events AS e WHERE e.study = NEW.study) "
-        "OR EXISTS (SELECT 1 FROM osrl_events AS e "
-        "WHERE e.study = NEW.study AND e.trial = NEW.trial AND e.kind = NEW.kind)"
-    )
-    found.append(f"CREATE TRIGGER osrl_events_insert BEFORE INSERT ON osrl_events WHEN {there} {refuse}")
+        # `INSERT OR REPLACE` removes rows without asking the trigger for deletions.
+        if (there := _THERE.get(table.name)) is not None:
+            found.append(
+                f"CREATE TRIGGER {table.name}_insert BEFORE INSERT ON {table.name} WHEN {there} {refuse}"
+            )
     return found
 
 
-def _postgresql_triggers() -> list[str]:
-    found = [
-        f"CREATE FUNCTION osrl_refuse() RETURNS trigger LANGUAGE plpgsql AS "
-        f"$$ BEGIN RAISE EXCEPTION '{_REFUSAL}'; END $$"
-    ]
-    for table, key in ((events, "study"), (studies, "id"), (tombstones, None)):
+_THERE = {
+    events.name: (
+        "NEW.seq <> (SELECT coalesce(max(e.seq), -1) + 1 FROM osrl_events AS e WHERE e.study = NEW.study) "
+        "OR EXISTS (SELECT 1 FROM osrl_events AS e "
+        "WHERE e.study = NEW.study AND e.trial = NEW.trial AND e.kind = NEW.kind)"
+    ),
+    keys.name: (
+        "EXISTS (SELECT 1 FROM osrl_keys AS k "
+        "WHERE k.study = NEW.study AND (k.key = NEW.key OR k.trial = NEW.trial))"
+    ),
+}
+
+
+def _postgresql_triggers(tables: Sequence[Table]) -> list[str]:
+    found = []
+    if events in tables:
+        found.append(
+            f"CREATE FUNCTION osrl_refuse() RETURNS trigger LANGUAGE plpgsql AS "
+            f"$$ BEGIN RAISE EXCEPTION '{_REFUSAL}'; END $$"
+        )
+    for table, key in _GUARDED:
+        if table not in tables:
+            continue
         found.append(
             f"CREATE TRIGGER {table.name}_change BEFORE UPDATE OR TRUNCATE ON {table.name} "
             "FOR EACH STATEMENT EXECUTE FUNCTION osrl_refuse()"
@@ -183,10 +214,19 @@ def _chain_events(connection: Connection) -> None:
             position = rows[-1].seq + 1
     connection.execute(snapshots.delete())
     metadata.create_all(connection, tables=[tombstones])
-    make_append_only(connection)
+    make_append_only(connection, [events, studies, tombstones])
 
 
-MIGRATIONS: dict[int, Callable[[Connection], None]] = {1: _chain_events}  # from this version to the next
+def _add_keys(connection: Connection) -> None:
+    """To version 3: trials may have keys. Those that there are have none."""
+    metadata.create_all(connection, tables=[keys])
+    make_append_only(connection, [keys])
+
+
+MIGRATIONS: dict[int, Callable[[Connection], None]] = {  # from this version to the next
+    1: _chain_events,
+    2: _add_keys,
+}
 
 
 def version_of(connection: Connection) -> int | None:
@@ -201,7 +241,7 @@ def bring_up_to_date(connection: Connection) -> None:
     version = version_of(connection)
     if version is None:
         metadata.create_all(connection)
-        make_append_only(connection)
+        make_append_only(connection, _ALL)
         connection.execute(version_table.insert().values(version=VERSION))
         return
     check_version(version)

@@ -20,9 +20,10 @@ from osrl.study.events import Created, Event, Verdict
 from osrl.study.prefix import Ended, Prefix
 from osrl.study.progress import Pending, Progress
 from osrl.study.storage import Snapshot
+from osrl.study.trial import Trial
 from osrl.study.versions import versions
 
-FORMAT = 5
+FORMAT = 6
 EVERY = 1000  # events between two snapshots
 
 _HEADER, _TICKETS, _DRAWS, _REWARDS, _STATE = "header", "tickets", "draws", "rewards", "state."
@@ -57,7 +58,8 @@ def facts(progress: Progress) -> dict[str, Any]:
         "design": progress.design,
         "verdict": None if progress.verdict is None else _plain(asdict(progress.verdict)),
         "pending": [
-            [trial, p.x, p.a, p.at, p.hash, p.until, p.ticket.size] for trial, p in progress.pending.items()
+            [trial, p.x, p.a, p.at, p.hash, p.until, vars(p.trial), p.ticket.size]
+            for trial, p in progress.pending.items()
         ],
         "ended": [[trial, e.x, e.a, e.ticket.size] for trial, e in waiting],
         "queues": [] if prefix is None else [list(queue) for queue in prefix.queues()],
@@ -105,8 +107,9 @@ def _unpack(snapshot: Snapshot, created: Created) -> Progress | None:
         array[...] = arrays[name]
     sizes = [entry[-1] for entry in (*header["pending"], *header["ended"])]
     parts = iter(np.split(tickets, np.cumsum(sizes)))
-    for (trial, x, a, at, handed_out, until, _), draw in zip(header["pending"], draws, strict=True):
-        progress.pending[trial] = Pending(x, a, at, next(parts).copy(), handed_out, draw.copy(), until)
+    for (number, x, a, at, handed_out, until, trial, _), draw in zip(header["pending"], draws, strict=True):
+        ticket = next(parts).copy()
+        progress.pending[number] = Pending(x, a, at, ticket, handed_out, draw.copy(), until, Trial(**trial))
     if progress.prefix is not None:
         _unpack_prefix(progress.prefix, header, parts, rewards)
     progress.position = snapshot.position

@@ -23,10 +23,10 @@ from osrl.errors import OsrlError, StorageDamaged, StorageError
 from osrl.study import place as place_settings
 from osrl.study import schema
 from osrl.study.driver import Cursor, Prepared, explain, failure, prepare, transaction
-from osrl.study.events import Event, Row, check_rows, now, read_events
+from osrl.study.events import Event, Row, check_rows, key_of, now, read_events
 from osrl.study.gate import Gate
 from osrl.study.place import new_server_engine, path_of, read_place, show_place
-from osrl.study.schema import events, snapshots, studies, tombstones
+from osrl.study.schema import events, keys, snapshots, studies, tombstones
 from osrl.study.sqlite_file import (
     WRITING,
     Identity,
@@ -58,11 +58,13 @@ _PAGE = (
 _ABOUT = (
     select(*_ROW).where(events.c.study == _STUDY, events.c.trial == bindparam("trial")).order_by(events.c.seq)
 )
+_KEYED = select(keys.c.trial).where(keys.c.study == _STUDY, keys.c.key == bindparam("key"))
 _NEW = insert(studies).returning(studies.c.id)
 _APPEND = insert(events)
 _FORGET = delete(snapshots).where(snapshots.c.study == _STUDY)
 _KEEP = insert(snapshots)
-_STATEMENTS = (_LOCK, _PAGE, _ABOUT, _APPEND, _FORGET, _KEEP)
+_ADD_KEY = insert(keys)
+_STATEMENTS = (_LOCK, _PAGE, _ABOUT, _APPEND, _FORGET, _KEEP, _KEYED, _ADD_KEY)
 
 
 class SqlStorage(Storage):
@@ -142,6 +144,8 @@ class SqlStorage(Storage):
             rest = iter(events)
             while page := list(islice(rest, PAGE)):
                 connection.execute(_APPEND, _rows(number, page))
+                if found := _keys(number, page):
+                    connection.execute(_ADD_KEY, found)
         if self._file is not None:  # a study is in its file from the beginning, not in the log beside it
             self._pragma("wal_checkpoint")
         return int(number)
@@ -177,7 +181,7 @@ class SqlStorage(Storage):
             count, head = (0, "") if found is None else (found.seq + 1, found.hash)
             stone = Tombstone(name, count, head, now(), by, reason)
             connection.execute(insert(tombstones), {"study": study, **stone._asdict()})
-            for table in (events, snapshots):
+            for table in (events, keys, snapshots):
                 connection.execute(delete(table).where(table.c.study == study))
             connection.execute(delete(studies).where(studies.c.id == study))
 
@@ -207,6 +211,16 @@ class SqlStorage(Storage):
         for page in self._pages(study, position):
             yield from self._events(page, head)
             head = page[-1][-1]
+
+    def about(self, study: int, trial: int) -> list[Event]:
+        """The events about one trial, in order."""
+        with self._raw_transaction(write=False) as cursor:
+            return _HeldLog(cursor, self._turn, study).about(trial)
+
+    def find_key(self, study: int, key: str) -> int | None:
+        """The number of the trial with this key, if there is one."""
+        with self._raw_transaction(write=False) as cursor:
+            return _HeldLog(cursor, self._turn, study).find_key(key)
 
     def rows(self, study: int) -> Iterator[list[Row]]:
         """The log of a study as it is stored, in parts, with its chain checked."""
@@ -346,6 +360,8 @@ class _Turn(NamedTuple):
     append: Prepared
     forget: Prepared
     keep: Prepared
+    keyed: Prepared
+    add_key: Prepared
 
 
 class _HeldLog(Log):
@@ -369,10 +385,17 @@ class _HeldLog(Log):
         rows = self._cursor.fetch(self._turn.about, study=self._study, trial=trial)
         return [event for row in rows for event in read_events([row], None)]
 
+    def find_key(self, key: str) -> int | None:
+        """The number of the trial with this key, if there is one."""
+        rows = self._cursor.fetch(self._turn.keyed, study=self._study, key=key)
+        return int(rows[0][0]) if rows else None
+
     def append(self, events: Sequence[Event]) -> None:
-        """Add events, numbered on from the last one."""
+        """Add events, numbered on from the last one, and the keys of trials."""
         if events:
             self._cursor.run_many(self._turn.append, _rows(self._study, events))
+        if found := _keys(self._study, events):
+            self._cursor.run_many(self._turn.add_key, found)
 
     def keep(self, snapshot: Snapshot) -> None:
         """Keep a snapshot in place of the one before."""
@@ -384,6 +407,12 @@ class _HeldLog(Log):
 def _rows(study: int, new: Iterable[Event | Row]) -> list[dict[str, Any]]:
     rows = (each if isinstance(each, Row) else each.row for each in new)
     return [{"study": study, **row._asdict()} for row in rows]
+
+
+def _keys(study: int, new: Iterable[Event | Row]) -> list[dict[str, Any]]:
+    """The keys of the trials that these events hand out."""
+    found = ((key_of(each), each.trial) for each in new)
+    return [{"study": study, "key": key, "trial": trial} for key, trial in found if key is not None]
 
 
 # Fork ---------------------------------------------------------------------------------------------

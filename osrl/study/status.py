@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from osrl.hypotheses.words import Answer, Arm, Claim, Hypothesis, Objection
 from osrl.study.events import Created, now
 from osrl.study.progress import Progress
 from osrl.study.standing import current, expected_remaining, read_standing
-from osrl.study.trial import read_answer
+from osrl.study.trial import Trial, read_answer
 
 
-class PendingTrial(NamedTuple):
+@dataclass(frozen=True)
+class PendingTrial(Trial):
     """A trial that has not reported; times in microseconds since 1970 (UTC).
 
     ``until``: when it was to report, if it was handed out with a lease; ``overdue``: that time is over.
     """
 
-    id: int
-    task: str
-    representation: str
-    predictor: str
     asked_at: int
     until: int | None
     overdue: bool
@@ -74,18 +72,10 @@ class Status(NamedTuple):
 
 def read_status(progress: Progress) -> Status:
     """The status of a study, from its progress."""
-    created, predictors, at = progress.created, progress.shape[2], now()
+    created, at = progress.created, now()
     pending = tuple(
-        PendingTrial(
-            trial,
-            created.tasks[one.x],
-            created.representations[one.a // predictors],
-            created.predictors[one.a % predictors],
-            one.at,
-            one.until,
-            one.until is not None and one.until < at,
-        )
-        for trial, one in progress.pending.items()
+        PendingTrial(**vars(one.trial), asked_at=one.at, until=one.until, overdue=(one.until or at) < at)
+        for one in progress.pending.values()
     )
     guess = progress.verdict or progress.best_guess()
     hypotheses = current(progress)

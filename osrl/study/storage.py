@@ -41,8 +41,12 @@ class Log(ABC):
         """The events about one trial, in order."""
 
     @abstractmethod
+    def find_key(self, key: str) -> int | None:
+        """The number of the trial with this key, if there is one."""
+
+    @abstractmethod
     def append(self, events: Sequence[Event]) -> None:
-        """Add events, numbered on from the last one."""
+        """Add events, numbered on from the last one, and the keys of trials; a key is used once."""
 
     @abstractmethod
     def keep(self, snapshot: Snapshot) -> None:
@@ -112,6 +116,14 @@ class Storage(ABC):
     @abstractmethod
     def read(self, study: int, position: int = 0) -> Iterator[Event]:
         """The events of a study from number ``position`` on."""
+
+    @abstractmethod
+    def about(self, study: int, trial: int) -> list[Event]:
+        """The events about one trial, in order."""
+
+    @abstractmethod
+    def find_key(self, study: int, key: str) -> int | None:
+        """The number of the trial with this key, if there is one."""
 
     @abstractmethod
     def rows(self, study: int) -> Iterator[list[Row]]:

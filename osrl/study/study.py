@@ -17,25 +17,21 @@
 
 from __future__ import annotations
 
-import copy
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 from datetime import timedelta
-from numbers import Integral
 from typing import TYPE_CHECKING, Any, SupportsFloat, overload
 
-from osrl.errors import OsrlError, RewardRefused, StorageBusy, StorageDamaged
+from osrl.errors import OsrlError, StorageDamaged
 from osrl.hypotheses.words import Answer
 from osrl.instance import MOST_LETTERS
-from osrl.study.checks import check_ask, check_correction, check_loss, check_same_decisions, ending
-from osrl.study.events import Abandoned, Corrected, Created, Event, Recovered, Row, Told, next_event, now
-from osrl.study.practice import practise_ask
+from osrl.study import asking, ending
+from osrl.study.asking import TrialRecord
+from osrl.study.events import Created, Event, Recovered, Row, next_event
 from osrl.study.session import Session
 from osrl.study.settings import Names, new_settings
 from osrl.study.storage import Storage, Tombstone
-from osrl.study.trial import Trial, new_trial, read_answer, read_lease, read_reward, read_token, short_id
-from osrl.study.weights import Weights
+from osrl.study.trial import Trial, read_answer, short_id
 
 if TYPE_CHECKING:
     import polars as pl
@@ -45,8 +41,6 @@ if TYPE_CHECKING:
 
 Place = str | os.PathLike[str]
 DEFAULT_NAME = "study"
-CORRECTIONS = 3  # attempts, while others write
-MOST_AT_ONCE = 1000  # trials of one ask: others wait while they are handed out
 
 
 class Study:
@@ -181,70 +175,76 @@ class Study:
 
     @overload
     def ask(
-        self, task: str | None = None, *, n: None = None, lease: str | timedelta | None = None
+        self,
+        task: str | None = None,
+        *,
+        n: None = None,
+        key: str | None = None,
+        note: Mapping[str, Any] | None = None,
+        lease: str | timedelta | None = None,
     ) -> Trial: ...
 
     @overload
     def ask(
-        self, task: str | None = None, *, n: int, lease: str | timedelta | None = None
+        self,
+        task: str | None = None,
+        *,
+        n: int,
+        key: None = None,
+        note: Mapping[str, Any] | None = None,
+        lease: str | timedelta | None = None,
     ) -> tuple[Trial, ...]: ...
 
     def ask(
-        self, task: str | None = None, *, n: int | None = None, lease: str | timedelta | None = None
+        self,
+        task: str | None = None,
+        *,
+        n: int | None = None,
+        key: str | None = None,
+        note: Mapping[str, Any] | None = None,
+        lease: str | timedelta | None = None,
     ) -> Trial | tuple[Trial, ...]:
         """The next trial, or ``n`` of them; in the task that has arrived, where one is given.
 
+        ``key`` is what you know the trial by ("patient-17"): asked again with the same key, by whomever,
+        the study gives the same trial. ``note`` is a table of what is to be remembered about it; it comes
+        back in `history`. ``lease`` is how long a trial may take ("30m", "1h", "2d"): afterwards the
+        status says that it is overdue. It stays pending, because nobody knows whether its arm was seen, and
+        may still be told.
+
         Trials may be asked for before earlier ones are told. A randomised policy (`osrl`) then draws them
         independently; a tracking rule (`tas`, `osrl-sc`) hands out the same arm until a reward comes in.
-        ``lease`` is how long a trial may take ("30m", "1h", "2d"): afterwards the status says that it is
-        overdue. It stays pending, because nobody knows whether its arm was seen, and may still be told.
         """
-        length = None if lease is None else read_lease(lease)
-        count = 1 if n is None else n
-        if isinstance(count, bool) or not isinstance(count, Integral) or count < 1:
-            raise OsrlError(f"n is {n!r}; give the number of trials to hand out, at least 1")
-        if count > MOST_AT_ONCE:
-            raise OsrlError(f"n is {n}; a call hands out at most {MOST_AT_ONCE:,} trials; ask again for more")
-        self._session.rehearse("ask", lambda progress: practise_ask(progress, task))
-        weights = Weights(self._session)
-        trials: list[Trial] = []
-        while not trials:
-            with self._session.turn() as turn:
-                progress = turn.progress
-                check_ask(progress, task, int(count))
-                for _ in range(count if weights.renew(turn) else 0):
-                    weights.renew_within(turn)
-                    asked = progress.choose(task)
-                    if length is not None:
-                        asked = replace(asked, until=now() + length)
-                    trials.append(new_trial(asked, progress.created, turn.do(asked).hash))
-            weights.solve()
-        return trials[0] if n is None else tuple(trials)
+        trials = asking.ask(self._session, task, n, lease, key, note)
+        return trials[0] if n is None else trials
 
-    def tell(self, trial: Trial | str | int, reward: SupportsFloat, *, by: str | None = None) -> None:
-        """The reward of a trial. It has reached the disk when this returns.
+    def trial(self, which: Trial | str | int) -> TrialRecord:
+        """A trial by its number, its key or its token, with what became of it."""
+        return asking.find_trial(self._session, which)
 
-        ``trial`` is the trial itself, its token, or its number alone; a trial that another study, or another
-        copy of this one, has handed out is refused, which its number alone cannot show. Told twice with the
-        same value, it counts once. After a verdict it is stored and changes nothing. ``by``: who says so.
+    def tell(
+        self,
+        trial: Trial | str | int | None = None,
+        reward: SupportsFloat | None = None,
+        *,
+        key: str | None = None,
+        by: str | None = None,
+    ) -> None:
+        """The reward of a trial: ``tell(trial, 1)`` or ``tell(key="patient-17", reward=1)``.
+
+        It has reached the disk when this returns. ``trial`` is the trial itself, its token, or its number
+        alone; a trial that another study, or another copy of this one, has handed out is refused, which its
+        number alone cannot show. Told twice with the same value, it counts once. After a verdict it is
+        stored and changes nothing. ``by``: who says so.
         """
-        token = read_token(trial)
-        number = token.trial
-        self._session.rehearse("tell", lambda progress: progress.take(number, float(reward)))
-        with self._session.turn() as turn:
-            value = read_reward(reward, turn.progress.family)
-            before = ending(turn, token)
-            if before is None:
-                verdict = turn.progress.take(number, value)
-                turn.note(Told(number, value, verdict, by))
-                return
-            if isinstance(before, Abandoned):
-                raise RewardRefused(f"trial {number} was abandoned; its reward can no longer be told")
-            if before.reward != value:
-                raise RewardRefused(
-                    f"trial {number} was told {before.reward:g}, now {value:g}; a reward cannot be changed, "
-                    "only corrected (see `osrl study correct`)"
-                )
+        ending.tell(self._session, trial, key, reward, by)
+
+    def tell_many(self, rewards: Iterable[Any], *, by: str | None = None) -> int:
+        """The rewards of many trials in one transaction, all of them or none; how many were new.
+
+        Each is a pair (trial, reward), or a table with ``trial`` or ``key``, and ``reward``.
+        """
+        return ending.tell_many(self._session, rewards, by)
 
     def correct(
         self, trial: Trial | str | int, reward: SupportsFloat, *, reason: str, by: str | None = None
@@ -254,38 +254,13 @@ class Study:
         Refused as soon as a trial was handed out or lost since the tell, or something was ruled out by it:
         see `osrl.study.corrections`. The log keeps both values, ``reason``, and ``by``: who says so.
         """
-        if not reason.strip():
-            raise OsrlError("there is no reason; say in a few words why the reward was wrong")
-        token = read_token(trial)
-        number = token.trial
-        for _ in range(CORRECTIONS):
-            with self._session.turn() as turn:
-                value = read_reward(reward, turn.progress.family)
-                before = ending(turn, token)
-                if before is None or isinstance(before, Abandoned):
-                    raise RewardRefused(f"trial {number} has not told a reward; there is nothing to correct")
-                if before.reward == value:
-                    return
-                if isinstance(before, Corrected):
-                    raise RewardRefused(
-                        f"trial {number} was corrected from {before.old:g} to {before.reward:g}; a reward is "
-                        "corrected once"
-                    )
-                check_correction(turn, number)
-                known = copy.deepcopy(turn.progress)
-            without = self._session.without(number)  # which may take long
-            check_same_decisions(number, known, without)
-            with self._session.turn(without) as turn:
-                if turn.progress.last.hash == known.last.hash:
-                    verdict = turn.progress.take(number, value)
-                    turn.note(Corrected(number, before.reward, value, reason, verdict, by))
-                    return
-        raise StorageBusy(f"others keep writing to the study; call again to correct trial {number}")
+        ending.correct(self._session, trial, reward, reason, by)
 
     def abandon(
         self,
-        trial: Trial | str | int,
+        trial: Trial | str | int | None = None,
         *,
+        key: str | None = None,
         ignorable: bool = False,
         by: str | None = None,
         reason: str | None = None,
@@ -297,22 +272,21 @@ class Study:
         task, and it is left out. The study watches this: when losses are seen to depend on the arm, the
         status says so, and every loss counts by its worst reward from then on.
         """
-        token = read_token(trial)
-        number = token.trial
-        self._session.rehearse("abandon", lambda progress: progress.give_up(number, ignorable))
-        with self._session.turn() as turn:
-            before = ending(turn, token)
-            if before is None:
-                check_loss(turn.progress, ignorable)
-                verdict = turn.progress.give_up(number, ignorable)
-                turn.note(Abandoned(number, ignorable, verdict, by, reason))
-                return
-            if isinstance(before, Told | Corrected):
-                raise OsrlError(f"trial {number} was told {before.reward:g}; it can no longer be abandoned")
-            if before.ignorable != ignorable:
-                raise OsrlError(
-                    f"trial {number} was abandoned with ignorable={before.ignorable}; this cannot be changed"
-                )
+        ending.abandon(self._session, trial, key, ending.Loss(ignorable, by, reason))
+
+    def abandon_many(
+        self,
+        trials: Iterable[Any],
+        *,
+        ignorable: bool = False,
+        by: str | None = None,
+        reason: str | None = None,
+    ) -> int:
+        """Many trials will never report: in one transaction, all of them or none; how many were new.
+
+        Each is a trial, its number or its token, or a table with ``trial`` or ``key``.
+        """
+        return ending.abandon_many(self._session, trials, ending.Loss(ignorable, by, reason))
 
     def recover(self, reason: str, *, by: str | None = None) -> None:
         """Confirm that the study goes on from the log as it is now, though others may have seen a longer one.

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
+from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import timedelta
 from numbers import Integral
 from typing import Any, NamedTuple
@@ -14,17 +17,21 @@ from osrl.hypotheses.words import Answer
 from osrl.study.events import Asked, Created, Verdict
 
 MOST = 2**63  # numbers beyond it fit no database
+LONGEST_KEY = 200  # letters
+LONGEST_NOTE = 4000  # letters, as JSON
 LONGEST_LEASE = timedelta(days=3650)
 _LEASE = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,6})?)\s*([smhd])")
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 _TOKEN = re.compile(r"([0-9a-f]{12})-([0-9]{1,18})-([0-9a-f]{12})")
 
 
-class Trial(NamedTuple):
+@dataclass(frozen=True)
+class Trial:
     """A trial that was handed out: run it and tell its reward.
 
     ``propensity`` is the probability with which its arm was drawn, among the arms of its task. ``token``
-    says which study has handed it out; a trial of another one is refused.
+    says which study has handed it out; a trial of another one is refused. ``key`` and ``note`` are those
+    that it was asked for with.
     """
 
     id: int
@@ -33,17 +40,24 @@ class Trial(NamedTuple):
     predictor: str
     propensity: float
     token: str
+    key: str | None
+    note: Mapping[str, Any] | None
 
 
 def new_trial(asked: Asked, created: Created, hash: str) -> Trial:
     """The trial of an ask, which was written with this hash."""
-    propensity = 1.0
-    if asked.propensities is not None:
-        g = created.representations.index(asked.representation)
-        h = created.predictors.index(asked.predictor)
-        propensity = asked.propensities[g * len(created.predictors) + h] / sum(asked.propensities)
-    token = Token(short_id(created), asked.trial, hash[:12])
-    return Trial(asked.trial, asked.task, asked.representation, asked.predictor, propensity, str(token))
+    token = str(Token(short_id(created), asked.trial, hash[:12]))
+    arm = asked.task, asked.representation, asked.predictor
+    return Trial(asked.trial, *arm, propensity_of(asked, created), token, asked.key, asked.note)
+
+
+def propensity_of(asked: Asked, created: Created) -> float:
+    """The probability with which the arm of an ask was drawn, among the arms of its task."""
+    if asked.propensities is None:
+        return 1.0
+    g = created.representations.index(asked.representation)
+    h = created.predictors.index(asked.predictor)
+    return asked.propensities[g * len(created.predictors) + h] / sum(asked.propensities)
 
 
 class Token(NamedTuple):
@@ -93,6 +107,39 @@ def read_token(trial: object) -> Token:
     if abs(int(text)) >= MOST:
         raise UnknownTrial("the study has no such trial; they are numbered from 1")
     return Token("", int(text), "")
+
+
+def read_key(key: object) -> str:
+    """The key of a trial: one line of text."""
+    if not isinstance(key, str) or not key.strip() or not key.isprintable():
+        raise OsrlError(f"the key is {key!r:.50}; give one line of text, such as 'patient-17'")
+    if len(key) > LONGEST_KEY:
+        raise OsrlError(f"the key has {len(key):,} letters; use at most {LONGEST_KEY:,}")
+    return key
+
+
+def read_note(note: object) -> dict[str, Any] | None:
+    """What is to be remembered about a trial: names with texts, numbers, truths or null; None if nothing."""
+    if not isinstance(note, Mapping) or not all(isinstance(name, str) for name in note):
+        raise OsrlError(
+            f"the note is {note!r:.50}; give a table of names and values, such as {{'site': 'Rome'}}"
+        )
+    for name, value in note.items():
+        if value is not None and not isinstance(value, str | int | float | bool):
+            raise OsrlError(
+                f"{name!r} of the note is {value!r:.50}; give a text, a number, true, false or null"
+            )
+    try:
+        text = json.dumps(dict(note), allow_nan=False, ensure_ascii=False)
+        text.encode()
+    except ValueError:
+        raise OsrlError(
+            f"the note {note!r:.50} cannot be stored; give finite numbers and plain text"
+        ) from None
+    if len(text) > LONGEST_NOTE:
+        raise OsrlError(f"the note has {len(text):,} letters; use at most {LONGEST_NOTE:,}")
+    found: dict[str, Any] = json.loads(text)
+    return found or None
 
 
 def read_lease(lease: str | timedelta) -> int:
