@@ -17,40 +17,33 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, SupportsFloat, overload
+from typing import Any, SupportsFloat, overload
 
 from osrl.errors import OsrlError, StorageDamaged
-from osrl.hypotheses.words import Answer
 from osrl.instance import MOST_LETTERS
 from osrl.study import asking, ending
 from osrl.study.asking import TrialRecord
-from osrl.study.events import Created, Event, Recovered, Row, next_event
+from osrl.study.events import Event, Recovered, Row, next_event
+from osrl.study.reading import Place, Reading
+from osrl.study.running import Run, shown
 from osrl.study.session import Session
 from osrl.study.settings import Names, new_settings
 from osrl.study.storage import Storage, Tombstone
-from osrl.study.trial import Trial, read_answer, short_id
+from osrl.study.trial import Trial
 
-if TYPE_CHECKING:
-    import polars as pl
-
-    from osrl.study.replay import Verification
-    from osrl.study.status import Status
-
-Place = str | os.PathLike[str]
 DEFAULT_NAME = "study"
 
 
-class Study:
+class Study(Reading):
     """A live experiment whose events are kept in a database, see `create` and `open`.
 
     Any number of processes may ask and tell on one study at once; threads may share one object.
     Every call sees what others have done before it. What it was created with cannot be set afterwards.
     """
 
-    __slots__ = ("__weakref__", "_session", "_storage", "name")
+    __slots__ = ("__weakref__",)
 
     def __init__(self, storage: Storage, number: int, name: str) -> None:
         self.name = name
@@ -300,124 +293,35 @@ class Study:
         with self._session.turn() as turn:
             turn.note(Recovered(reason, by))
 
-    # What is known
+    def run(
+        self,
+        function: Callable[[Trial], SupportsFloat],
+        *,
+        workers: int = 1,
+        task: str | None = None,
+        lease: str | timedelta | None = None,
+        retries: int = 0,
+        progress: bool | None = None,
+        by: str | None = None,
+    ) -> str:
+        """Ask, do it by ``function(trial)``, tell what it returns, until the study ends; the verdict.
 
-    @property
-    def id(self) -> str:
-        """The beginning of the id of this study, which no other one has."""
-        with self._session.reading() as progress:
-            return short_id(progress.created)
-
-    @property
-    def head(self) -> str:
-        """The hash of the last event, which stands for the whole log."""
-        with self._session.reading() as progress:
-            return progress.last.hash
-
-    @property
-    def place(self) -> str:
-        """Where the study is kept, without passwords."""
-        return self._storage.place
-
-    @property
-    def settings(self) -> Created:
-        """What the study was created with."""
-        with self._session.reading() as progress:
-            return progress.created
-
-    @property
-    def verdict(self) -> str:
-        """``running``, ``decided``, ``no shared representation`` or ``budget exhausted``."""
-        with self._session.reading() as progress:
-            return progress.status
-
-    @property
-    def best(self) -> Answer:
-        """The answer, as far as it is known: the best guess while the study is running."""
-        with self._session.reading() as progress:
-            return read_answer(progress.created, progress.verdict or progress.best_guess())
-
-    @property
-    def evidence(self) -> pl.DataFrame:
-        """Each hypothesis with the log evidence against it, and the limit at which it is rejected.
-
-        Without a predictor: "this representation is the best"; with one: "it is the best predictor of this
-        representation in this task". Pending trials count by their worst reward, or the evidence is that
-        of the trials before them, whichever is larger.
+        ``workers`` is the number of threads; any number of processes may run the same study. A function that
+        fails is called again, ``retries`` times; then the run ends with its error, and the trial stays
+        pending. At Ctrl-C what is being done is finished and told; a second one does not wait. ``progress``
+        shows a bar (by default on a terminal).
         """
-        from osrl.study.history import evidence
-        from osrl.study.standing import read_hypotheses
-
-        with self._session.reading() as progress:
-            return evidence(read_hypotheses(progress))
-
-    @property
-    def expected_remaining(self) -> float | None:
-        """About how many more trials are needed, if the means are as they look now; None if not known."""
-        return self.status.expected_remaining
-
-    @property
-    def trials(self) -> int:
-        """How many trials were handed out."""
-        with self._session.reading() as progress:
-            return progress.asked
-
-    @property
-    def pending(self) -> tuple[int, ...]:
-        """The numbers of the trials that have not reported."""
-        with self._session.reading() as progress:
-            return tuple(progress.pending)
-
-    @property
-    def status(self) -> Status:
-        """Everything that is known, at one moment."""
-        from osrl.study.status import read_status
-
-        with self._session.reading() as progress:
-            return read_status(progress)
-
-    @property
-    def history(self) -> pl.DataFrame:
-        """Every trial, one row each: see `osrl.study.history`."""
-        from osrl.study.history import history
-
-        return history(self._session.rows())[0]
-
-    def events(self) -> Iterator[Event]:
-        """The log: every event so far."""
-        return self._session.events()
-
-    def write_log(self, file: Place) -> None:
-        """Write every event to a .csv, .jsonl or .parquet file; `read_log` makes the same study from it."""
-        from osrl.study.export import write_log
-
-        with self._session.reading() as progress:
-            count = progress.position
-        write_log(self._session.rows(), count, file)
-
-    def write_trials(self, file: Place) -> None:
-        """Write the history to a .csv, .jsonl or .parquet file, with a column for each propensity."""
-        from osrl.study.export import write_trials
-
-        write_trials(self._session.rows(), file)
-
-    def verify(self, head: str | None = None) -> Verification:
-        """Replay the log from its first event, and compare: see `osrl.study.replay`.
-
-        ``head`` is the hash of an event that was noted elsewhere: the log must contain it.
-        """
-        from osrl.study.replay import verify
-
-        found = verify(self.events(), self._session.snapshot(), head)
-        return found._replace(problems=(*found.problems, *self._storage.check()))
-
-    def anchor(self, file: Place) -> dict[str, Any]:
-        """Note the head of the log in a file, as one more line of JSON; what was noted."""
-        from osrl.study.export import write_anchor
-
-        with self._session.reading() as progress:
-            last, identity = progress.last, short_id(progress.created)
-        return write_anchor(file, self.name, identity, last)
+        run = Run(
+            lambda: self.ask(task, lease=lease),
+            lambda trial, reward: self.tell(trial, reward, by=by),
+            function,
+            workers,
+            retries,
+        )
+        status = self.status
+        with shown(status.settings.budget, status.told + status.abandoned, progress) as show:
+            run.wait(show)
+        return self.verdict
 
     # Its end
 

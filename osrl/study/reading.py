@@ -1,0 +1,148 @@
+"""What is known of a study: its verdict, its evidence, its trials, its log."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from osrl.hypotheses.words import Answer
+from osrl.study.events import Created, Event
+from osrl.study.session import Session
+from osrl.study.storage import Storage
+from osrl.study.trial import read_answer, short_id
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from osrl.study.replay import Verification
+    from osrl.study.status import Status
+
+Place = str | os.PathLike[str]
+
+
+class Reading:
+    """The part of a `Study` that changes nothing. Every call sees what others have done before it."""
+
+    __slots__ = ("_session", "_storage", "name")
+
+    _session: Session
+    _storage: Storage
+    name: str
+
+    @property
+    def id(self) -> str:
+        """The beginning of the id of this study, which no other one has."""
+        with self._session.reading() as progress:
+            return short_id(progress.created)
+
+    @property
+    def head(self) -> str:
+        """The hash of the last event, which stands for the whole log."""
+        with self._session.reading() as progress:
+            return progress.last.hash
+
+    @property
+    def place(self) -> str:
+        """Where the study is kept, without passwords."""
+        return self._storage.place
+
+    @property
+    def settings(self) -> Created:
+        """What the study was created with."""
+        with self._session.reading() as progress:
+            return progress.created
+
+    @property
+    def verdict(self) -> str:
+        """``running``, ``decided``, ``no shared representation`` or ``budget exhausted``."""
+        with self._session.reading() as progress:
+            return progress.status
+
+    @property
+    def best(self) -> Answer:
+        """The answer, as far as it is known: the best guess while the study is running."""
+        with self._session.reading() as progress:
+            return read_answer(progress.created, progress.verdict or progress.best_guess())
+
+    @property
+    def evidence(self) -> pl.DataFrame:
+        """Each hypothesis with the log evidence against it, and the limit at which it is rejected.
+
+        Without a predictor: "this representation is the best"; with one: "it is the best predictor of this
+        representation in this task". Pending trials count by their worst reward, or the evidence is that
+        of the trials before them, whichever is larger.
+        """
+        from osrl.study.history import evidence
+        from osrl.study.standing import read_hypotheses
+
+        with self._session.reading() as progress:
+            return evidence(read_hypotheses(progress))
+
+    @property
+    def expected_remaining(self) -> float | None:
+        """About how many more trials are needed, if the means are as they look now; None if not known."""
+        return self.status.expected_remaining
+
+    @property
+    def trials(self) -> int:
+        """How many trials were handed out."""
+        with self._session.reading() as progress:
+            return progress.asked
+
+    @property
+    def pending(self) -> tuple[int, ...]:
+        """The numbers of the trials that have not reported."""
+        with self._session.reading() as progress:
+            return tuple(progress.pending)
+
+    @property
+    def status(self) -> Status:
+        """Everything that is known, at one moment."""
+        from osrl.study.status import read_status
+
+        with self._session.reading() as progress:
+            return read_status(progress)
+
+    @property
+    def history(self) -> pl.DataFrame:
+        """Every trial, one row each: see `osrl.study.history`."""
+        from osrl.study.history import history
+
+        return history(self._session.rows())[0]
+
+    def events(self) -> Iterator[Event]:
+        """The log: every event so far."""
+        return self._session.events()
+
+    def write_log(self, file: Place) -> None:
+        """Write every event to a .csv, .jsonl or .parquet file; `read_log` makes the same study from it."""
+        from osrl.study.export import write_log
+
+        with self._session.reading() as progress:
+            count = progress.position
+        write_log(self._session.rows(), count, file)
+
+    def write_trials(self, file: Place) -> None:
+        """Write the history to a .csv, .jsonl or .parquet file, with a column for each propensity."""
+        from osrl.study.export import write_trials
+
+        write_trials(self._session.rows(), file)
+
+    def verify(self, head: str | None = None) -> Verification:
+        """Replay the log from its first event, and compare: see `osrl.study.replay`.
+
+        ``head`` is the hash of an event that was noted elsewhere: the log must contain it.
+        """
+        from osrl.study.replay import verify
+
+        found = verify(self.events(), self._session.snapshot(), head)
+        return found._replace(problems=(*found.problems, *self._storage.check()))
+
+    def anchor(self, file: Place) -> dict[str, Any]:
+        """Note the head of the log in a file, as one more line of JSON; what was noted."""
+        from osrl.study.export import write_anchor
+
+        with self._session.reading() as progress:
+            last, identity = progress.last, short_id(progress.created)
+        return write_anchor(file, self.name, identity, last)
