@@ -21,17 +21,22 @@ def export(
     trials: Annotated[
         bool, typer.Option("--trials", help="One row for each trial, instead of the whole log.")
     ] = False,
+    arms: Annotated[
+        bool, typer.Option("--arms", help="One row for each arm: means, intervals, lifts.")
+    ] = False,
     name: Name = None,
     as_json: Json = False,
 ) -> None:
-    """Write the log to a file, lossless; or the trials, for work elsewhere."""
+    """Write the log to a file, lossless; or the trials or the arms, for work elsewhere."""
+    if trials and arms:
+        raise OsrlError("--trials and --arms are two tables; export each to a file of its own")
     with opened(place, name) as study:
-        study.write_trials(file) if trials else study.write_log(file)
+        (study.write_trials if trials else study.write_arms if arms else study.write_log)(file)
         handed_out, head = study.trials, study.head
     if as_json:
         print_json({"file": file, "trials": handed_out, "head": head})
     else:
-        echo(f"{handed_out:,} trials are in {file}")
+        echo(f"{'the arms' if arms else f'{handed_out:,} trials'} are in {file}")
         echo(f"head of the log: {head}")
 
 

@@ -23,7 +23,9 @@ from osrl.report.hypotheses import (
     hypotheses_document,
 )
 from osrl.report.numbers import count
+from osrl.report.rates import RatesView
 from osrl.shown import printable
+from osrl.study.rates import COVERAGE
 from osrl.study.status import PendingTrial, Status
 
 LISTED = 12  # pending trials that are named
@@ -72,6 +74,9 @@ class StudyReport(NamedTuple):
                 }
                 for each in status.pending
             ],
+            "arms": [arm._asdict() for arm in status.arms],
+            "coverage": COVERAGE,
+            "without_data": list(status.without_data),
             "evidence": hypotheses_document(status.hypotheses),
             "claim": None if status.claim is None else claim_document(status.claim),
             "alarm": alarm_document(status.alarm),
@@ -100,6 +105,8 @@ class StudyReport(NamedTuple):
         """What is decided, what is open, how far, how long still, and who has not reported."""
         yield self._heading()
         yield HypothesesView(self.status.hypotheses, self.status.best.representation)
+        if self.status.told:
+            yield RatesView(self.status.arms, self.status.best, self.status.verdict in ENDINGS)
         yield self._pending()
 
     def _heading(self) -> Text:
@@ -121,6 +128,8 @@ class StudyReport(NamedTuple):
         )
         word = "Answer" if status.verdict in ENDINGS else "Best guess"
         verdict.append(describe_answer(word, status.best) if status.told else "Nothing is known yet")
+        if status.told and status.without_data:
+            verdict.append("\n" + printable(f"Nothing was told yet in {', '.join(status.without_data)}"))
         if status.as_good:
             verdict.append(f"\n{describe_as_good(status.as_good)}")
         if status.verdict in ("running", "budget exhausted") and status.told and status.claim is not None:

@@ -157,6 +157,12 @@ def write_trials(pages: Iterable[Sequence[Row]], path: str | os.PathLike[str]) -
     _write_frame(spread(frame, arm_columns(created.representations, created.predictors)), target, suffix)
 
 
+def write_frame(frame: pl.DataFrame, path: str | os.PathLike[str]) -> None:
+    """Write a table; a file at ``path`` is replaced whole or not at all."""
+    target, suffix = _target(path)
+    _write_frame(frame, target, suffix)
+
+
 def write_anchor(path: str | os.PathLike[str], name: str, identity: str, last: Event) -> dict[str, Any]:
     """Add a line to a file: at this time the log of a study had this head. What was written."""
     at = datetime.now(UTC).isoformat(timespec="seconds")

@@ -123,3 +123,11 @@ def evidence(hypotheses: Sequence[Hypothesis]) -> pl.DataFrame:
     names = ("task", "representation", "predictor")
     numbers = {"log_evidence": pl.Float64, "limit": pl.Float64, "rejected": pl.Boolean}
     return pl.DataFrame(hypotheses, schema={**dict.fromkeys(names, pl.String), **numbers}, orient="row")
+
+
+def rates(arms: Sequence[Sequence[object]]) -> pl.DataFrame:
+    """The rates of arms, see `osrl.study.rates.ArmRate`."""
+    names, counts = ("task", "representation", "predictor"), ("trials", "told")
+    numbers = ("mean", "lower", "upper", "lift", "lift_lower", "lift_upper")
+    kinds = dict.fromkeys(names, pl.String) | dict.fromkeys(counts, pl.Int64)
+    return pl.DataFrame(arms, schema=kinds | dict.fromkeys(numbers, pl.Float64), orient="row")

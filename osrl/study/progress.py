@@ -52,6 +52,7 @@ from osrl.study.losses import Losses
 from osrl.study.prefix import LEFT_OUT, Ended, Prefix
 from osrl.study.renamed import old_names
 from osrl.study.stretch import Pair, Stretch, in_stretches, new_stretch, run_stretch
+from osrl.study.tally import Tally
 from osrl.study.trial import Trial, new_trial
 
 _ENDS = (Told, Abandoned, Corrected, Overruled)
@@ -102,6 +103,7 @@ class Progress:
         self.kept = 0  # the event after the last snapshot
         self.asked = self.told = self.abandoned = 0
         self.left_out = 0  # of those that were abandoned, how many were declared ignorable
+        self.tally = Tally(created)
         self.design: int | None = None
         self.pending: dict[int, Pending] = {}
         self.verdict: Verdict | None = None
@@ -176,10 +178,11 @@ class Progress:
         self.told += count
         self.position += 2 * count
         self.last = pairs[count - 1][1]
+        told = stretch.first(count)
+        self.tally.tell_all(told.tasks, told.arms, told.rewards)
         if self.prefix is not None:
             self.prefix.before_end(last=True)
         if self.losses is not None:
-            told = stretch.first(count)
             self.losses.count_all(told.tasks, told.arms, told.propensities)
 
     # The steps of the experiment. Each changes the state; `advance` notes the event that says so.
@@ -232,6 +235,7 @@ class Progress:
         """A reward comes in; the verdict, if it ends the study."""
         told = self.pending.pop(trial)
         self.told += 1
+        self.tally.tell(told.trial, reward)
         alarm = self._watch(told, ignorable=False)
         if self.verdict is not None:
             return None
@@ -252,6 +256,7 @@ class Progress:
         lost = self.pending.pop(trial)
         self.abandoned += 1
         self.left_out += ignorable
+        self.tally.lose(lost.trial, ignorable)
         alarm = self._watch(lost, ignorable)
         if self.verdict is not None:
             return None
@@ -362,6 +367,7 @@ class Progress:
     def arrays(self) -> Iterator[tuple[str, NDArray[Any]]]:
         """Every array that the state consists of, with its name."""
         yield from arrays_of(self.state)
+        yield "tally", self.tally.counts
         if self.prefix is not None:
             yield from self.prefix.arrays()
         if self.losses is not None:

@@ -80,6 +80,18 @@ class Reading:
             return evidence(read_hypotheses(progress))
 
     @property
+    def arms(self) -> pl.DataFrame:
+        """Every arm: trials, told, mean with an interval, lift over the answer of its task with an interval.
+
+        With probability 95 % all intervals hold, at all times at once: see `osrl.study.rates`.
+        """
+        from osrl.study.history import rates
+        from osrl.study.rates import read_rates
+
+        with self._session.reading() as progress:
+            return rates(read_rates(progress, progress.verdict or progress.best_guess()))
+
+    @property
     def expected_remaining(self) -> float | None:
         """About how many more trials are needed, if the means are as they look now; None if not known."""
         return self.status.expected_remaining
@@ -128,6 +140,12 @@ class Reading:
         from osrl.study.export import write_trials
 
         write_trials(self._session.rows(), file)
+
+    def write_arms(self, file: Place) -> None:
+        """Write `arms` to a .csv, .jsonl or .parquet file."""
+        from osrl.study.export import write_frame
+
+        write_frame(self.arms, file)
 
     def verify(self, head: str | None = None) -> Verification:
         """Replay the log from its first event, and compare: see `osrl.study.replay`.

@@ -23,7 +23,7 @@ from osrl.study.storage import Snapshot
 from osrl.study.trial import Trial
 from osrl.study.versions import versions
 
-FORMAT = 6
+FORMAT = 7
 EVERY = 1000  # events between two snapshots
 
 _HEADER, _TICKETS, _DRAWS, _REWARDS, _STATE = "header", "tickets", "draws", "rewards", "state."

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from osrl.hypotheses.words import Answer, Arm, Claim, Hypothesis, Objection
 from osrl.study.events import Created, now
 from osrl.study.progress import Progress
+from osrl.study.rates import ArmRate, read_rates
 from osrl.study.standing import current, expected_remaining, read_standing
 from osrl.study.trial import Trial, read_answer
 
@@ -66,8 +67,15 @@ class Status(NamedTuple):
     claim: Claim | None
     objections: tuple[Objection, ...]
     as_good: tuple[Arm, ...]  # as the answer, within the tolerance
+    arms: tuple[ArmRate, ...]
     expected_remaining: float | None
     head: str
+
+    @property
+    def without_data(self) -> tuple[str, ...]:
+        """The tasks in which nothing was told yet."""
+        told = {arm.task for arm in self.arms if arm.told}
+        return tuple(task for task in self.settings.tasks if task not in told)
 
 
 def read_status(progress: Progress) -> Status:
@@ -95,6 +103,7 @@ def read_status(progress: Progress) -> Status:
         None if alarm is not None and alarm.void else standing.claim,
         standing.objections,
         standing.as_good,
+        read_rates(progress, guess),
         expected_remaining(progress, hypotheses, guess),
         progress.last.hash,
     )

@@ -1,0 +1,57 @@
+"""What the trials of every arm have brought: how many were told, their sum, how many were lost.
+
+Counted by name, for the whole study: also what comes after the verdict, and arms that were withdrawn.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from osrl.arrays import Floats, Integers
+from osrl.study.events import Created
+from osrl.study.trial import Trial
+
+TOLD, SUM, LOST, LEFT_OUT = range(4)  # rows of `counts`: lost trials count by their worst, or are left out
+
+ArmNames = tuple[str, str, str]  # task, representation, predictor
+
+
+class Tally:
+    """Counts (4, arms) of the ``arms``."""
+
+    def __init__(self, created: Created) -> None:
+        self.arms: dict[ArmNames, int] = {}
+        self.counts: Floats = np.zeros((4, 0))
+        self.begin_stage(created)
+
+    def begin_stage(self, created: Created) -> None:
+        """These arms are used from now on; those that are new have brought nothing."""
+        names = [
+            (x, g, h) for x in created.tasks for g in created.representations for h in created.predictors
+        ]
+        for arm in names:
+            self.arms.setdefault(arm, len(self.arms))
+        new = np.zeros((4, len(self.arms)))
+        new[:, : self.counts.shape[1]] = self.counts
+        self.counts = new
+        place = [self.arms[arm] for arm in names]
+        self.place: Integers = np.array(place, np.int64).reshape(len(created.tasks), -1)  # (X, n)
+
+    def tell(self, trial: Trial, reward: float) -> None:
+        """A trial has brought a reward."""
+        own = self.counts[:, self._column(trial)]
+        own[TOLD] += 1.0
+        own[SUM] += reward
+
+    def tell_all(self, tasks: Integers, arms: Integers, rewards: Floats) -> None:
+        """Trials of this stage, in order, by their indices."""
+        columns = self.place[tasks, arms]
+        np.add.at(self.counts[TOLD], columns, 1.0)
+        np.add.at(self.counts[SUM], columns, rewards)
+
+    def lose(self, trial: Trial, ignorable: bool) -> None:
+        """A trial will never report."""
+        self.counts[LEFT_OUT if ignorable else LOST, self._column(trial)] += 1.0
+
+    def _column(self, trial: Trial) -> int:
+        return self.arms[trial.task, trial.representation, trial.predictor]
