@@ -24,7 +24,7 @@ import polars as pl
 
 from osrl.errors import OsrlError, StorageDamaged
 from osrl.files import replace_file
-from osrl.study.events import Event, Row, check_rows, link, read_events
+from osrl.study.events import Event, Row, Stored, check_rows, link, read_events
 from osrl.study.frames import read_frame, read_lines, short, suffix_of
 from osrl.study.history import history
 
@@ -44,7 +44,7 @@ _PAYLOAD = ', "payload": '  # in a line of JSON, before the payload
 _STORED = {name: _SCHEMA[name] for name in Row._fields}
 
 
-def write_log(pages: Iterable[Sequence[Row]], count: int, path: str | os.PathLike[str]) -> None:
+def write_log(pages: Iterable[Sequence[Stored]], count: int, path: str | os.PathLike[str]) -> None:
     """Write the first ``count`` events as they are stored; a file is replaced whole or not at all."""
     target, suffix = _target(path)
     if suffix == ".jsonl":
@@ -150,7 +150,7 @@ def _read_line(line: str) -> tuple[Any, str]:
     return found, json.dumps(found["payload"], ensure_ascii=False, separators=(",", ":"))
 
 
-def write_trials(pages: Iterable[Sequence[Row]], path: str | os.PathLike[str]) -> None:
+def write_trials(pages: Iterable[Sequence[Stored]], path: str | os.PathLike[str]) -> None:
     """Write the trials as a table; a file at ``path`` is replaced whole or not at all."""
     target, suffix = _target(path)
     frame, created = history(pages)

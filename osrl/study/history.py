@@ -22,12 +22,12 @@ from typing import Any
 import polars as pl
 
 from osrl.hypotheses.words import Hypothesis
-from osrl.study.events import Created, Row, read_event
+from osrl.study.events import Created, Stored, read_event
 
 _TIME = pl.Datetime("us", "UTC")
 
 
-def history(pages: Iterable[Sequence[Row]]) -> tuple[pl.DataFrame, Created]:
+def history(pages: Iterable[Sequence[Stored]]) -> tuple[pl.DataFrame, Created]:
     """The trials of a log, in order of hand-out, and what the study was created with."""
     created: Created | None = None
     asks, ends = [], []
@@ -36,7 +36,8 @@ def history(pages: Iterable[Sequence[Row]]) -> tuple[pl.DataFrame, Created]:
             first = read_event(*page[0][:3], page[0][4]).body
             assert isinstance(first, Created)
             created = first
-        frame = pl.DataFrame(page, schema=_STORED, orient="row")
+        _, at, kind, trial, payload, _ = zip(*page, strict=True)
+        frame = pl.DataFrame([at, kind, trial, payload], schema=_STORED)
         asks.append(_fields(frame, ["ask"], _ASKED).with_columns(_notes(frame)))
         ends.append(_fields(frame, ["tell", "abandon", "correct"], _ENDED))
     assert created is not None
@@ -70,7 +71,7 @@ def history(pages: Iterable[Sequence[Row]]) -> tuple[pl.DataFrame, Created]:
     return frame.select([pl.col(name).cast(kind) for name, kind in schema.items()]), created
 
 
-_STORED = dict(zip(Row._fields, (pl.Int64, pl.Int64, pl.String, pl.Int64, pl.String, pl.String), strict=True))
+_STORED = {"at": pl.Int64, "kind": pl.String, "trial": pl.Int64, "payload": pl.String}
 _ASKED = pl.Struct(
     {
         "task": pl.String,
@@ -96,7 +97,7 @@ def _notes(rows: pl.DataFrame) -> pl.Series:
 
 def _fields(rows: pl.DataFrame, kinds: Sequence[str], fields: pl.Struct) -> pl.DataFrame:
     """The fields of the events of these kinds, one column each."""
-    wanted = rows.filter(pl.col("kind").is_in(kinds)).select("at", "kind", "trial", "payload")
+    wanted = rows.filter(pl.col("kind").is_in(kinds))
     return wanted.with_columns(pl.col("payload").str.json_decode(fields)).unnest("payload")
 
 

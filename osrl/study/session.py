@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from osrl.errors import OsrlError, StorageDamaged
 from osrl.study.corrections import overrule
-from osrl.study.events import Body, Corrected, Created, Event, Kept, Resumed, Row, next_event
+from osrl.study.events import Body, Corrected, Created, Event, Kept, Resumed, Stored, next_event
 from osrl.study.practice import practise
 from osrl.study.progress import CorrectedPastError, Progress, begin
 from osrl.study.snapshot import EVERY, pack, unpack
@@ -89,7 +89,7 @@ class Session:
         """Every event so far."""
         return self.storage.read(self.number)
 
-    def rows(self) -> Iterator[list[Row]]:
+    def rows(self) -> Iterator[list[Stored]]:
         """Every event so far as it is stored, in parts."""
         return self.storage.rows(self.number)
 

@@ -23,7 +23,7 @@ from osrl.errors import OsrlError, StorageDamaged, StorageError
 from osrl.study import place as place_settings
 from osrl.study import schema
 from osrl.study.driver import Cursor, Prepared, explain, failure, prepare, transaction
-from osrl.study.events import Event, Row, check_rows, key_of, now, read_events
+from osrl.study.events import Event, Row, Stored, check_rows, key_of, now, read_events
 from osrl.study.gate import Gate
 from osrl.study.place import new_server_engine, path_of, read_place, show_place
 from osrl.study.schema import events, keys, snapshots, studies, tombstones
@@ -132,7 +132,7 @@ class SqlStorage(Storage):
     def _readonly(self) -> bool:
         return self._file is not None and self._file.readonly
 
-    def create(self, name: str, events: Iterable[Event | Row]) -> int:
+    def create(self, name: str, events: Iterable[Event | Stored]) -> int:
         """A new study with its first events; its number."""
         with self._transaction(write=True) as connection:
             try:
@@ -142,7 +142,7 @@ class SqlStorage(Storage):
                     f"{self.place} has a study {name!r} already; open it, or give another name"
                 ) from None
             rest = iter(events)
-            while page := list(islice(rest, PAGE)):
+            while page := _stored(islice(rest, PAGE)):
                 connection.execute(_APPEND, _rows(number, page))
                 if found := _keys(number, page):
                     connection.execute(_ADD_KEY, found)
@@ -222,7 +222,7 @@ class SqlStorage(Storage):
         with self._raw_transaction(write=False) as cursor:
             return _HeldLog(cursor, self._turn, study).find_key(key)
 
-    def rows(self, study: int) -> Iterator[list[Row]]:
+    def rows(self, study: int) -> Iterator[list[Stored]]:
         """The log of a study as it is stored, in parts, with its chain checked."""
         head: str | None = ""
         for page in self._pages(study, 0):
@@ -230,7 +230,7 @@ class SqlStorage(Storage):
                 head = check_rows(page, head)
             except StorageDamaged as error:
                 raise StorageDamaged(f"{self.place}: {error}") from None
-            yield [Row(*row) for row in page]
+            yield page
 
     def _pages(self, study: int, position: int) -> Iterator[list[Any]]:
         limit = PAGE
@@ -392,9 +392,10 @@ class _HeldLog(Log):
 
     def append(self, events: Sequence[Event]) -> None:
         """Add events, numbered on from the last one, and the keys of trials."""
-        if events:
-            self._cursor.run_many(self._turn.append, _rows(self._study, events))
-        if found := _keys(self._study, events):
+        rows = _stored(events)
+        if rows:
+            self._cursor.run_many(self._turn.append, _rows(self._study, rows))
+        if found := _keys(self._study, rows):
             self._cursor.run_many(self._turn.add_key, found)
 
     def keep(self, snapshot: Snapshot) -> None:
@@ -404,14 +405,17 @@ class _HeldLog(Log):
         self._cursor.run_many(self._turn.keep, [values])
 
 
-def _rows(study: int, new: Iterable[Event | Row]) -> list[dict[str, Any]]:
-    rows = (each if isinstance(each, Row) else each.row for each in new)
-    return [{"study": study, **row._asdict()} for row in rows]
+def _stored(new: Iterable[Event | Stored]) -> list[Stored]:
+    return [each.row if isinstance(each, Event) else each for each in new]
 
 
-def _keys(study: int, new: Iterable[Event | Row]) -> list[dict[str, Any]]:
+def _rows(study: int, new: Iterable[Stored]) -> list[dict[str, Any]]:
+    return [{"study": study, **dict(zip(Row._fields, row, strict=True))} for row in new]
+
+
+def _keys(study: int, new: Iterable[Stored]) -> list[dict[str, Any]]:
     """The keys of the trials that these events hand out."""
-    found = ((key_of(each), each.trial) for each in new)
+    found = ((key_of(row), row[3]) for row in new)
     return [{"study": study, "key": key, "trial": trial} for key, trial in found if key is not None]
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import NamedTuple
 
-from osrl.study.events import Event, Row
+from osrl.study.events import Event, Stored
 from osrl.study.gate import Gate
 
 
@@ -83,7 +83,7 @@ class Storage(ABC):
     place: str  # for messages, without passwords
 
     @abstractmethod
-    def create(self, name: str, events: Iterable[Event | Row]) -> int:
+    def create(self, name: str, events: Iterable[Event | Stored]) -> int:
         """A new study with its first events, or rows of them; its number. Refused when the name exists."""
 
     @abstractmethod
@@ -126,7 +126,7 @@ class Storage(ABC):
         """The number of the trial with this key, if there is one."""
 
     @abstractmethod
-    def rows(self, study: int) -> Iterator[list[Row]]:
+    def rows(self, study: int) -> Iterator[list[Stored]]:
         """The log of a study as it is stored, in parts, with its chain checked."""
 
     @abstractmethod
