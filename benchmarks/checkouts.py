@@ -89,9 +89,8 @@ def _asking(policy: str, paper: Any) -> Callable[[int], int]:
     return ask
 
 
-def serve() -> None:
+def serve(doing: dict[str, Callable[[int], int]]) -> None:
     """Do the blocks that are asked for on standard input, and say their processor time."""
-    doing = work()
     for line in sys.stdin:
         name, size = json.loads(line)
         began = time.process_time()
@@ -103,16 +102,17 @@ def serve() -> None:
 
 
 class Checkout:
-    """A process that does blocks of work with the package of one checkout."""
+    """A process that does blocks of work with the package of one checkout; ``script`` says which."""
 
-    def __init__(self, root: Path, cache: str | None = None) -> None:
+    def __init__(self, root: Path, cache: str | None = None, script: str = __file__) -> None:
         if not (root / "osrl" / "__init__.py").is_file():
             raise SystemExit(f"{root} is no checkout of osrl; give the folder that holds its pyproject.toml")
-        environment = {**os.environ, "PYTHONPATH": str(root), "PYTHONSAFEPATH": "1"}
+        folders = os.pathsep.join(map(str, (root, Path(__file__).resolve().parent)))
+        environment = {**os.environ, "PYTHONPATH": folders, "PYTHONSAFEPATH": "1"}
         if cache is not None:
             environment["NUMBA_CACHE_DIR"] = cache
         self._process = subprocess.Popen(
-            [sys.executable, str(Path(__file__).resolve()), "--serve"],
+            [sys.executable, str(Path(script).resolve()), "--serve"],
             cwd=root, env=environment, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
         )  # fmt: skip
 
@@ -206,4 +206,4 @@ def report(before: Path, after: Path, turns: int, cold: bool) -> str:
 
 
 if __name__ == "__main__":
-    serve()
+    serve(work())

@@ -4,8 +4,8 @@
     python benchmarks/large_study.py --trials 20000     # prints only, unless --out is given
 
 Each is measured three times in turns, in a process of its own, without the start of the interpreter: the
-least processor time, the least time on the clock, and the largest memory of the process, beside the goals that
-were set.
+least processor time, the least time on the clock, and the largest memory of the process, beside the goals
+that were set.
 """
 
 from __future__ import annotations

@@ -24,7 +24,8 @@ Those that are not needed are left out. Of a sampling rule:
 
 - ``wants_design(sampling, stopping) -> bool`` and ``design(sampling, stopping)``: whether it is time to
   solve for new weights, and solving for them; a step of its own, so that a study can log its result. It may
-  bring what the stopping rule has computed up to date;
+  bring what the stopping rule has computed up to date. Where many write to a study, weights may be those of a
+  slightly older state, and those of ``new`` may have to do for some trials;
 - ``observe(sampling, stopping, x, a, reward)``: a reward comes in; the stopping rule takes it in afterwards.
 
 Of a stopping rule:

@@ -6,6 +6,8 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,36 +15,105 @@ import pytest
 
 from osrl.errors import StorageBusy
 from osrl.policies.round import design, wants_design
+from osrl.study.events import Designed
 from osrl.study.line import in_line, length_of
 from osrl.study.progress import Progress
+from osrl.study.replay import verify
 from osrl.study.study import Study
-from tests.studies import assert_sound, new_study, play
+from tests.studies import assert_sound, chained, new_study, play
 from tests.writers import starve
 
 
-def test_nobody_waits_while_weights_are_solved_for(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One ask solves for long; another process tells meanwhile, and the weights are solved for again."""
-    with new_study(place, policy="osrl", delta=1e-6) as study, Study.open(place) as other:
-        play(study, 10)
+@contextmanager
+def disturbed(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> Iterator[list[float]]:
+    """While weights are solved for something else is done, which would wait for ever if the log were held."""
+    solve, took = Progress.solve, []
+
+    def slow(progress: Progress) -> Any:
+        if wants_design(progress.state):
+            began = time.monotonic()
+            act()
+            took.append(time.monotonic() - began)
+        return solve(progress)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Progress, "solve", slow)
+        yield took
+
+
+def late_designs(study: Study) -> list[Designed]:
+    """Weights that were solved for a state before the last one."""
+    bodies = (event.body for event in study.events())
+    return [body for body in bodies if isinstance(body, Designed) and body.after is not None]
+
+
+@pytest.mark.parametrize("policy", ["osrl", "tas", "osrl-sc"])
+def test_nobody_waits_while_weights_are_solved_for(
+    place: str, policy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One ask solves for long, and another process tells meanwhile: the weights are those of that state."""
+    with new_study(place, policy=policy, delta=1e-6) as study, Study.open(place) as other:
+        play(study, 30)
         waiting = list(other.ask(n=8))
-        solve, told = Progress.solve, []
-
-        def slow(progress: Progress) -> Any:
-            if wants_design(progress.state):
-                began = time.monotonic()
-                other.tell(waiting.pop(), 1)  # would wait for ever if the log were held
-                told.append(time.monotonic() - began)
-            return solve(progress)
-
-        monkeypatch.setattr(Progress, "solve", slow)
-        monkeypatch.setattr("osrl.study.weights.QUICK", 0.0)
-        while len(told) < 2:
-            study.tell(study.ask(), 0)
-        assert max(told) < 5
-        monkeypatch.undo()
+        with disturbed(monkeypatch, lambda: other.tell(waiting.pop(), 1)) as took:
+            while len(took) < 2:
+                trial = study.ask()
+                study.tell(trial, trial.predictor == "low")
+        assert max(took) < 5
+        late = late_designs(study)
+        assert len(late) == 2 and all(name.startswith("sampling.") for each in late for name in each.arrays)
         play(study, 5)
-        assert study.verify().ok
-        assert any("time for new weights, but there are none" in note for note in study.verify().notes)
+        assert_sound(study)
+        with Study.open(place) as again:
+            assert again.head == study.head and again.verify().ok
+
+
+def test_weights_that_depend_on_a_reward_that_was_wrong_are_not_used(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is corrected while they are solved for: they are solved for again."""
+    with new_study(path, policy="osrl", delta=1e-6) as study, Study.open(path) as other:
+        play(study, 10)
+        trials = study.ask(n=9)
+        due: list[int] = []
+        for trial in trials:
+            study.tell(trial, 1)
+            with study._session.reading() as progress:
+                if wants_design(progress.state):
+                    due.append(trial.id)
+                    break
+        corrected: list[bool] = []
+
+        def correct() -> None:
+            if not corrected:
+                corrected.append(True)
+                other.correct(due[0], 0, reason="a typo")
+
+        with disturbed(monkeypatch, correct):
+            study.ask()
+        assert corrected and late_designs(study) == []
+        assert_sound(study)
+
+
+def test_a_forged_state_of_weights_does_not_verify(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with new_study(path, policy="osrl", delta=1e-6) as study, Study.open(path) as other:
+        play(study, 10)
+        waiting = list(other.ask(n=4))
+        with disturbed(monkeypatch, lambda: other.tell(waiting.pop(), 1)) as took:
+            while not took:
+                study.tell(study.ask(), 0)
+        events = list(study.events())
+    assert verify(events).ok
+    i = next(i for i, e in enumerate(events) if isinstance(e.body, Designed) and e.body.after is not None)
+    body: Any = events[i].body
+    for change, complaint in (
+        ({"after": 3}, "new weights as of event 3, though it was not time"),
+        ({"before": "0" * 16}, "is not the one of the log"),
+        ({"arrays": {**body.arrays, "stopping.evidence": []}}, "change stopping.evidence"),
+    ):
+        forged = events[i]._replace(body=Designed(**{**vars(body), **change}))
+        found = verify(chained(*events[:i], forged, *events[i + 1 :]))
+        assert complaint in " ".join(found.problems)
 
 
 def test_an_ask_in_peace_uses_what_was_solved_for_outside(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -129,7 +200,7 @@ with Study.open(sys.argv[1]) as study, Study.open(sys.argv[1]) as other:
         one, two = study.ask(), other.ask(n=5)
         study.tell(two[1], i % 2)
         other.tell(one, 1)
-        other.abandon(two[0])
+        other.abandon(two[0], ignorable=study.settings.policy in ("tas", "osrl-sc"))
         study.abandon(two[2], ignorable=True)
         other.tell(two[4], 1)
         study.tell(two[3], 0)
@@ -137,7 +208,7 @@ print(len(seen), *seen[:1])
 """
 
 
-@pytest.mark.parametrize("policy", ["osrl", "uniform"])
+@pytest.mark.parametrize("policy", ["osrl", "uniform", "tas", "osrl-sc"])
 def test_nothing_is_compiled_or_solved_for_while_the_log_is_held(path: str, policy: str) -> None:
     """In a new process, in which everything happens for the first time."""
     new_study(path, policy=policy, delta=1e-6).close()

@@ -49,7 +49,7 @@ def ask(
         read_key(key)
     about = None if note is None else read_note(note)
     session.rehearse("ask", lambda progress: practise_ask(progress, task))
-    weights = Weights(session)
+    weights = Weights()
     trials: list[Trial] = []
     while not trials:
         with session.turn() as turn:
@@ -58,7 +58,6 @@ def ask(
                 return (again,)
             check_ask(progress, task, count)
             for _ in range(count if weights.renew(turn) else 0):
-                weights.renew_within(turn)
                 until = None if length is None else now() + length
                 asked = replace(progress.choose(task), until=until, key=key, note=about)
                 trials.append(new_trial(asked, progress.created, turn.do(asked).hash))

@@ -84,11 +84,17 @@ class Recovered:
 class Designed:
     """The policy has solved for new weights: every array of its state that changed, by name.
 
-    ``before`` is the digest of the state that was solved for, by which a replay can be checked.
+    ``before`` is the digest of the state that was solved for, by which a replay can be checked. Where others
+    have written meanwhile, that was the state ``after`` an earlier event, and only arrays of the sampling
+    rule are changed.
     """
 
     arrays: Mapping[str, Any]  # nested lists
     before: str
+    after: int | None = None
+
+
+SAMPLING = "sampling."  # with which the names of those arrays begin
 
 
 @dataclass(frozen=True)
@@ -185,6 +191,7 @@ _OPTIONAL = (
     "until",
     "key",
     "note",
+    "after",
     "epsilon_g",
     "epsilon_h",
 )  # left out where they are empty, as in logs that do not know them
@@ -243,9 +250,16 @@ def link(before: str, seq: int, at: int, kind: str, payload: str) -> str:
 
 def next_event(before: Event | None, body: Body) -> Event:
     """The event that happens now, after ``before``; the first one of a study where that is None."""
+    return next_stored(before, body)[0]
+
+
+def next_stored(before: Event | None, body: Body) -> tuple[Event, Row]:
+    """The same, and how it is stored: its fields are put into words once."""
     seq, head = (0, "") if before is None else (before.seq + 1, before.hash)
     event = Event(seq, now(), body)
-    return event._replace(hash=link(head, seq, event.at, event.kind, event.payload))
+    kind, payload = event.kind, event.payload
+    hash = link(head, seq, event.at, kind, payload)
+    return Event(seq, event.at, body, hash), Row(seq, event.at, kind, event.trial, payload, hash)
 
 
 def key_of(row: Stored) -> str | None:
@@ -351,7 +365,7 @@ def _sound(body: Body) -> bool:
         case Resumed():
             return type(body.versions) is dict
         case Designed():
-            return type(body.arrays) is dict
+            return type(body.arrays) is dict and (body.after is None or type(body.after) is int)
         case Abandoned():
             return type(body.trial) is int and type(body.ignorable) is bool
         case Corrected():

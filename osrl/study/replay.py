@@ -11,6 +11,7 @@ unbroken. Where the log can no longer be read, the replay ends, and says how far
 
 from __future__ import annotations
 
+import copy
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
@@ -22,7 +23,18 @@ from osrl.outcome import RUNNING
 from osrl.policies.round import wants_design
 from osrl.policies.states import contents, digest
 from osrl.study.corrections import overrule
-from osrl.study.events import Abandoned, Asked, Corrected, Created, Designed, Event, Kept, Overruled, Told
+from osrl.study.events import (
+    SAMPLING,
+    Abandoned,
+    Asked,
+    Corrected,
+    Created,
+    Designed,
+    Event,
+    Kept,
+    Overruled,
+    Told,
+)
 from osrl.study.progress import begin
 from osrl.study.snapshot import all_arrays, facts, unpack
 from osrl.study.standing import evidence_at_design
@@ -95,6 +107,7 @@ class _Replay:
         self.problems: list[str] = []
         self.notes: list[str] = []
         self._designed = False
+        self._due: dict[int, str] = {}  # digests of the states, by event, since it is time for new weights
         self._old: dict[int, float] = {}  # rewards that were corrected
         self._snapshot = snapshot
         self._head = head
@@ -170,6 +183,9 @@ class _Replay:
         progress.check_next(event)
         if event.at < progress.last.at:
             self._note(f"{where}: the clock ran backwards by {(progress.last.at - event.at) / 1e6:g} seconds")
+        late = not isinstance(body, Designed) or body.after is not None
+        if late and wants_design(progress.state):
+            self._due[progress.last.seq] = self._digest()
         told = body.told if isinstance(body, Overruled) else body
         if isinstance(told, Told | Corrected) and not progress.family.accepts_reward(told.reward):
             self._complain(f"{where}: the reward is {told.reward!r}, which the family does not have")
@@ -192,9 +208,32 @@ class _Replay:
         else:
             progress.apply(event)
         self._designed = isinstance(body, Designed)
+        if self._designed:
+            self._due.clear()
+
+    def _digest(self) -> str:
+        """Of the state that would be solved for now."""
+        now = copy.copy(self.progress)
+        now.state = copy.deepcopy(now.state)
+        now.clear_pending()
+        return digest(contents(now.state))
+
+    def _compare_late_design(self, where: str, designed: Designed) -> None:
+        """New weights for the state after an earlier event, because others have written meanwhile."""
+        state = self._due.get(designed.after or 0)
+        if state is None:
+            self._complain(f"{where}: new weights as of event {designed.after}, though it was not time")
+        elif self.exact and state != designed.before:
+            self._complain(f"{where}: the state as of event {designed.after} is not the one of the log")
+        for name in designed.arrays:
+            if not name.startswith(SAMPLING):
+                self._complain(f"{where}: weights of an earlier state change {name}")
 
     def _compare_design(self, where: str, designed: Designed) -> None:
         progress = self.progress
+        if designed.after is not None:
+            self._compare_late_design(where, designed)
+            return
         if not wants_design(progress.state):
             self._complain(f"{where}: new weights, though it was not time for them")
         progress.clear_pending()

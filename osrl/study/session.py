@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from osrl.errors import OsrlError, StorageDamaged
 from osrl.study.corrections import overrule
-from osrl.study.events import Body, Corrected, Created, Event, Kept, Resumed, Stored, next_event
+from osrl.study.events import Body, Corrected, Created, Event, Kept, Resumed, Row, Stored, next_stored
 from osrl.study.practice import practise
 from osrl.study.progress import CorrectedPastError, Progress, begin
 from osrl.study.snapshot import EVERY, pack, unpack
@@ -40,28 +40,31 @@ class Turn(NamedTuple):
     progress: Progress
     log: Log
     events: list[Event]
+    rows: list[Row]  # as they will be stored
 
     def do(self, body: Body) -> Event:
         """Let something happen: the progress takes it in."""
         event = self._next(body)
         self.progress.apply(event)
-        self.events.append(event)
         return event
 
     def note(self, body: Body) -> Event:
         """Note what has happened: the progress has taken it in."""
         event = self._next(body)
         self.progress.advance(event)
-        self.events.append(event)
         return event
 
     def _next(self, body: Body) -> Event:
         """The next event; before it goes, where needed, that a program of other versions takes part."""
         if versions() not in self.progress.writers:
-            resumed = next_event(self.progress.last, Resumed(versions()))
-            self.progress.apply(resumed)
-            self.events.append(resumed)
-        return next_event(self.progress.last, body)
+            self.progress.apply(self._add(Resumed(versions())))
+        return self._add(body)
+
+    def _add(self, body: Body) -> Event:
+        event, row = next_stored(self.progress.last, body)
+        self.events.append(event)
+        self.rows.append(row)
+        return event
 
 
 class Known(NamedTuple):
@@ -176,11 +179,11 @@ class Session:
                             if progress is not None and news is not None and ready:
                                 _take_in(progress, chain(few, news))
                                 known = progress.position
-                                turn = Turn(progress, log, [])
+                                turn = Turn(progress, log, [], [])
                                 yield turn
                                 if turn.events and (other or progress.position - progress.kept >= EVERY):
                                     log.keep(_take_snapshot(turn))
-                                log.append(turn.events)
+                                log.append(turn.rows)
                         if progress is not None and ready:
                             self._keep(progress)
                             return

@@ -390,7 +390,7 @@ class _HeldLog(Log):
         rows = self._cursor.fetch(self._turn.keyed, study=self._study, key=key)
         return int(rows[0][0]) if rows else None
 
-    def append(self, events: Sequence[Event]) -> None:
+    def append(self, events: Sequence[Event | Stored]) -> None:
         """Add events, numbered on from the last one, and the keys of trials."""
         rows = _stored(events)
         if rows:

@@ -27,6 +27,7 @@ from osrl.study.line import in_line
 
 WRITING = "osrl_writing"  # execution option of a connection whose transaction will write
 LOG = "osrl_log"  # in the info of a connection: which write-ahead log it uses
+PATIENCE = "osrl_patience"  # and how long it waits for others, in milliseconds
 SMALLEST = 512  # bytes of a SQLite database
 _UNTOUCHED = "mode=ro&immutable=1"  # no locks, and nothing is made beside the file
 PAUSE = 0.001  # seconds, about, between two attempts of the first in line
@@ -138,7 +139,7 @@ def _value(path: Path, mode: str, query: str) -> Any:
         connection.close()
 
 
-def identity(path: Path) -> Identity:
+def identity(path: str | Path) -> Identity:
     """Which file has this name now; None if there is none."""
     try:
         found = os.stat(path)
@@ -149,7 +150,7 @@ def identity(path: Path) -> Identity:
 
 def log_identity(path: str) -> tuple[Identity, Identity]:
     """Which files are the write-ahead log of a database and its index now."""
-    return identity(Path(path + "-wal")), identity(Path(path + "-shm"))
+    return identity(path + "-wal"), identity(path + "-shm")
 
 
 def new_sqlite_engine(file: File, wait: float) -> Engine:
@@ -211,17 +212,21 @@ def begin(
 
     ``meanwhile`` may be called while others write.
     """
+    _set_patience(connection, 0 if write else int(1000 * wait))
     if not write:
         connection.execute("BEGIN")
         return
     end = time.monotonic() + wait
-    connection.execute("PRAGMA busy_timeout = 0")
-    try:
-        with in_line(path, meanwhile):
-            while not _hold(connection, last=time.monotonic() > end):
-                time.sleep(random.uniform(0.5, 1.5) * PAUSE)
-    finally:
-        connection.execute(f"PRAGMA busy_timeout = {int(1000 * wait)}")
+    with in_line(path, meanwhile):
+        while not _hold(connection, last=time.monotonic() > end):
+            time.sleep(random.uniform(0.5, 1.5) * PAUSE)
+
+
+def _set_patience(connection: Any, milliseconds: int) -> None:
+    """How long SQLite itself waits for others. Writers do that in line, and it need not."""
+    if connection.info.get(PATIENCE) != milliseconds:
+        connection.execute(f"PRAGMA busy_timeout = {milliseconds}")
+        connection.info[PATIENCE] = milliseconds
 
 
 def _hold(connection: Any, last: bool) -> bool:
@@ -237,7 +242,7 @@ def _hold(connection: Any, last: bool) -> bool:
 
 def _begin(connection: Connection, path: str, wait: float) -> None:
     writing = connection.get_execution_options().get(WRITING, False)
-    begin(connection.connection.driver_connection, path, write=writing, wait=wait)
+    begin(connection.connection, path, write=writing, wait=wait)
 
 
 def _uri(path: Path, mode: str) -> str:

@@ -45,7 +45,7 @@ class Log(ABC):
         """The number of the trial with this key, if there is one."""
 
     @abstractmethod
-    def append(self, events: Sequence[Event]) -> None:
+    def append(self, events: Sequence[Event | Stored]) -> None:
         """Add events, numbered on from the last one, and the keys of trials; a key is used once."""
 
     @abstractmethod

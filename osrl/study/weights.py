@@ -1,64 +1,74 @@
 """New weights for an ask: solved for while nobody waits.
 
-To solve may take long, and others cannot write while an ask holds the log. So the ask lets go, solves for
-a copy of the state, and comes back. If others have told something meanwhile, the state is another one, and
-what was solved for is of no use. After some attempts weights that are solved for quickly are solved for while
-the log is held. Otherwise the trial is handed out with the weights that there are: they follow from the past
-too, which is all that the evidence needs.
+To solve may take long, and others cannot write while an ask holds the log. So the ask lets go, solves for a
+copy of the state, and comes back. If others have told something meanwhile, the weights are those of a state
+that is a little older. They are used all the same: they follow from the past, which is all that the evidence
+needs, and they are newer than the ones that there are. The log says for which state they were solved. Only
+how arms are drawn is taken over; the evidence stays that of all rewards.
+
+They are of no use if others have solved meanwhile, if a reward was corrected, or if the rule has changed by
+rewards what it has solved for. Then they are solved for once more, and after that the trial is handed out
+with the weights that there are.
 """
 
 from __future__ import annotations
 
 import copy
-import time
+
+import numpy as np
 
 from osrl.policies.round import wants_design
-from osrl.study.events import Designed
+from osrl.policies.states import arrays_of
+from osrl.study.events import SAMPLING, Corrected, Designed
 from osrl.study.progress import Progress
-from osrl.study.session import Session, Turn
+from osrl.study.session import Turn
 
 ATTEMPTS = 2
-QUICK = 0.1  # seconds that others may be kept waiting
 
 
 class Weights:
     """The weights of one ask."""
 
-    def __init__(self, session: Session) -> None:
-        self._session = session
-        self._wanted: Progress | None = None  # a copy of the state that is to be solved for
+    def __init__(self) -> None:
+        self._seen: Progress | None = None  # a copy of the state that is solved for
         self._found: Designed | None = None
-        self._head = ""  # the last event before what was found
         self._attempts = 0
-        self._seconds = 0.0
 
     def renew(self, turn: Turn) -> bool:
-        """Use what was found, if it fits; False if the log is to be let go, to solve."""
+        """Use what was found, if it can be used; False if the log is to be let go, to solve."""
         progress = turn.progress
         if not wants_design(progress.state):
             return True
-        if self._found is not None and self._head == progress.last.hash:
-            turn.do(self._found)
+        if (designed := self._usable(turn)) is not None:
+            turn.do(designed)
             return True
-        if self._attempts < ATTEMPTS:
-            self._head = progress.last.hash
-            self._wanted = copy.copy(progress)
-            self._wanted.state = copy.deepcopy(progress.state)
-            return False
-        return True
-
-    def renew_within(self, turn: Turn) -> None:
-        """Solve while the log is held, where that is quick; or where nothing may be handed out without."""
-        progress = turn.progress
-        needed = progress.policy.stopping.forfeit is None
-        if (needed or self._seconds < QUICK) and (designed := progress.solve()) is not None:
-            turn.note(designed)
+        if self._attempts == ATTEMPTS:
+            return True
+        self._seen, self._found = copy.copy(progress), None
+        self._seen.state = copy.deepcopy(progress.state)
+        return False
 
     def solve(self) -> None:
         """Solve for the state that was seen last, if that was asked for."""
-        if self._wanted is None:
-            return
-        began = time.perf_counter()
-        self._found = self._wanted.solve()
-        self._seconds = time.perf_counter() - began
-        self._wanted, self._attempts = None, self._attempts + 1
+        if self._seen is not None and self._found is None:
+            solved = copy.copy(self._seen)
+            solved.state = copy.deepcopy(self._seen.state)
+            self._found = solved.solve()
+            self._attempts += 1
+
+    def _usable(self, turn: Turn) -> Designed | None:
+        """What was found, as it can be used now."""
+        seen, found = self._seen, self._found
+        if seen is None or found is None or turn.progress.last.hash == seen.last.hash:
+            return found
+        since = turn.log.read(seen.last.seq)
+        first = next(since, None)
+        if first is None or first.hash != seen.last.hash:
+            return None
+        if any(isinstance(event.body, Designed | Corrected) for event in since):
+            return None
+        before, now = dict(arrays_of(seen.state)), dict(arrays_of(turn.progress.state))
+        drawn = {name: array for name, array in found.arrays.items() if name.startswith(SAMPLING)}
+        if not all(np.array_equal(before[name], now[name]) for name in drawn):
+            return None
+        return Designed(drawn, found.before, seen.last.seq)
