@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         StorageDamaged,
         StorageError,
         StudyEnded,
+        StudyPaused,
         UnknownTrial,
     )
     from osrl.glr import rho
@@ -57,6 +58,7 @@ _HOME = {
     "StorageDamaged": "osrl.errors",
     "StorageError": "osrl.errors",
     "StudyEnded": "osrl.errors",
+    "StudyPaused": "osrl.errors",
     "UnknownTrial": "osrl.errors",
     "Runs": "osrl.simulation.runs",
     "Study": "osrl.study.study",
@@ -82,6 +84,7 @@ __all__ = [
     "StorageError",
     "Study",
     "StudyEnded",
+    "StudyPaused",
     "Trial",
     "UnknownTrial",
     "allocate",

@@ -33,6 +33,10 @@ class StudyEnded(OsrlError):  # noqa: N818
     exit_code = 3
 
 
+class StudyPaused(StudyEnded):
+    """The study is paused: no trials are handed out until it goes on."""
+
+
 class BudgetSpent(OsrlError):  # noqa: N818
     """More trials are asked for than the budget has left."""
 

@@ -16,6 +16,7 @@ from typing import Annotated
 
 import typer
 
+import osrl.cli.study_life  # noqa: F401  (adds the commands about the life of a study)
 import osrl.cli.study_log  # noqa: F401  (adds the commands about the log)
 from osrl.cli.analyse import analyse
 from osrl.cli.bound import bound

@@ -23,8 +23,6 @@ whatever is missing, and why.
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 from scipy.special import betaln, xlog1py, xlogy
 
@@ -35,7 +33,7 @@ _STEPS = 60  # halvings of an interval of length 1
 
 
 def mean_intervals(
-    number: Floats, least: Floats, most: Floats, level: float, noise: float
+    number: Floats, least: Floats, most: Floats, level: Floats | float, noise: float
 ) -> tuple[Floats, Floats]:
     """Lower and upper ends for each arm, where ``number`` rewards have a sum from ``least`` to ``most``.
 
@@ -43,16 +41,16 @@ def mean_intervals(
     """
     if noise > 0.0:
         n = np.maximum(number, 1.0)
-        wide = 2 * math.log(1 / level) + np.log1p(n / PRIOR)
+        wide = 2 * np.log(1 / level) + np.log1p(n / PRIOR)
         radius = np.where(number > 0, np.sqrt(noise * (n + PRIOR) * wide) / n, np.inf)
         return least / n - radius, most / n + radius
     return _lower(number, least, level), 1.0 - _lower(number, number - most, level)
 
 
-def _lower(number: Floats, total: Floats, level: float) -> Floats:
+def _lower(number: Floats, total: Floats, level: Floats | float) -> Floats:
     """The lower end for coins, from the side that is excluded."""
     failures = number - total
-    evidence = betaln(total + 0.5, failures + 0.5) - betaln(0.5, 0.5) + math.log(level)
+    evidence = betaln(total + 0.5, failures + 0.5) - betaln(0.5, 0.5) + np.log(level)
     excluded, open_still = np.zeros_like(total), total / np.maximum(number, 1.0)
     for _ in range(_STEPS):
         middle = (excluded + open_still) / 2

@@ -35,6 +35,7 @@ _MEANING = {
     "decided": "the answer is known",
     "decided within the tolerance": "no arm is better than the answer by more than that",
     "no shared representation": "the tasks do not share a best representation",
+    "closed": "it was closed, and the answer is a best guess",
     "budget exhausted": "the budget is spent, and the answer is a best guess",
 }
 
@@ -76,6 +77,8 @@ class StudyReport(NamedTuple):
             ],
             "arms": [arm._asdict() for arm in status.arms],
             "coverage": COVERAGE,
+            "paused": status.paused,
+            "since": status.since,
             "without_data": list(status.without_data),
             "evidence": hypotheses_document(status.hypotheses),
             "claim": None if status.claim is None else claim_document(status.claim),
@@ -126,13 +129,22 @@ class StudyReport(NamedTuple):
             f"Trials: {status.handed_out:,}{budget} handed out, {status.told:,} told, "
             f"{len(status.pending):,} pending{lost}\n"
         )
+        if status.paused is not None and status.verdict == "running":
+            verdict.append(printable(f"Paused: {status.paused}"), "bold")
+            verdict.append("\n")
+        if status.since > 1:
+            verdict.append(f"Arms were withdrawn or added: evidence counts from trial {status.since:,} on\n")
         word = "Answer" if status.verdict in ENDINGS else "Best guess"
         verdict.append(describe_answer(word, status.best) if status.told else "Nothing is known yet")
         if status.told and status.without_data:
             verdict.append("\n" + printable(f"Nothing was told yet in {', '.join(status.without_data)}"))
         if status.as_good:
             verdict.append(f"\n{describe_as_good(status.as_good)}")
-        if status.verdict in ("running", "budget exhausted") and status.told and status.claim is not None:
+        if (
+            status.verdict in ("running", "budget exhausted", "closed")
+            and status.told
+            and status.claim is not None
+        ):
             verdict.append(f"\n{describe_claim(status.claim)}")
         if status.verdict == "no shared representation" and status.objections:
             verdict.append(f"\n{describe_objections(status.objections)}")

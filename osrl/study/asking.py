@@ -90,7 +90,7 @@ def _asked_before(turn: Turn, key: str, task: str | None, note: object) -> Trial
             f"key {key!r} is that of trial {number}, which has another note; a note cannot be changed, "
             "ask again without one"
         )
-    return new_trial(asked, turn.progress.created, hash)
+    return new_trial(asked, turn.progress.settings_of(number), hash)
 
 
 def find_trial(session: Session, which: Trial | str | int) -> TrialRecord:
@@ -104,7 +104,7 @@ def find_trial(session: Session, which: Trial | str | int) -> TrialRecord:
         token, key = read_token(which), None
         number = token.trial
     with session.reading() as progress:
-        created, handed = progress.created, progress.asked
+        created, handed = progress.settings_of(max(number, 1)), progress.asked
     events = session.storage.about(session.number, number)
     if not events:
         raise UnknownTrial(f"the study has no trial {number}; it has handed out {handed}, numbered from 1")

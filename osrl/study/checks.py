@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from osrl.errors import BudgetSpent, OsrlError, RewardRefused, StudyEnded, UnknownTrial
-from osrl.study.events import Abandoned, Asked, Corrected, Designed, Told
+from osrl.errors import BudgetSpent, OsrlError, RewardRefused, StudyEnded, StudyPaused, UnknownTrial
+from osrl.study.events import Abandoned, Asked, Corrected, Designed, Staged, Told
 from osrl.study.progress import Progress
 from osrl.study.session import Turn
 from osrl.study.trial import Token
@@ -17,6 +17,11 @@ def check_ask(progress: Progress, task: str | None, count: int) -> None:
     if progress.verdict is not None:
         raise StudyEnded(
             f"the study has ended ({progress.verdict.status}); read its verdict, or begin a new study"
+        )
+    if progress.paused is not None:
+        raise StudyPaused(
+            f"the study is paused ({progress.paused}); tell what is out, and ask again when it goes on "
+            "(`osrl study resume`)"
         )
     if task is not None:
         if not isinstance(task, str):
@@ -81,6 +86,8 @@ def check_correction(turn: Turn, trial: int) -> None:
                 raise _too_late(trial, f"trial {asked.trial} was handed out since, which may depend on it")
             case Designed():
                 raise _too_late(trial, "new weights were solved for since, which may depend on it")
+            case Staged():
+                raise _too_late(trial, "arms were withdrawn or added since")
             case Abandoned() as lost:
                 raise _too_late(trial, f"trial {lost.trial} was abandoned since")
 

@@ -23,6 +23,7 @@ from osrl.study.events import Created, to_lists
 
 T = TypeVar("T")
 
+TOLERANCE_LIMITS = "tolerance.limits"
 WATCH = "watch.level"  # absent from studies that were begun before losses were watched
 _TILTS = tuple(f"tilts.{name}" for name in ("up", "down", "pair", "task", "local", "shares", "by_pairs"))
 _HALF, _WEIGHT, _MIXTURE = "tilts.half", "tilts.weight", "tilts.mixture"  # of osrl 0.1
@@ -151,7 +152,7 @@ def _parts(state: Any) -> dict[str, Any]:
         return {"patience": PATIENCE}
     bets, tolerance = hypotheses.bets, hypotheses.tolerance
     within = {
-        "tolerance.limits": tolerance.limits,
+        TOLERANCE_LIMITS: tolerance.limits,
         "tolerance.beta": tolerance.bets.beta,
         "tolerance.local": tolerance.bets.local,
     }

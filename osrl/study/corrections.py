@@ -16,9 +16,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from osrl.errors import OsrlError
-from osrl.study.events import Abandoned, Asked, Corrected, Designed, Event, Overruled, Told
+from osrl.study.events import Abandoned, Asked, Closed, Corrected, Designed, Event, Overruled, Staged, Told
 
-DECISIVE = (Asked, Designed, Abandoned)  # what may have used the rewards before it
+DECISIVE = (Asked, Designed, Abandoned, Staged, Closed)  # what may have used the rewards before it
 
 
 def overrule(events: Iterable[Event], trial: int | None = None) -> Iterator[Event]:

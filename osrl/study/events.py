@@ -24,6 +24,12 @@ from numpy.typing import NDArray
 
 from osrl.errors import StorageDamaged
 from osrl.instance import MOST_LETTERS
+from osrl.study.life_events import Budgeted as Budgeted
+from osrl.study.life_events import Closed as Closed
+from osrl.study.life_events import Continued as Continued
+from osrl.study.life_events import Paused as Paused
+from osrl.study.life_events import Staged as Staged
+from osrl.study.life_events import Verdict as Verdict
 
 
 @dataclass(frozen=True)
@@ -120,15 +126,6 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """How a study ended, with an answer for each task; a best guess when the budget was exhausted."""
-
-    status: str
-    representations: Sequence[str | None]
-    predictors: Sequence[str | None]
-
-
-@dataclass(frozen=True)
 class Told:
     """The reward of a trial; ``verdict`` where it ended the study; ``by``: who says so."""
 
@@ -169,7 +166,10 @@ class Overruled:
     told: Told
 
 
-Body = Created | Resumed | Kept | Recovered | Designed | Asked | Told | Abandoned | Corrected | Overruled
+Life = Paused | Continued | Budgeted | Staged | Closed
+Body = (
+    Created | Resumed | Kept | Recovered | Designed | Asked | Told | Abandoned | Corrected | Overruled | Life
+)
 
 KINDS: dict[str, type[Body]] = {
     "create": Created,
@@ -181,6 +181,11 @@ KINDS: dict[str, type[Body]] = {
     "tell": Told,
     "abandon": Abandoned,
     "correct": Corrected,
+    "pause": Paused,
+    "continue": Continued,
+    "budget": Budgeted,
+    "stage": Staged,
+    "close": Closed,
 }
 _KIND = {body: kind for kind, body in KINDS.items()}
 _FIELDS = {body: tuple(field.name for field in fields(body)) for body in (*KINDS.values(), Verdict)}
@@ -362,6 +367,12 @@ def _sound(body: Body) -> bool:
                 )
                 and (body.budget is None or type(body.budget) is int)
             )
+        case Paused() | Closed():
+            return type(body.reason) is str
+        case Budgeted():
+            return type(body.budget) is int and 0 < body.budget < 2**63
+        case Staged():
+            return _are_names(body.representations) and _are_names(body.predictors)
         case Resumed():
             return type(body.versions) is dict
         case Designed():

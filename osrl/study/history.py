@@ -17,12 +17,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import polars as pl
 
 from osrl.hypotheses.words import Hypothesis
-from osrl.study.events import Created, Stored, read_event
+from osrl.study.events import Created, Staged, Stored, read_event
 
 _TIME = pl.Datetime("us", "UTC")
 
@@ -31,18 +32,24 @@ def history(pages: Iterable[Sequence[Stored]]) -> tuple[pl.DataFrame, Created]:
     """The trials of a log, in order of hand-out, and what the study was created with."""
     created: Created | None = None
     asks, ends = [], []
+    stages = _Stages()
     for page in pages:
         if created is None:
             first = read_event(*page[0][:3], page[0][4]).body
             assert isinstance(first, Created)
             created = first
+            stages.begin(first.representations, first.predictors)
         _, at, kind, trial, payload, _ = zip(*page, strict=True)
+        stages.follow(page)
         frame = pl.DataFrame([at, kind, trial, payload], schema=_STORED)
         asks.append(_fields(frame, ["ask"], _ASKED).with_columns(_notes(frame)))
         ends.append(_fields(frame, ["tell", "abandon", "correct"], _ENDED))
     assert created is not None
+    created = replace(created, representations=stages.representations, predictors=stages.predictors)
     g, h = (pl.Enum(names) for names in (created.representations, created.predictors))
-    asked = pl.concat(asks).with_columns(pl.col("representation").cast(g), pl.col("predictor").cast(h))
+    asked = stages.align(pl.concat(asks)).with_columns(
+        pl.col("representation").cast(g), pl.col("predictor").cast(h)
+    )
     ended = pl.concat(ends).select("trial", "kind", "reward", "ignorable", ended_at="at")
     if ended["kind"].eq("correct").any():
         ended = ended.unique("trial", keep="last", maintain_order=True)
@@ -69,6 +76,50 @@ def history(pages: Iterable[Sequence[Stored]]) -> tuple[pl.DataFrame, Created]:
     )
     schema = _schema(created.tasks, created.representations, created.predictors)
     return frame.select([pl.col(name).cast(kind) for name, kind in schema.items()]), created
+
+
+class _Stages:
+    """Which arms a study has had, and when. Those that were withdrawn have probability 0 from then on."""
+
+    def __init__(self) -> None:
+        self.representations: list[str] = []
+        self.predictors: list[str] = []
+        self._asked = 0
+        self._stages: list[tuple[int, Sequence[str], Sequence[str]]] = []  # trials before, and the arms
+
+    def begin(self, representations: Sequence[str], predictors: Sequence[str]) -> None:
+        """These are the arms from the next trial on."""
+        self.representations += [name for name in representations if name not in self.representations]
+        self.predictors += [name for name in predictors if name not in self.predictors]
+        self._stages.append((self._asked, representations, predictors))
+
+    def follow(self, page: Sequence[Stored]) -> None:
+        """Go through the rows of a log."""
+        for seq, at, kind, _, payload, _ in page:
+            if kind == "ask":
+                self._asked += 1
+            elif kind == "stage":
+                body = read_event(seq, at, kind, payload).body
+                assert isinstance(body, Staged)
+                self.begin(body.representations, body.predictors)
+
+    def align(self, asked: pl.DataFrame) -> pl.DataFrame:
+        """The asks, with the probabilities of the arms of all stages, in one order."""
+        if len(self._stages) == 1:
+            return asked
+        lists = asked["propensities"].to_list()
+        ends = [before for before, *_ in self._stages[1:]] + [len(lists)]
+        size, H = len(self.representations) * len(self.predictors), len(self.predictors)
+        for (first, representations, predictors), end in zip(self._stages, ends, strict=True):
+            rows, columns = map(self.representations.index, representations), list(predictors)
+            place = [g * H + self.predictors.index(h) for g in rows for h in columns]
+            for i in range(first, end):
+                if lists[i] is not None:
+                    full = [0.0] * size
+                    for j, value in zip(place, lists[i], strict=True):
+                        full[j] = value
+                    lists[i] = full
+        return asked.with_columns(pl.Series("propensities", lists, pl.List(pl.Float64)))
 
 
 _STORED = {"at": pl.Int64, "kind": pl.String, "trial": pl.Int64, "payload": pl.String}

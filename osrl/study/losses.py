@@ -46,6 +46,10 @@ class Losses:
         """Whether the watch has found that losses depend on the arm."""
         return bool(self._flags[1])
 
+    def expect_the_worst(self) -> None:
+        """An alarm was raised before: no loss is ignorable."""
+        self._flags[1] = True
+
     @property
     def log_evidence(self) -> float:
         """The largest so far against "losses do not depend on the arm"."""

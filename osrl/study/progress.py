@@ -13,46 +13,44 @@ rewards have no worst factor, and count in the order of their reports.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 import osrl.policies  # noqa: F401  (registers the policies of the package)
 from osrl.arrays import Floats
-from osrl.contract import Criterion, Problem, find
-from osrl.draws import START, new_key, uniform
+from osrl.contract import find
 from osrl.errors import OsrlError, StorageDamaged
-from osrl.families import Family
-from osrl.hypotheses.possible import Hypotheses, compare, reject
+from osrl.hypotheses.possible import compare, reject
 from osrl.outcome import RUNNING, VERDICTS
 from osrl.policies.round import conclude, deal, design, new_ticket, settle, wants_design, write_ticket
-from osrl.policies.states import arrays_of, contents, differences, digest
-from osrl.study.constants import WATCH, set_constants
+from osrl.policies.states import contents, differences, digest
 from osrl.study.corrections import overrule
 from osrl.study.events import (
     Abandoned,
     Asked,
+    Budgeted,
+    Closed,
+    Continued,
     Corrected,
     Created,
     Designed,
     Event,
     Kept,
     Overruled,
+    Paused,
     Recovered,
     Resumed,
+    Staged,
     Told,
     Verdict,
     to_lists,
 )
-from osrl.study.losses import Losses
-from osrl.study.prefix import LEFT_OUT, Ended, Prefix
-from osrl.study.renamed import old_names
+from osrl.study.prefix import LEFT_OUT, Ended
+from osrl.study.stages import Stages, staged
 from osrl.study.stretch import Pair, Stretch, in_stretches, new_stretch, run_stretch
-from osrl.study.tally import Tally
 from osrl.study.trial import Trial, new_trial
 
 _ENDS = (Told, Abandoned, Corrected, Overruled)
@@ -65,7 +63,8 @@ class CorrectedPastError(OsrlError):
 class Pending(NamedTuple):
     """A trial that has not reported: task, arm of the task, when it was handed out (microseconds since
     1970), what its reward will be judged with, the hash of the event that handed it out, how its arm was
-    drawn (empty where losses are not watched), when its lease ends, if it has one, and how people know it.
+    drawn (empty where losses are not watched), when its lease ends, if it has one, how people know it, and
+    the stage of the study that has handed it out.
     """
 
     x: int
@@ -76,26 +75,15 @@ class Pending(NamedTuple):
     draw: Floats
     until: int | None
     trial: Trial
+    stage: int
 
 
-class Progress:
+class Progress(Stages):
     """The state of a study after the first ``position`` events."""
 
     def __init__(self, created: Created) -> None:
-        self.created = created
-        self.shape = len(created.tasks), len(created.representations), len(created.predictors)
-        self.family = Family(created.family, created.noise_sd)
-        self.policy = find(created.policy)
-        self.key = new_key(created.seed, 0)
-        self.state: Any = set_constants(new_state(created), created)
-        stopping = self.state.stopping
-        self.hypotheses: Hypotheses | None = stopping if isinstance(stopping, Hypotheses) else None
-        # Counts in the order of hand-out and in that of reports are two e-processes: one has to be chosen.
-        bets = self.hypotheses is not None and self.family.noise == 0
-        self.prefix = Prefix(self.hypotheses) if bets and self.hypotheses is not None else None
-        self.losses: Losses | None = None
-        if self.hypotheses is not None and self.prefix is not None:
-            self.losses = Losses(self.hypotheses, created.evidence.get(WATCH, 0.0))
+        super().__init__(created)
+        self.paused: str | None = None  # why no trials are handed out
         self.writers = [created.versions]  # the versions of all programs that have written
         self.position = 1
         self.last = Event(0, 0, created)  # the last event
@@ -103,15 +91,29 @@ class Progress:
         self.kept = 0  # the event after the last snapshot
         self.asked = self.told = self.abandoned = 0
         self.left_out = 0  # of those that were abandoned, how many were declared ignorable
-        self.tally = Tally(created)
         self.design: int | None = None
         self.pending: dict[int, Pending] = {}
         self.verdict: Verdict | None = None
-        self._undrawn = [0.0] * (self.shape[1] * self.shape[2])
-        self._indices = tuple(
-            {name: i for i, name in enumerate(names)}
-            for names in (created.tasks, created.representations, created.predictors)
-        )
+
+    def begin_stage(self, representations: Sequence[str], predictors: Sequence[str]) -> None:
+        """Go on with these arms; evidence counts from here on, and no loss is ignorable after an alarm."""
+        alarm = self.alarm
+        self._set_up(staged(self.created, representations, predictors), self.asked + 1)
+        self.tally.begin_stage(self.created)
+        self.design = None
+        nothing = np.zeros(0)
+        for trial, one in self.pending.items():
+            self.pending[trial] = one._replace(ticket=nothing, draw=nothing)
+        if alarm and self.losses is not None:
+            self.losses.expect_the_worst()
+
+    @property
+    def current(self) -> Mapping[int, Pending]:
+        """The pending trials of this stage. Earlier ones may report, and are no evidence any more."""
+        stage = len(self.stages)
+        if stage == 1:
+            return self.pending
+        return {trial: one for trial, one in self.pending.items() if one.stage == stage}
 
     # From the log
 
@@ -128,13 +130,21 @@ class Progress:
             case Designed() as designed:
                 self.clear_pending()
                 self.set_arrays(designed.arrays)
+            case Staged() as staged_:
+                self.begin_stage(staged_.representations, staged_.predictors)
         self.advance(event)
 
     def advance(self, event: Event) -> None:
         """Go past an event that the state has taken in already."""
         match event.body:
-            case Told() | Abandoned() | Corrected() as ended:
+            case Told() | Abandoned() | Corrected() | Closed() as ended:
                 self.verdict = self.verdict or ended.verdict
+            case Paused() as paused:
+                self.paused = paused.reason
+            case Continued():
+                self.paused = None
+            case Budgeted() as raised:
+                self.set_budget(raised.budget)
             case Designed():
                 self.design = event.seq
             case Resumed() as resumed:
@@ -226,7 +236,9 @@ class Progress:
         write_ticket(self.state, x, a, propensities, ticket)
         draw = np.zeros(0) if self.losses is None else self.losses.hand_out(x, a, propensities)
         trial = new_trial(asked, self.created, event.hash)
-        self.pending[asked.trial] = Pending(x, a, event.at, ticket, event.hash, draw, asked.until, trial)
+        self.pending[asked.trial] = Pending(
+            x, a, event.at, ticket, event.hash, draw, asked.until, trial, len(self.stages)
+        )
         if self.prefix is not None:
             self.prefix.hand_out(asked.trial, x)
         self.asked += 1
@@ -237,8 +249,8 @@ class Progress:
         self.told += 1
         self.tally.tell(told.trial, reward)
         alarm = self._watch(told, ignorable=False)
-        if self.verdict is not None:
-            return None
+        if self.verdict is not None or told.stage != len(self.stages):
+            return self._judge()
         with self._in_order(trial, Ended(told.x, told.a, told.ticket, reward)):
             self.count_pending()
             settle(self.state, told.x, told.a, reward, told.ticket)
@@ -258,8 +270,8 @@ class Progress:
         self.left_out += ignorable
         self.tally.lose(lost.trial, ignorable)
         alarm = self._watch(lost, ignorable)
-        if self.verdict is not None:
-            return None
+        if self.verdict is not None or lost.stage != len(self.stages):
+            return self._judge()
         ignorable = ignorable and (alarm or not self.alarm)
         ended = LEFT_OUT if ignorable else Ended(lost.x, lost.a, lost.ticket, np.nan)
         with self._in_order(trial, ended):
@@ -286,7 +298,7 @@ class Progress:
 
     def _watch(self, ended: Pending, ignorable: bool) -> bool:
         """Tell the watch what became of a trial; whether it raises its alarm now."""
-        if self.losses is None:
+        if self.losses is None or ended.stage != len(self.stages):
             return False
         return self.losses.end(ended.x, ended.a, ended.draw, ignorable, final=self.verdict is not None)
 
@@ -294,7 +306,7 @@ class Progress:
         """After an alarm: every loss so far counts by its worst factor, and so will those to come."""
         assert self.losses is not None and self.prefix is not None
         self.losses.take_over()
-        self.prefix.begin_again(self.pending)
+        self.prefix.begin_again(self.current)
         self.count_pending()
         for x in range(self.shape[0]):
             reject(self.state.stopping, x, 0, self.shape[1] * self.shape[2])
@@ -306,32 +318,24 @@ class Progress:
         if self.prefix is None:
             yield
             return
-        self.prefix.before_end(last=not self.pending)
+        self.prefix.before_end(last=not self.current)
         yield
-        if self.pending and self.state.outcome.status[0] == RUNNING:
-            self.prefix.end(trial, ended, self.pending)
-
-    @property
-    def bears_loss(self) -> bool:
-        """Whether the guarantee survives trials that are lost for a reason which may tell something."""
-        return self.policy.stopping.forfeit is not None and self.family.noise == 0
+        if self.current and self.state.outcome.status[0] == RUNNING:
+            self.prefix.end(trial, ended, self.current)
 
     def count_pending(self) -> None:
         """Let every trial that has not reported count by its worst factor, in order of hand-out."""
         self.clear_pending()
         if self.policy.stopping.pend is not None:
-            for trial in self.pending.values():
+            for trial in self.current.values():
                 self.policy.stopping.pend(self.state.stopping, trial.x, trial.a, trial.ticket)
-
-    def clear_pending(self) -> None:
-        """Forget which trials have not reported, where they count."""
-        if self.policy.stopping.clear_pending is not None:
-            self.policy.stopping.clear_pending(self.state.stopping)
 
     def _judge(self) -> Verdict | None:
         """The verdict, when there is one now."""
         outcome = self.state.outcome
         budget = self.created.budget
+        if self.verdict is not None:
+            return None
         if outcome.status[0] == RUNNING and budget is not None and self.told + self.abandoned >= budget:
             conclude(self.state, 0)
         return None if outcome.status[0] == RUNNING else self.answer()
@@ -342,64 +346,6 @@ class Progress:
     def status(self) -> str:
         """The verdict in words; ``running`` before there is one."""
         return VERDICTS[RUNNING] if self.verdict is None else self.verdict.status
-
-    def answer(self) -> Verdict:
-        """The verdict as the state has it."""
-        return self._answer(self.state)
-
-    def best_guess(self) -> Verdict:
-        """The answer as it looks now, by the trials that have reported."""
-        state = copy.deepcopy(self.state)
-        if self.policy.stopping.clear_pending is not None:
-            self.policy.stopping.clear_pending(state.stopping)
-        conclude(state, 0)
-        return self._answer(state)
-
-    def index_of(self, axis: int, name: str) -> int:
-        """The index of a name: axis 0 for tasks, 1 for representations, 2 for predictors."""
-        indices = self._indices[axis]
-        if name not in indices:
-            word = ("task", "representation", "predictor")[axis]
-            known = ", ".join(map(repr, indices))
-            raise OsrlError(f"the study has no {word} {name!r}; use one of {known}")
-        return indices[name]
-
-    def arrays(self) -> Iterator[tuple[str, NDArray[Any]]]:
-        """Every array that the state consists of, with its name."""
-        yield from arrays_of(self.state)
-        yield "tally", self.tally.counts
-        if self.prefix is not None:
-            yield from self.prefix.arrays()
-        if self.losses is not None:
-            yield from self.losses.arrays()
-
-    def set_arrays(self, arrays: Mapping[str, Any]) -> None:
-        """Write arrays into the state, by name."""
-        own, old = dict(arrays_of(self.state)), old_names(self.state)
-        for name, content in arrays.items():
-            if name in own:
-                own[name][...] = np.array(content, dtype=own[name].dtype)
-            else:
-                old[name].set(content)
-
-    def _answer(self, state: Any) -> Verdict:
-        outcome = state.outcome
-        created = self.created
-        return Verdict(
-            VERDICTS[int(outcome.status[0])],
-            [_name(created.representations, g) for g in outcome.representation[0]],
-            [_name(created.predictors, h) for h in outcome.predictor[0]],
-        )
-
-
-def new_state(created: Created) -> Any:
-    """The state of the policy before the first sample, with the constants of this program."""
-    shape = len(created.tasks), len(created.representations), len(created.predictors)
-    criterion = Criterion(created.threshold, created.delta_g, created.delta_h)
-    family, epsilon = Family(created.family, created.noise_sd), (created.epsilon_g, created.epsilon_h)
-    problem = Problem(shape, family, (criterion,), epsilon)
-    options = {name: _tuples(value) for name, value in created.options.items()}
-    return find(created.policy).new(problem, uniform(new_key(created.seed, 0), START, 0), **options)
 
 
 def begin(first: Event) -> Progress:
@@ -415,12 +361,3 @@ def begin(first: Event) -> Progress:
         raise StorageDamaged(f"the log does not begin as a study does ({said}); restore a backup") from None
     progress.last = first
     return progress
-
-
-def _name(names: Any, index: int) -> str | None:
-    return names[int(index)] if index >= 0 else None
-
-
-def _tuples(value: Any) -> Any:
-    """Lists of JSON as the tuples that they were."""
-    return tuple(_tuples(item) for item in value) if isinstance(value, list) else value

@@ -14,6 +14,7 @@ from __future__ import annotations
 import copy
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -27,6 +28,7 @@ from osrl.study.events import (
     SAMPLING,
     Abandoned,
     Asked,
+    Closed,
     Corrected,
     Created,
     Designed,
@@ -197,6 +199,10 @@ class _Replay:
             self._compare_design(where, body)
         if isinstance(body, Asked):
             self._compare_ask(where, body)
+        if isinstance(body, Closed):
+            guess = replace(progress.best_guess(), status="closed")
+            if progress.verdict is not None or body.verdict != guess:
+                self._complain(f"{where}: the verdict is {body.verdict}, by replay {guess}")
         if isinstance(body, Told | Abandoned | Corrected):
             if not isinstance(body, Abandoned):
                 verdict = progress.take(body.trial, body.reward)

@@ -19,7 +19,7 @@ from osrl.instance import Instance
 from osrl.risks import read_risks, read_tolerances
 from osrl.study.constants import constants_of
 from osrl.study.events import Created
-from osrl.study.progress import new_state
+from osrl.study.stages import new_state
 from osrl.study.versions import versions
 
 MOST = 2**63 - 1
@@ -81,6 +81,12 @@ def new_settings(
         *tolerances,
     )
     return replace(created, evidence=constants_of(_try_out(created)))
+
+
+def check_names(tasks: Sequence[str], representations: Sequence[str], predictors: Sequence[str]) -> None:
+    """Refuse names that no study could begin with."""
+    shape = len(tasks), len(representations), len(predictors)
+    Instance(np.zeros(shape), Family("bounded"), list(tasks), list(representations), list(predictors))
 
 
 def _count(key: str, names: object) -> int:

@@ -23,7 +23,7 @@ from osrl.study.storage import Snapshot
 from osrl.study.trial import Trial
 from osrl.study.versions import versions
 
-FORMAT = 7
+FORMAT = 8
 EVERY = 1000  # events between two snapshots
 
 _HEADER, _TICKETS, _DRAWS, _REWARDS, _STATE = "header", "tickets", "draws", "rewards", "state."
@@ -56,9 +56,13 @@ def facts(progress: Progress) -> dict[str, Any]:
         "abandoned": progress.abandoned,
         "left_out": progress.left_out,
         "design": progress.design,
+        "paused": progress.paused,
+        "stages": [
+            [first, list(c.representations), list(c.predictors), c.budget] for first, c in progress.stages
+        ],
         "verdict": None if progress.verdict is None else _plain(asdict(progress.verdict)),
         "pending": [
-            [trial, p.x, p.a, p.at, p.hash, p.until, vars(p.trial), p.ticket.size]
+            [trial, p.x, p.a, p.at, p.hash, p.until, vars(p.trial), p.stage, p.ticket.size]
             for trial, p in progress.pending.items()
         ],
         "ended": [[trial, e.x, e.a, e.ticket.size] for trial, e in waiting],
@@ -79,7 +83,7 @@ def _waiting_arrays(progress: Progress) -> dict[str, NDArray[Any]]:
     tickets = [p.ticket for p in progress.pending.values()] + [e.ticket for e in waiting]
     return {
         _TICKETS: np.concatenate(tickets) if tickets else np.zeros(0),
-        _DRAWS: np.array([p.draw for p in progress.pending.values()]),
+        _DRAWS: np.array([p.draw for p in progress.current.values()]),
         _REWARDS: np.array([e.reward for e in waiting], float),
     }
 
@@ -100,6 +104,7 @@ def _unpack(snapshot: Snapshot, created: Created) -> Progress | None:
         arrays = {name.removeprefix(_STATE): file[name] for name in file.files if name.startswith(_STATE)}
         tickets, draws, rewards = file[_TICKETS], file[_DRAWS], file[_REWARDS]
     progress = Progress(created)
+    _unpack_stages(progress, header["stages"])
     own = dict(progress.arrays())
     if {name: array.shape for name, array in own.items()} != {k: v.shape for k, v in arrays.items()}:
         return None
@@ -107,9 +112,11 @@ def _unpack(snapshot: Snapshot, created: Created) -> Progress | None:
         array[...] = arrays[name]
     sizes = [entry[-1] for entry in (*header["pending"], *header["ended"])]
     parts = iter(np.split(tickets, np.cumsum(sizes)))
-    for (number, x, a, at, handed_out, until, trial, _), draw in zip(header["pending"], draws, strict=True):
-        ticket = next(parts).copy()
-        progress.pending[number] = Pending(x, a, at, ticket, handed_out, draw.copy(), until, Trial(**trial))
+    drawn, now = iter(draws), len(header["stages"])
+    for number, x, a, at, handed_out, until, trial, stage, _ in header["pending"]:
+        ticket, draw = next(parts).copy(), next(drawn).copy() if stage == now else np.zeros(0)
+        known = Trial(**trial)
+        progress.pending[number] = Pending(x, a, at, ticket, handed_out, draw, until, known, stage)
     if progress.prefix is not None:
         _unpack_prefix(progress.prefix, header, parts, rewards)
     progress.position = snapshot.position
@@ -117,9 +124,20 @@ def _unpack(snapshot: Snapshot, created: Created) -> Progress | None:
     progress.recovered, progress.kept = header["recovered"], header["kept"]
     progress.asked, progress.told, progress.abandoned = header["asked"], header["told"], header["abandoned"]
     progress.left_out = header["left_out"]
+    progress.paused = header["paused"]
     progress.design, progress.writers = header["design"], header["writers"]
     progress.verdict = None if header["verdict"] is None else Verdict(**header["verdict"])
     return progress
+
+
+def _unpack_stages(progress: Progress, stages: Any) -> None:
+    """The stages that the study has gone through."""
+    for i, (first, representations, predictors, budget) in enumerate(stages):
+        if i:
+            progress.asked = first - 1
+            progress.begin_stage(representations, predictors)
+        if budget != progress.created.budget:
+            progress.set_budget(budget)
 
 
 def _unpack_prefix(prefix: Prefix, header: Any, tickets: Iterator[Any], rewards: Any) -> None:

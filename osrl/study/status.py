@@ -68,6 +68,8 @@ class Status(NamedTuple):
     objections: tuple[Objection, ...]
     as_good: tuple[Arm, ...]  # as the answer, within the tolerance
     arms: tuple[ArmRate, ...]
+    paused: str | None  # why no trials are handed out
+    since: int  # the first trial that is evidence: arms were withdrawn or added just before, if it is not 1
     expected_remaining: float | None
     head: str
 
@@ -104,6 +106,8 @@ def read_status(progress: Progress) -> Status:
         standing.objections,
         standing.as_good,
         read_rates(progress, guess),
+        progress.paused,
+        progress.stages[-1][0],
         expected_remaining(progress, hypotheses, guess),
         progress.last.hash,
     )

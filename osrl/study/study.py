@@ -23,7 +23,7 @@ from typing import Any, SupportsFloat, overload
 
 from osrl.errors import OsrlError, StorageDamaged
 from osrl.instance import MOST_LETTERS
-from osrl.study import asking, ending
+from osrl.study import asking, ending, life
 from osrl.study.asking import TrialRecord
 from osrl.study.events import Event, Recovered, Row, next_event
 from osrl.study.reading import Place, Reading
@@ -323,10 +323,56 @@ class Study(Reading):
             run.wait(show)
         return self.verdict
 
+    # Its life
+
+    def pause(self, reason: str, *, by: str | None = None) -> None:
+        """Hand out no more trials, until `resume`; those that are out may be told."""
+        life.pause(self._session, reason, by)
+
+    def resume(self, reason: str | None = None, *, by: str | None = None) -> None:
+        """Go on after a pause."""
+        life.resume(self._session, reason, by)
+
+    def raise_budget(self, budget: int, *, reason: str | None = None, by: str | None = None) -> None:
+        """Allow ``budget`` trials in all; before the budget is exhausted."""
+        life.raise_budget(self._session, budget, reason, by)
+
+    def withdraw(
+        self,
+        *,
+        representation: str | None = None,
+        predictor: str | None = None,
+        reason: str,
+        by: str | None = None,
+    ) -> None:
+        """Take a representation, or a predictor of all, out of the study: the answer is the best of the rest.
+
+        Evidence counts from the next trial on, and the risks of the study are those given what went before
+        (docs/guarantee.md). Trials that are out may still be told: they count in `arms`, not as evidence.
+        """
+        life.withdraw(self._session, representation, predictor, reason, by)
+
+    def add(
+        self,
+        *,
+        representation: str | None = None,
+        predictor: str | None = None,
+        reason: str,
+        by: str | None = None,
+    ) -> None:
+        """Take a new representation or predictor into the study; evidence counts from the next trial on."""
+        life.add(self._session, representation, predictor, reason, by)
+
     # Its end
 
-    def close(self) -> None:
-        """Let go of files and connections; the next call opens them again."""
+    def close(self, reason: str | None = None, *, by: str | None = None) -> None:
+        """End the study for a ``reason``, with its best guess; results that come later change nothing.
+
+        Without a reason the study goes on: only files and connections are let go, as at the end of a
+        ``with`` block, and the next call opens them again.
+        """
+        if reason is not None:
+            life.close(self._session, reason, by)
         self._storage.close()
 
     def __enter__(self) -> Study:

@@ -21,6 +21,7 @@ class Tally:
 
     def __init__(self, created: Created) -> None:
         self.arms: dict[ArmNames, int] = {}
+        self.together: list[int] = []  # for each arm, how many have come with it
         self.counts: Floats = np.zeros((4, 0))
         self.begin_stage(created)
 
@@ -29,8 +30,10 @@ class Tally:
         names = [
             (x, g, h) for x in created.tasks for g in created.representations for h in created.predictors
         ]
-        for arm in names:
-            self.arms.setdefault(arm, len(self.arms))
+        new_arms = [arm for arm in names if arm not in self.arms]
+        for arm in new_arms:
+            self.arms[arm] = len(self.arms)
+            self.together.append(len(new_arms))
         new = np.zeros((4, len(self.arms)))
         new[:, : self.counts.shape[1]] = self.counts
         self.counts = new

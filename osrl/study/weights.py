@@ -6,9 +6,9 @@ that is a little older. They are used all the same: they follow from the past, w
 needs, and they are newer than the ones that there are. The log says for which state they were solved. Only
 how arms are drawn is taken over; the evidence stays that of all rewards.
 
-They are of no use if others have solved meanwhile, if a reward was corrected, or if the rule has changed by
-rewards what it has solved for. Then they are solved for once more, and after that the trial is handed out
-with the weights that there are.
+They are of no use if others have solved meanwhile, if a reward was corrected, if arms were withdrawn or
+added, or if the rule has changed by rewards what it has solved for. Then they are solved for once more, and
+after that the trial is handed out with the weights that there are.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy as np
 
 from osrl.policies.round import wants_design
 from osrl.policies.states import arrays_of
-from osrl.study.events import SAMPLING, Corrected, Designed
+from osrl.study.events import SAMPLING, Corrected, Designed, Staged
 from osrl.study.progress import Progress
 from osrl.study.session import Turn
 
@@ -65,7 +65,7 @@ class Weights:
         first = next(since, None)
         if first is None or first.hash != seen.last.hash:
             return None
-        if any(isinstance(event.body, Designed | Corrected) for event in since):
+        if any(isinstance(event.body, Designed | Corrected | Staged) for event in since):
             return None
         before, now = dict(arrays_of(seen.state)), dict(arrays_of(turn.progress.state))
         drawn = {name: array for name, array in found.arrays.items() if name.startswith(SAMPLING)}

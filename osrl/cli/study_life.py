@@ -1,0 +1,96 @@
+"""`osrl study`, the part about its life: pause, resume, close, more budget, arms withdrawn or added."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from osrl.cli.output import echo, print_json
+from osrl.cli.study import By, Json, Name, Place, Reason, app, opened
+
+if TYPE_CHECKING:
+    from osrl.study.study import Study
+
+Why = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; it is noted.")]
+Representation = Annotated[str | None, typer.Option(metavar="NAME", help="A representation.")]
+Predictor = Annotated[str | None, typer.Option(metavar="NAME", help="A predictor, of all representations.")]
+
+
+@app.command()
+def pause(place: Place, reason: Why, by: By = None, name: Name = None, as_json: Json = False) -> None:
+    """Hand out no more trials, until `resume`. Those that are out may be told."""
+    _do(place, name, as_json, "the study is paused", lambda study: study.pause(reason, by=by))
+
+
+@app.command()
+def resume(
+    place: Place, reason: Reason = None, by: By = None, name: Name = None, as_json: Json = False
+) -> None:
+    """Go on after a pause."""
+    _do(place, name, as_json, "the study goes on", lambda study: study.resume(reason, by=by))
+
+
+@app.command()
+def close(place: Place, reason: Why, by: By = None, name: Name = None, as_json: Json = False) -> None:
+    """End the study, with its best guess. Results that come later are stored, and change nothing."""
+    _do(place, name, as_json, "the study is closed", lambda study: study.close(reason, by=by))
+
+
+@app.command("raise-budget")
+def raise_budget(
+    place: Place,
+    budget: Annotated[int, typer.Argument(metavar="N", help="The largest number of trials, in all.")],
+    reason: Reason = None,
+    by: By = None,
+    name: Name = None,
+    as_json: Json = False,
+) -> None:
+    """Allow more trials, before the budget is exhausted."""
+    done = f"the budget is {budget:,} trials"
+    _do(place, name, as_json, done, lambda study: study.raise_budget(budget, reason=reason, by=by))
+
+
+@app.command()
+def withdraw(
+    place: Place,
+    reason: Why,
+    representation: Representation = None,
+    predictor: Predictor = None,
+    by: By = None,
+    name: Name = None,
+    as_json: Json = False,
+) -> None:
+    """Take a representation or a predictor out. Evidence counts from the next trial on."""
+    arm = {"representation": representation, "predictor": predictor}
+    done = f"{representation or predictor} is withdrawn; evidence counts from the next trial on"
+    _do(place, name, as_json, done, lambda study: study.withdraw(**arm, reason=reason, by=by))
+
+
+@app.command()
+def add(
+    place: Place,
+    reason: Why,
+    representation: Representation = None,
+    predictor: Predictor = None,
+    by: By = None,
+    name: Name = None,
+    as_json: Json = False,
+) -> None:
+    """Take a new representation or predictor in. Evidence counts from the next trial on."""
+    arm = {"representation": representation, "predictor": predictor}
+    done = f"{representation or predictor} is added; evidence counts from the next trial on"
+    _do(place, name, as_json, done, lambda study: study.add(**arm, reason=reason, by=by))
+
+
+def _do(place: str, name: str | None, as_json: bool, done: str, act: Callable[[Study], None]) -> None:
+    """Do something with the study, and say that it is done."""
+    with opened(place, name) as study:
+        act(study)
+        verdict, head = study.verdict, study.head
+    if as_json:
+        print_json({"done": done, "verdict": verdict, "head": head})
+    else:
+        echo(f"{done}; verdict: {verdict}")
+        echo(f"head of the log: {head}")

@@ -1,0 +1,160 @@
+"""The stages of a study: what it begins with, and goes on with when arms are withdrawn or added.
+
+A stage has its arms, and a state that knows nothing of the stages before: its evidence begins with it.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import osrl.policies  # noqa: F401  (registers the policies of the package)
+from osrl.contract import Criterion, Problem, find
+from osrl.draws import START, new_key, uniform
+from osrl.errors import OsrlError
+from osrl.families import Family
+from osrl.hypotheses.possible import Hypotheses
+from osrl.outcome import VERDICTS
+from osrl.policies.round import conclude
+from osrl.policies.states import arrays_of
+from osrl.study.constants import TOLERANCE_LIMITS, WATCH, constants_of, set_constants
+from osrl.study.events import Created, Verdict
+from osrl.study.losses import Losses
+from osrl.study.prefix import Prefix
+from osrl.study.renamed import old_names
+from osrl.study.tally import Tally
+from osrl.study.trial import short_id
+
+
+class Stages:
+    """The stages so far, and the state of the last one. ``created`` are its settings."""
+
+    def __init__(self, created: Created) -> None:
+        self.family = Family(created.family, created.noise_sd)
+        self.policy = find(created.policy)
+        self.key = new_key(created.seed, 0)
+        self.stages: list[tuple[int, Created]] = []  # the first trial of each, and its settings
+        self.tally = Tally(created)
+        self._set_up(created)
+
+    def _set_up(self, created: Created, first: int = 1) -> None:
+        """A state before the first trial, of number ``first``, with these arms."""
+        self.created = created
+        self.stages.append((first, created))
+        self.shape = len(created.tasks), len(created.representations), len(created.predictors)
+        self.state: Any = set_constants(new_state(created), created)
+        stopping = self.state.stopping
+        self.hypotheses: Hypotheses | None = stopping if isinstance(stopping, Hypotheses) else None
+        # Counts in the order of hand-out and in that of reports are two e-processes: one has to be chosen.
+        bets = self.hypotheses is not None and self.family.noise == 0
+        self.prefix = Prefix(self.hypotheses) if bets and self.hypotheses is not None else None
+        self.losses: Losses | None = None
+        if self.hypotheses is not None and self.prefix is not None:
+            self.losses = Losses(self.hypotheses, created.evidence.get(WATCH, 0.0))
+        self._undrawn = [0.0] * (self.shape[1] * self.shape[2])
+        self._indices = tuple(
+            {name: i for i, name in enumerate(names)}
+            for names in (created.tasks, created.representations, created.predictors)
+        )
+
+    def settings_of(self, trial: int) -> Created:
+        """The settings of the stage that has handed out a trial."""
+        return next(created for first, created in reversed(self.stages) if first <= trial)
+
+    def set_budget(self, budget: int) -> None:
+        """The study may hand out so many trials."""
+        first, created = self.stages.pop()
+        self.created = replace(created, budget=budget, id=short_id(created))
+        self.stages.append((first, self.created))
+
+    @property
+    def bears_loss(self) -> bool:
+        """Whether the guarantee survives trials that are lost for a reason which may tell something."""
+        return self.policy.stopping.forfeit is not None and self.family.noise == 0
+
+    def clear_pending(self) -> None:
+        """Forget which trials have not reported, where they count."""
+        if self.policy.stopping.clear_pending is not None:
+            self.policy.stopping.clear_pending(self.state.stopping)
+
+    def answer(self) -> Verdict:
+        """The verdict as the state has it."""
+        return self._answer(self.state)
+
+    def best_guess(self) -> Verdict:
+        """The answer as it looks now, by the trials that have reported."""
+        state = copy.deepcopy(self.state)
+        if self.policy.stopping.clear_pending is not None:
+            self.policy.stopping.clear_pending(state.stopping)
+        conclude(state, 0)
+        return self._answer(state)
+
+    def index_of(self, axis: int, name: str) -> int:
+        """The index of a name: axis 0 for tasks, 1 for representations, 2 for predictors."""
+        indices = self._indices[axis]
+        if name not in indices:
+            word = ("task", "representation", "predictor")[axis]
+            known = ", ".join(map(repr, indices))
+            raise OsrlError(f"the study has no {word} {name!r}; use one of {known}")
+        return indices[name]
+
+    def arrays(self) -> Iterator[tuple[str, NDArray[Any]]]:
+        """Every array that the state consists of, with its name."""
+        yield from arrays_of(self.state)
+        yield "tally", self.tally.counts
+        if self.prefix is not None:
+            yield from self.prefix.arrays()
+        if self.losses is not None:
+            yield from self.losses.arrays()
+
+    def set_arrays(self, arrays: Mapping[str, Any]) -> None:
+        """Write arrays into the state, by name."""
+        own, old = dict(arrays_of(self.state)), old_names(self.state)
+        for name, content in arrays.items():
+            if name in own:
+                own[name][...] = np.array(content, dtype=own[name].dtype)
+            else:
+                old[name].set(content)
+
+    def _answer(self, state: Any) -> Verdict:
+        outcome = state.outcome
+        created = self.created
+        return Verdict(
+            VERDICTS[int(outcome.status[0])],
+            [_name(created.representations, g) for g in outcome.representation[0]],
+            [_name(created.predictors, h) for h in outcome.predictor[0]],
+        )
+
+
+def new_state(created: Created) -> Any:
+    """The state of the policy before the first sample, with the constants of this program."""
+    shape = len(created.tasks), len(created.representations), len(created.predictors)
+    criterion = Criterion(created.threshold, created.delta_g, created.delta_h)
+    family, epsilon = Family(created.family, created.noise_sd), (created.epsilon_g, created.epsilon_h)
+    problem = Problem(shape, family, (criterion,), epsilon)
+    options = {name: _tuples(value) for name, value in created.options.items()}
+    return find(created.policy).new(problem, uniform(new_key(created.seed, 0), START, 0), **options)
+
+
+def staged(created: Created, representations: Sequence[str], predictors: Sequence[str]) -> Created:
+    """The settings with these arms. Constants stay, but for limits that depend on the number of arms."""
+    arms = {"representations": list(representations), "predictors": list(predictors)}
+    now = replace(created, **arms, id=short_id(created))  # type: ignore[arg-type]
+    if TOLERANCE_LIMITS not in created.evidence:
+        return now
+    fresh = constants_of(new_state(now))
+    return replace(now, evidence={**created.evidence, TOLERANCE_LIMITS: fresh[TOLERANCE_LIMITS]})
+
+
+def _tuples(value: Any) -> Any:
+    """Lists of JSON as the tuples that they were."""
+    return tuple(_tuples(item) for item in value) if isinstance(value, list) else value
+
+
+def _name(names: Any, index: int) -> str | None:
+    return names[int(index)] if index >= 0 else None
