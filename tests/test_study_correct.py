@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,7 @@ import pytest
 from osrl.cli import main
 from osrl.errors import OsrlError, RewardRefused
 from osrl.policies.states import differences
-from osrl.study.events import Corrected, Told
+from osrl.study.events import Corrected, Kept, Told, Verdict
 from osrl.study.replay import verify
 from osrl.study.study import Study
 from osrl.study.trial import Trial
@@ -98,6 +100,49 @@ def test_a_reward_that_has_ruled_something_out_is_not_corrected(path: str) -> No
         assert seen
         with refused("can no longer be corrected: a hypothesis was ruled out by it"):
             study.correct(trial, not reward, reason="too late")
+
+
+@pytest.mark.parametrize("policy", ["uniform", "osrl"])
+def test_a_correction_may_end_the_study_as_a_late_report_may(policy: str, path: str, tmp_path: Path) -> None:
+    """The verdict is that of the log in which the trial has reported only then, and it is final."""
+
+    def verdicts(study: Study, trial: Trial) -> list[Verdict | None]:
+        with study._session.reading() as progress:
+            return [copy.deepcopy(progress).take(trial.id, reward) for reward in (0.0, 1.0)]
+
+    with new_study(path, policy=policy, delta=0.2) as study, Study.open(path) as reader:
+        last = study.ask()
+        while sum(verdict is None for verdict in verdicts(study, last)) != 1:  # one value ends it
+            study.tell(last, (last.representation, last.predictor) == ("A", "low"))
+            last = study.ask()
+        ends = 0 if verdicts(study, last)[0] is not None else 1
+        expected = verdicts(study, last)[ends]
+        study.write_log(tmp_path / "before.jsonl")
+        study.tell(last, 1 - ends)
+        assert reader.verdict == study.verdict == "running"
+        study.correct(last, ends, reason="the wrong box was ticked")
+        with Study.read_log(tmp_path / "late.db", tmp_path / "before.jsonl") as late:
+            late.tell(last.id, ends)
+            arrays, best = dict(folded(late).arrays()), late.best
+        for each in (study, reader, Study.open(path)):
+            assert each.verdict == "decided" and each.best == best
+            with each._session.reading() as progress:
+                assert differences(dict(progress.arrays()), arrays) == []
+        events = list(study.events())
+        body: Any = events[-2].body
+        assert isinstance(events[-1].body, Kept) and isinstance(body, Corrected) and body.verdict == expected
+        assert_sound(study)
+        with refused("the study has ended"):
+            study.ask()
+        with refused("corrected once"):
+            study.correct(last, 1 - ends, reason="or was it?")
+        with refused("can no longer be corrected: the study has ended (decided)"):
+            study.correct(1, 1 - study.history["reward"][0], reason="too late")
+        study.write_log(tmp_path / "log.jsonl")
+        with Study.read_log(tmp_path / "again.db", tmp_path / "log.jsonl") as again:
+            assert again.verdict == "decided" and again.head == study.head
+    silent = events[-2]._replace(body=replace(body, verdict=None))
+    assert "the verdict is None, by replay" in " ".join(verify(chained(*events[:-2], silent)).problems)
 
 
 def test_what_is_no_correction_is_refused(path: str) -> None:

@@ -6,18 +6,23 @@ import subprocess
 import sys
 import threading
 import time
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
+import psycopg
 import pytest
+from sqlalchemy import make_url
 
-from osrl.errors import OsrlError
+from osrl.errors import OsrlError, StorageError
+from osrl.study.backup import backup
 from osrl.study.events import Abandoned, Asked, Event, Told
 from osrl.study.sql import PAGE, SqlStorage
 from osrl.study.storage import Snapshot, Storage
 from osrl.study.study import Study
+from tests.databases import new_place, remove_place, run_sql
 from tests.instances import refused
-from tests.studies import chained
+from tests.studies import assert_sound, chained, new_study, play
 
 
 def told(seq: int, trial: int | None = None) -> Event:
@@ -187,3 +192,79 @@ def test_opening_a_study_again_leaves_the_locks_of_this_process_alone(tmp_path: 
             assert again.status.told == 1
         command = [sys.executable, "-c", LOCKED, path]
         assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "locked\n"
+
+
+# On PostgreSQL, a role that cannot change what is there ----------------------------------------------------
+
+
+@pytest.fixture
+def limited(tmp_path: Path) -> Iterator[tuple[str, str]]:
+    """A place whose tables somebody else owns: for that one, and for the role of docs/storage.md."""
+    owned = new_place("postgresql", tmp_path)
+    space, role = owned.partition("%3D")[2], f"trials_{uuid.uuid4().hex[:12]}"
+    new_study(owned, policy="uniform", delta=1e-9).close()
+    text = (Path(__file__).parents[1] / "docs" / "storage.md").read_text(encoding="utf-8")
+    grants = text.partition("```sql\n")[2].partition("```")[0].replace("TO trials", f"TO {role}")
+    run_sql(f"CREATE ROLE {role} LOGIN")
+    try:
+        run_sql(f"SET search_path = {space}; GRANT USAGE ON SCHEMA {space} TO {role}; {grants}")
+        yield owned, str(make_url(owned).set(username=role).render_as_string(hide_password=False))
+    finally:
+        run_sql(f"DROP OWNED BY {role}")
+        run_sql(f"DROP ROLE {role}")
+        remove_place(owned)
+
+
+def test_a_role_without_update_and_delete_runs_a_study(limited: tuple[str, str], tmp_path: Path) -> None:
+    owned, place = limited
+    with Study.open(place) as study, pytest.MonkeyPatch.context() as patch:
+        patch.setattr("osrl.study.session.EVERY", 20)
+        play(study, 15)
+        lost, late, wrong = study.ask(n=3)
+        study.abandon(lost, reason="the battery was empty")
+        study.tell(late, 1)
+        study.tell(wrong, 1)
+        study.correct(wrong, 0, reason="a typo")
+        study.recover("a rehearsal")
+        play(study, 5)
+        assert_sound(study)
+        assert study._session.snapshot() is not None
+        with new_study(place, name="another", policy="uniform") as another:
+            play(another, 3)
+        backup(place, tmp_path / "backup.db")
+        with Study.open(owned, "study") as owner:
+            assert owner.head == study.head
+
+
+def test_a_role_without_update_and_delete_can_change_nothing(limited: tuple[str, str]) -> None:
+    """Neither with our words nor with its own, not even where somebody has dropped the triggers."""
+    owned, place = limited
+    with Study.open(place) as study:
+        play(study, 5)
+        head = study.head
+    with pytest.raises(StorageError, match="cannot be written"):
+        Study.delete(place, "study", reason="to hide it")
+    for trigger in ("osrl_events_change", "osrl_events_delete"):
+        with psycopg.connect(owned, autocommit=True) as connection:
+            connection.execute(f"ALTER TABLE osrl_events DISABLE TRIGGER {trigger}".encode())
+    for statement in (
+        "UPDATE osrl_events SET payload = '{}'",
+        "DELETE FROM osrl_events",
+        "TRUNCATE osrl_events",
+        "UPDATE osrl_studies SET name = 'other'",
+        "UPDATE osrl_tombstones SET name = 'other'",
+        "DROP TRIGGER osrl_events_change ON osrl_events",
+        "ALTER TABLE osrl_events ENABLE TRIGGER osrl_events_change",
+        "UPDATE osrl_schema SET version = 99",
+        "DELETE FROM osrl_studies",
+    ):
+        with (
+            psycopg.connect(place, autocommit=True) as connection,
+            pytest.raises(psycopg.errors.Error) as said,
+        ):
+            connection.execute(statement.encode())
+        assert said.value.sqlstate == "42501", statement
+    with psycopg.connect(place, autocommit=True) as connection, pytest.raises(psycopg.errors.RaiseException):
+        connection.execute(b"UPDATE osrl_studies SET id = 99")
+    with Study.open(owned) as study:
+        assert study.head == head
