@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 from osrl.errors import OsrlError, StorageDamaged
 from osrl.study.events import Event, Recovered, next_event
+from osrl.study.place import path_of, read_place
 from osrl.study.replay import verify
 from osrl.study.sql import SqlStorage
 
@@ -38,6 +39,8 @@ def backup(place: Place, file: Place) -> list[Copied]:
     target = Path(file).absolute()
     if target.is_dir() or not target.parent.is_dir():
         raise OsrlError(f"{target}: cannot be written; give the path of a file in a folder that exists")
+    if Path(f"{target}-wal").exists() or _is_file_of(place, target):
+        raise OsrlError(f"{target} is a database in use; give another file for the backup")
     partial = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
     try:
         with closing(SqlStorage(place)) as source, closing(SqlStorage(partial, make=True)) as copy:
@@ -52,6 +55,12 @@ def backup(place: Place, file: Place) -> list[Copied]:
         for suffix in ("", "-wal", "-shm"):
             Path(f"{partial}{suffix}").unlink(missing_ok=True)
     return found
+
+
+def _is_file_of(place: Place, target: Path) -> bool:
+    """Whether a file is that of the database itself."""
+    path = path_of(read_place(place))
+    return path is not None and path.exists() and target.exists() and path.samefile(target)
 
 
 def restore(place: Place, file: Place) -> list[Copied]:

@@ -11,7 +11,7 @@ from osrl.study.checks import check_correction, check_loss, check_same_decisions
 from osrl.study.events import Abandoned, Corrected, Told
 from osrl.study.practice import practise_loss, practise_reward
 from osrl.study.session import Session, Turn
-from osrl.study.trial import Token, Trial, read_key, read_reward, read_token
+from osrl.study.trial import Token, Trial, check_said, read_key, read_reward, read_token
 
 MOST_AT_ONCE = 10_000  # trials of one call: others wait while they are taken in
 CORRECTIONS = 3  # attempts, while others write
@@ -30,6 +30,7 @@ class Loss(NamedTuple):
 def tell(session: Session, trial: Which | None, key: str | None, reward: Any, by: str | None) -> None:
     """The reward of one trial."""
     which = _either(trial, key)
+    check_said(by)
     session.rehearse("tell", practise_reward)
     with session.turn() as turn:
         _take(turn, which, reward, by)
@@ -38,6 +39,7 @@ def tell(session: Session, trial: Which | None, key: str | None, reward: Any, by
 def tell_many(session: Session, rewards: Iterable[Any], by: str | None) -> int:
     """The rewards of many trials, all of them or none; how many were new."""
     rows = _rows(rewards, "reward")
+    check_said(by)
     session.rehearse("tell", practise_reward)
     return _all_or_none(session, rows, lambda turn, which, reward: _take(turn, which, reward, by))
 
@@ -45,6 +47,7 @@ def tell_many(session: Session, rewards: Iterable[Any], by: str | None) -> int:
 def abandon(session: Session, trial: Which | None, key: str | None, loss: Loss) -> None:
     """The loss of one trial."""
     which = _either(trial, key)
+    check_said(loss.by, loss.reason)
     session.rehearse("abandon", lambda progress: practise_loss(progress, loss.ignorable))
     with session.turn() as turn:
         _lose(turn, which, loss)
@@ -53,6 +56,7 @@ def abandon(session: Session, trial: Which | None, key: str | None, loss: Loss) 
 def abandon_many(session: Session, trials: Iterable[Any], loss: Loss) -> int:
     """The loss of many trials, all of them or none; how many were new."""
     rows = _rows(trials, None)
+    check_said(loss.by, loss.reason)
     session.rehearse("abandon", lambda progress: practise_loss(progress, loss.ignorable))
     return _all_or_none(session, rows, lambda turn, which, _: _lose(turn, which, loss))
 
@@ -174,6 +178,7 @@ def _lose(turn: Turn, which: Token | _Key, loss: Loss) -> bool:
 
 def correct(session: Session, trial: Which, reward: SupportsFloat, reason: str, by: str | None) -> None:
     """The right reward of a trial that was told wrong."""
+    check_said(by, reason)
     if not reason.strip():
         raise OsrlError("there is no reason; say in a few words why the reward was wrong")
     token = read_token(trial)

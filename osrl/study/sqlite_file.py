@@ -74,6 +74,8 @@ def find_file(path: Path, *, make: bool) -> File:
     writable = os.access(path, os.W_OK) and os.access(path.parent, os.W_OK | os.X_OK)
     if not make and not _is_ours(path):
         raise OsrlError(f"{path} holds no study; give the file of a study (this one is left as it is)")
+    if make and path.stat().st_size > 0 and _is_of_others(path):
+        raise OsrlError(f"{path} holds other tables than ours; give a new file (this one is left as it is)")
     return File(path, not writable)
 
 
@@ -127,6 +129,15 @@ def _is_ours(path: Path) -> bool:
         return log.exists() and log.stat().st_size > 0 and _value(path, "mode=ro", table) is not None
     except (sqlite3.Error, UnicodeDecodeError):
         return True  # whoever opens it will say what is wrong
+
+
+def _is_of_others(path: Path) -> bool:
+    """Whether a database has tables, and none of them is ours."""
+    table = "SELECT 1 FROM sqlite_master WHERE name NOT LIKE 'osrl_%' AND name NOT LIKE 'sqlite_%'"
+    try:
+        return not _is_ours(path) and _value(path, _UNTOUCHED, table) is not None
+    except (sqlite3.Error, UnicodeDecodeError):
+        return False  # whoever opens it will say what is wrong
 
 
 def _value(path: Path, mode: str, query: str) -> Any:

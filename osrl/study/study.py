@@ -31,7 +31,7 @@ from osrl.study.running import Run, shown
 from osrl.study.session import Session
 from osrl.study.settings import Names, new_settings
 from osrl.study.storage import Storage, Tombstone
-from osrl.study.trial import Trial
+from osrl.study.trial import Trial, check_said
 
 DEFAULT_NAME = "study"
 
@@ -149,6 +149,7 @@ class Study(Reading):
     @staticmethod
     def delete(place: Place, name: str, *, by: str | None = None, reason: str | None = None) -> None:
         """Remove a study and all its events, for good; that it was there is kept, see `deleted`."""
+        check_said(by, reason)
         storage = _storage(place)
         try:
             storage.delete(name, by, reason)
@@ -287,6 +288,7 @@ class Study(Reading):
         For a backup that was put back, or a copy that lagged when the original was lost. It is written into
         the log; processes that knew the other log go on from here.
         """
+        check_said(by, reason)
         if not reason.strip():
             raise OsrlError("there is no reason; say in a few words why the study goes on from here")
         self._session = Session(self._storage, self._session.number)

@@ -19,6 +19,7 @@ from osrl.study.events import Asked, Created, Verdict
 MOST = 2**63  # numbers beyond it fit no database
 LONGEST_KEY = 200  # letters
 LONGEST_NOTE = 4000  # letters, as JSON
+MOST_SAID = 10_000  # letters of who and why
 LONGEST_LEASE = timedelta(days=3650)
 _LEASE = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,6})?)\s*([smhd])")
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
@@ -140,6 +141,15 @@ def read_note(note: object) -> dict[str, Any] | None:
         raise OsrlError(f"the note has {len(text):,} letters; use at most {LONGEST_NOTE:,}")
     found: dict[str, Any] = json.loads(text)
     return found or None
+
+
+def check_said(by: object, reason: object = None) -> None:
+    """Refuse who and why something is said, where it is no text or far too long for a log."""
+    for what, text in (("by", by), ("reason", reason)):
+        if text is not None and not isinstance(text, str):
+            raise OsrlError(f"{what} is {text!r:.50}; give a text")
+        if text is not None and len(text) > MOST_SAID:
+            raise OsrlError(f"{what} has {len(text):,} letters; use at most {MOST_SAID:,}")
 
 
 def read_lease(lease: str | timedelta) -> int:
