@@ -50,6 +50,7 @@ validate: $(READY) ## the long statistical validation; it writes docs/validation
 	$(BIN)/python -m tests.validate_guarantee docs/validation/guarantee.md
 	$(BIN)/python -m tests.validate_tolerance docs/validation/tolerance.md
 	$(BIN)/python -m tests.validate_attacks docs/validation/attacks.md
+	$(BIN)/python -m tests.validate_forecast docs/validation/forecast.md
 
 torture: $(READY) ## attacks on the storage of studies, counted; it writes docs/validation/storage.md
 	$(BIN)/python -m tests.torture docs/validation/storage.md

@@ -91,15 +91,15 @@ def test_a_late_reward_of_a_finished_task_does_not_lead_back_to_it() -> None:
     assert asked[OF_X] == 2
 
 
-def test_evidence_is_read_without_a_solver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_evidence_is_read_without_a_forecast(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*given: Any, **named: Any) -> None:
-        raise AssertionError("the solver was called")
+        raise AssertionError("the rest was simulated")
 
-    monkeypatch.setattr("osrl.study.standing.allocate", refuse)
+    monkeypatch.setattr("osrl.study.forecast.remainder", refuse)
     with new_study(str(tmp_path / "study.db"), policy="uniform", delta=0.001) as study:
         play(study, 20)
         assert len(study.evidence) > 2
-        with pytest.raises(AssertionError, match="solver"):
+        with pytest.raises(AssertionError, match="simulated"):
             assert study.expected_remaining
 
 

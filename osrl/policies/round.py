@@ -65,6 +65,7 @@ class Rules(NamedTuple):
     look_on: Any  # the sampling rule sees a reward
     ticket: Any
     observe: Any  # the stopping rule takes it in
+    forfeit: Any
     stream: Any
     conclude: Any
 
@@ -90,6 +91,11 @@ def _no_ticket(stopping: Any, x: int, a: int, propensities: Floats, ticket: Floa
 
 
 @kernel_in_place
+def _no_loss(stopping: Any, x: int, a: int, ticket: Floats) -> None:
+    pass
+
+
+@kernel_in_place
 def _first_stream(stopping: Any) -> int:
     return 0
 
@@ -104,6 +110,7 @@ def _rules(sampling: type, stopping: type) -> Rules:
         look_on=one.observe or _not_seen,
         ticket=other.ticket or _no_ticket,
         observe=other.observe,
+        forfeit=other.forfeit or _no_loss,
         stream=other.stream or _first_stream,
         conclude=other.conclude,
     )
@@ -224,6 +231,17 @@ def settle(rules: Rules) -> Callable[[State, int, int, float, Floats], None]:
         observe(state.stopping, x, a, reward, ticket)
 
     return settle
+
+
+@by_rules
+def forfeit(rules: Rules) -> Callable[[State, int, int, Floats], None]:
+    """``forfeit(state, x, a, ticket)``: a trial will never report."""
+    lose = rules.forfeit
+
+    def forfeit(state: State, x: int, a: int, ticket: Floats) -> None:
+        lose(state.stopping, x, a, ticket)
+
+    return forfeit
 
 
 @by_rules

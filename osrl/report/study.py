@@ -19,12 +19,12 @@ from osrl.report.hypotheses import (
     describe_claim,
     describe_objections,
     describe_tolerance,
-    finite,
     hypotheses_document,
 )
 from osrl.report.numbers import count
 from osrl.report.rates import RatesView
 from osrl.shown import printable
+from osrl.study.forecast import Forecast
 from osrl.study.rates import COVERAGE
 from osrl.study.status import PendingTrial, Status
 
@@ -86,7 +86,9 @@ class StudyReport(NamedTuple):
             "assumed": assumed_by_study(status),
             "as_good": [each._asdict() for each in status.as_good],
             "objections": [each._asdict() for each in status.objections],
-            "expected_remaining": finite(status.expected_remaining),
+            "expected_remaining": status.expected_remaining,
+            "remaining_90": None if status.forecast is None else status.forecast.q90,
+            "forecast": None if status.forecast is None else status.forecast._asdict(),
             "policy": settings.policy,
             "threshold": settings.threshold,
             "options": dict(settings.options),
@@ -148,8 +150,8 @@ class StudyReport(NamedTuple):
             verdict.append(f"\n{describe_claim(status.claim)}")
         if status.verdict == "no shared representation" and status.objections:
             verdict.append(f"\n{describe_objections(status.objections)}")
-        if status.verdict == "running" and status.expected_remaining is not None:
-            verdict.append(f"\nAbout {count(status.expected_remaining)} more trials, as it looks now")
+        if status.verdict == "running" and status.forecast is not None:
+            verdict.append(f"\n{describe_forecast(status.forecast)}")
         if status.alarm is not None:
             verdict.append(f"\n{describe_alarm(status.alarm)}", "bold red")
         if len(assumed := assumed_by_study(status)) > 1:
@@ -173,13 +175,38 @@ class StudyReport(NamedTuple):
         return Text("\nNot reported yet, longest first\n" + "\n".join(lines))
 
 
+def describe_forecast(forecast: Forecast) -> str:
+    """How long it still takes, in a sentence.
+
+    >>> describe_forecast(Forecast(120.0, 400.0, 1.5, 5.0, False))
+    'About 120 more trials; nine times in ten at most 400. At the pace so far: about 36 hours, at most 5 days'
+    >>> describe_forecast(Forecast(120.0, 8192.0, None, None, True))
+    'About 120 more trials; more than one time in ten over 8,192'
+    """
+    median, high = count(forecast.median), count(forecast.q90)
+    if forecast.at_least and forecast.median == forecast.q90:
+        return f"More than {median} more trials: it cannot be foreseen how many"
+    tail = (
+        f"more than one time in ten over {high}" if forecast.at_least else f"nine times in ten at most {high}"
+    )
+    if forecast.days is None or forecast.days_90 is None:
+        return f"About {median} more trials; {tail}"
+    most = "over" if forecast.at_least else "at most"
+    days, longest = (in_words(86400 * each) for each in (forecast.days, forecast.days_90))
+    return f"About {median} more trials; {tail}. At the pace so far: about {days}, {most} {longest}"
+
+
 def _moment(microseconds: int) -> datetime:
     return datetime.fromtimestamp(microseconds / 1e6, UTC)
 
 
 def _age(trial: PendingTrial, at: datetime) -> str:
-    """How long a trial has been out, in the largest unit that fits."""
-    seconds = max((at - _moment(trial.asked_at)).total_seconds(), 0.0)
+    """How long a trial has been out."""
+    return in_words(max((at - _moment(trial.asked_at)).total_seconds(), 0.0))
+
+
+def in_words(seconds: float) -> str:
+    """A time in the largest unit that fits."""
     for unit, size in (("days", 86400), ("hours", 3600), ("minutes", 60)):
         if seconds >= 2 * size:
             return f"{seconds / size:.0f} {unit}"

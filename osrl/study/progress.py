@@ -48,6 +48,7 @@ from osrl.study.events import (
     Verdict,
     to_lists,
 )
+from osrl.study.pace import Pace
 from osrl.study.prefix import LEFT_OUT, Ended
 from osrl.study.stages import Stages, staged
 from osrl.study.stretch import Pair, Stretch, in_stretches, new_stretch, run_stretch
@@ -93,6 +94,7 @@ class Progress(Stages):
         self.left_out = 0  # of those that were abandoned, how many were declared ignorable
         self.design: int | None = None
         self.pending: dict[int, Pending] = {}
+        self.pace = Pace(self.shape[0])
         self.verdict: Verdict | None = None
 
     def begin_stage(self, representations: Sequence[str], predictors: Sequence[str]) -> None:
@@ -184,6 +186,8 @@ class Progress(Stages):
         """Go past the first trials of a stretch, which the state has taken in already."""
         if not count:
             return
+        told = stretch.first(count)
+        self.pace.hand_out_all(told.tasks, told.given, pairs[0][0].at)
         self.asked += count
         self.told += count
         self.position += 2 * count
@@ -241,6 +245,7 @@ class Progress(Stages):
         )
         if self.prefix is not None:
             self.prefix.hand_out(asked.trial, x)
+        self.pace.hand_out(x, asked.given, event.at)
         self.asked += 1
 
     def take(self, trial: int, reward: float) -> Verdict | None:
@@ -248,6 +253,7 @@ class Progress(Stages):
         told = self.pending.pop(trial)
         self.told += 1
         self.tally.tell(told.trial, reward)
+        self.pace.end(self.asked - trial)
         alarm = self._watch(told, ignorable=False)
         if self.verdict is not None or told.stage != len(self.stages):
             return self._judge()
@@ -267,6 +273,7 @@ class Progress(Stages):
         """
         lost = self.pending.pop(trial)
         self.abandoned += 1
+        self.pace.end(self.asked - trial)
         self.left_out += ignorable
         self.tally.lose(lost.trial, ignorable)
         alarm = self._watch(lost, ignorable)

@@ -15,6 +15,7 @@ from osrl.study.trial import read_answer, short_id
 if TYPE_CHECKING:
     import polars as pl
 
+    from osrl.study.forecast import Forecast
     from osrl.study.replay import Verification
     from osrl.study.status import Status
 
@@ -93,8 +94,17 @@ class Reading:
 
     @property
     def expected_remaining(self) -> float | None:
-        """About how many more trials are needed, if the means are as they look now; None if not known."""
-        return self.status.expected_remaining
+        """About how many more trials are needed: the median of the forecast; None if nothing is known yet."""
+        return None if self.forecast is None else self.forecast.median
+
+    @property
+    def forecast(self) -> Forecast | None:
+        """How long it still takes, in trials and in days: see `osrl.study.forecast`."""
+        from osrl.study.forecast import look_ahead
+
+        with self._session.reading() as progress:
+            compute = look_ahead(progress)
+        return compute()
 
     @property
     def trials(self) -> int:
@@ -111,10 +121,12 @@ class Reading:
     @property
     def status(self) -> Status:
         """Everything that is known, at one moment."""
+        from osrl.study.forecast import look_ahead
         from osrl.study.status import read_status
 
         with self._session.reading() as progress:
-            return read_status(progress)
+            status, compute = read_status(progress), look_ahead(progress)
+        return status._replace(forecast=compute())
 
     @property
     def history(self) -> pl.DataFrame:

@@ -23,7 +23,7 @@ from osrl.study.storage import Snapshot
 from osrl.study.trial import Trial
 from osrl.study.versions import versions
 
-FORMAT = 8
+FORMAT = 9
 EVERY = 1000  # events between two snapshots
 
 _HEADER, _TICKETS, _DRAWS, _REWARDS, _STATE = "header", "tickets", "draws", "rewards", "state."
@@ -55,6 +55,7 @@ def facts(progress: Progress) -> dict[str, Any]:
         "told": progress.told,
         "abandoned": progress.abandoned,
         "left_out": progress.left_out,
+        "pace": progress.pace.facts(),
         "design": progress.design,
         "paused": progress.paused,
         "stages": [
@@ -125,6 +126,7 @@ def _unpack(snapshot: Snapshot, created: Created) -> Progress | None:
     progress.asked, progress.told, progress.abandoned = header["asked"], header["told"], header["abandoned"]
     progress.left_out = header["left_out"]
     progress.paused = header["paused"]
+    progress.pace.set(**header["pace"])
     progress.design, progress.writers = header["design"], header["writers"]
     progress.verdict = None if header["verdict"] is None else Verdict(**header["verdict"])
     return progress

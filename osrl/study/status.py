@@ -7,9 +7,10 @@ from typing import NamedTuple
 
 from osrl.hypotheses.words import Answer, Arm, Claim, Hypothesis, Objection
 from osrl.study.events import Created, now
+from osrl.study.forecast import Forecast
 from osrl.study.progress import Progress
 from osrl.study.rates import ArmRate, read_rates
-from osrl.study.standing import current, expected_remaining, read_standing
+from osrl.study.standing import current, read_standing
 from osrl.study.trial import Trial, read_answer
 
 
@@ -70,7 +71,7 @@ class Status(NamedTuple):
     arms: tuple[ArmRate, ...]
     paused: str | None  # why no trials are handed out
     since: int  # the first trial that is evidence: arms were withdrawn or added just before, if it is not 1
-    expected_remaining: float | None
+    forecast: Forecast | None  # None where nothing is known yet
     head: str
 
     @property
@@ -79,9 +80,14 @@ class Status(NamedTuple):
         told = {arm.task for arm in self.arms if arm.told}
         return tuple(task for task in self.settings.tasks if task not in told)
 
+    @property
+    def expected_remaining(self) -> float | None:
+        """About how many more trials are needed: the median of the forecast."""
+        return None if self.forecast is None else self.forecast.median
+
 
 def read_status(progress: Progress) -> Status:
-    """The status of a study, from its progress."""
+    """The status of a study, from its progress, but for the forecast."""
     created, at = progress.created, now()
     pending = tuple(
         PendingTrial(**vars(one.trial), asked_at=one.at, until=one.until, overdue=(one.until or at) < at)
@@ -108,7 +114,7 @@ def read_status(progress: Progress) -> Status:
         read_rates(progress, guess),
         progress.paused,
         progress.stages[-1][0],
-        expected_remaining(progress, hypotheses, guess),
+        None,
         progress.last.hash,
     )
 

@@ -1,0 +1,154 @@
+"""How long a study still takes: calibrated, the same for every reader, and from what is known only."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import osrl
+from osrl.arrays import Floats
+from osrl.cli import main
+from osrl.hypotheses.beliefs import plausible_means
+from osrl.policies import remainder as rest
+from osrl.policies.conditions import Conditions
+from osrl.policies.remainder import Seen, remainder
+from osrl.study import forecast as forecasts
+from tests.forecasts import CASES, Checked, begin, check_forecasts, share_below
+from tests.studies import new_study, play
+
+NOTHING_LOST = Seen(np.zeros(2), 400, 0, 0, 0.0)
+LEAST = 0.74  # of true remainders that are at most the stated 90 %, early in a study
+
+
+def early() -> list[Checked]:
+    """Forecasts after a tenth of a study, when estimates are easily taken for the truth."""
+    return [
+        each
+        for case in (CASES[0], CASES[6])
+        for run in range(16)
+        for each in check_forecasts(case, 1404, run, 1)
+    ]
+
+
+def test_early_forecasts_are_wide_enough() -> None:
+    """The whole calibration is in `tests.validate_forecast`."""
+    assert share_below(early())[1] >= LEAST
+
+
+def test_point_estimates_would_not_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    def estimates(pulls: Floats, sums: Floats, G: int, noise: float, draws: int, rng: Any) -> Floats:
+        return np.stack([(sums + 0.5) / (pulls + 1)] * draws)
+
+    monkeypatch.setattr(rest, "plausible_means", estimates)
+    assert share_below(early())[1] < LEAST
+
+
+# What is believed ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.25])
+def test_means_that_data_allow(noise: float) -> None:
+    """They lie around the estimates, as widely as the data are few, and share a representation."""
+    rng = np.random.default_rng(5)
+    true = np.array([[0.8, 0.5, 0.3, 0.4], [0.4, 0.7, 0.2, 0.3]])
+    pulls = np.array([[400.0, 400, 400, 400], [25, 25, 25, 25]])
+    means = plausible_means(pulls, pulls * true, 2, noise, 300, rng)
+    assert (means.argmax(axis=2) // 2 == means.argmax(axis=2)[:, :1] // 2).all()
+    assert np.abs(means[:, 0].mean(axis=0) - true[0]).max() < 0.02
+    assert np.abs(means[:, 1].mean(axis=0) - true[1]).max() < 0.12
+    assert (means[:, 1].std(axis=0) > 2 * means[:, 0].std(axis=0)).all()
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.25])
+def test_a_task_without_data_is_like_the_others(noise: float) -> None:
+    rng = np.random.default_rng(6)
+    pulls = np.array([[50.0, 50, 50, 50], [0, 0, 0, 0]])
+    means = plausible_means(pulls, pulls * [[0.3, 0.25, 0.1, 0.2], [0] * 4], 2, noise, 300, rng)
+    assert np.isfinite(means).all()
+    assert 0.1 < np.median(means[:, 1]) < 0.5
+    assert means[:, 1].std() > 0.03
+
+
+# The rest of an experiment ------------------------------------------------------------------------
+
+
+def test_losses_and_delays_make_it_longer() -> None:
+    course = begin(CASES[0], 1505, 1)
+    course.play(150)
+    family = CASES[0].instance.family
+    plain = remainder(course.state, family, NOTHING_LOST)
+    lost = remainder(course.state, family, NOTHING_LOST._replace(lost=20))
+    left_out = remainder(course.state, family, NOTHING_LOST._replace(ignored=200))
+    late = remainder(course.state, family, NOTHING_LOST._replace(delay=100.0))
+    assert plain == remainder(course.state, family, NOTHING_LOST)
+    assert lost.median > 1.2 * plain.median
+    assert left_out.median > 1.2 * plain.median
+    assert plain.median + 50 < late.median
+    most = remainder(course.state, family, NOTHING_LOST, most=30)
+    assert most == (30.0, 30.0, False)
+
+
+def test_what_was_never_seen_does_not_happen() -> None:
+    rng = np.random.default_rng(1)
+    nothing = NOTHING_LOST.draw(rng)
+    assert nothing.shares.size == nothing.loss == nothing.ignored == nothing.delay == 0
+    drawn = Seen(np.array([90.0, 10.0]), 95, 5, 0, 7.6).draw(rng)
+    assert isinstance(drawn, Conditions)
+    assert drawn.shares[0] > 0.7 and 0 < drawn.loss < 0.15 and drawn.delay == 8
+
+
+# Of a study ---------------------------------------------------------------------------------------
+
+
+def test_every_reader_sees_the_same(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    place = str(tmp_path / "study.db")
+    with new_study(place, policy="osrl", delta=0.05) as study:
+        assert study.forecast is None and study.expected_remaining is None
+        play(study, 30)
+        found = study.forecast
+        assert found is not None and 0 < found.median <= found.q90
+        assert study.expected_remaining == found.median
+        assert study.status.forecast == found
+    forecasts._known.clear()
+    assert main(["study", "status", place, "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["forecast"] == found._asdict()
+    assert (document["expected_remaining"], document["remaining_90"]) == (found.median, found.q90)
+    assert main(["study", "status", place]) == 0
+    assert "more trials" in capsys.readouterr().out
+
+
+def test_a_task_that_nobody_asks_for_is_in_the_forecast(tmp_path: Path) -> None:
+    """One task has all the data, and arrives alone: the other one will not end the study soon."""
+    with new_study(str(tmp_path / "study.db"), policy="osrl", delta=0.05) as study:
+        for trial in study.ask(study.settings.tasks[0], n=60):
+            study.tell(trial, int(trial.representation == study.settings.representations[0]))
+        found = study.forecast
+        assert found is not None and found.median > 60
+
+
+def test_the_forecast_is_computed_once_for_a_moment(tmp_path: Path) -> None:
+    with new_study(str(tmp_path / "study.db"), policy="osrl", delta=1e-6) as study:
+        play(study, 40)
+        first = study.forecast
+        began = time.process_time()
+        assert study.forecast is first
+        assert time.process_time() - began < 0.1
+        play(study, 1)
+        assert study.forecast is not first
+
+
+def test_a_verdict_needs_no_more_and_a_budget_no_more_than_it(tmp_path: Path) -> None:
+    with new_study(str(tmp_path / "a.db"), policy="osrl", delta=0.2, budget=25) as study:
+        play(study, 20)
+        if study.verdict == "running":
+            assert study.forecast is not None and study.forecast.q90 <= 5
+        while study.verdict == "running":
+            play(study, 1)
+        assert study.forecast is not None and study.forecast.q90 == 0
+    assert osrl.Study.open(str(tmp_path / "a.db")).expected_remaining == 0
