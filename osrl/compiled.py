@@ -28,6 +28,7 @@ from numba.core import config, event
 from numba.core.caching import FunctionCache
 from numba.core.ccallback import CFunc
 
+from osrl.linked import link_into_callers
 from osrl.stamp import StampError, stamp
 
 P = ParamSpec("P")
@@ -95,6 +96,25 @@ def kernel_for(function: Callable[P, R], owner: object, module: str) -> Callable
     folder = _folder_for(getattr(sys.modules.get(module), "__file__", None) or "", module)
     declared = getattr(function, "targetoptions", {})  # those of Numba; none without the JIT
     return _compile(plain, owner, folder, counts=declared.get("_nrt", True))
+
+
+def direct(function: Callable[P, R]) -> Callable[P, R]:
+    """``function``, for calls by Python whose arguments have the types of the first call for good.
+
+    Numba looks at the types of arguments in every call. For a named tuple of arrays that takes 4 to 10 µs,
+    longer than most kernels run.
+    """
+    if not hasattr(function, "py_func"):
+        return function
+    dispatcher: Any = function
+    entries: list[Callable[P, R]] = []
+
+    def call(*values: P.args, **named: P.kwargs) -> R:
+        if not entries:
+            entries.append(dispatcher.compile(tuple(map(numba.typeof, values))))
+        return entries[0](*values, **named)
+
+    return call
 
 
 def pointer_to(function: Callable[P, R], *values: object) -> Callable[P, R] | None:
@@ -183,7 +203,7 @@ def _compile(
             if folder is not None:
                 ours = folder == CACHE_FOLDER
                 compiled._cache = _OwnCache(function) if ours else _StampedCache(function, owner)
-            compiled.get_call_template = _for_any_value(compiled.get_call_template)
+            link_into_callers(compiled, function, options)
     return compiled  # type: ignore[no-any-return]
 
 
@@ -196,17 +216,6 @@ def _caching_in(folder: Path | None) -> Iterator[None]:
         yield
     finally:
         setattr(config, "CACHE_DIR", before)  # noqa: B010
-
-
-def _for_any_value(resolve: Callable[..., Any]) -> Callable[..., Any]:
-    """Let a kernel that is called with constants be compiled for their types, not once for each of them."""
-
-    kind_of: Any = numba.types.unliteral
-
-    def resolved(args: Any, kws: Any) -> Any:
-        return resolve(tuple(map(kind_of, args)), {name: kind_of(kind) for name, kind in kws.items()})
-
-    return resolved
 
 
 class _FirstCompilation(event.Listener):

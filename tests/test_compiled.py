@@ -12,10 +12,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import numba
+import numpy as np
 import pytest
 
 from osrl import compiled
-from osrl.compiled import kernel, source_digest
+from osrl.compiled import direct, kernel, source_digest
 from tests import oracle
 
 PACKAGE = Path(compiled.__file__).parent
@@ -200,3 +201,37 @@ def on_a_terminal(code: str, cache: Path) -> str:
             pass
     os.close(controller)
     return written.decode().strip()
+
+
+@kernel
+def _half(array: Any) -> float:
+    """Called by another kernel, and by Python."""
+    if array.size == 0:
+        raise ValueError("nothing to halve")
+    return float(array[0]) / 2.0
+
+
+@kernel
+def _quarter(array: Any) -> float:
+    """Calls another kernel, and is called by Python."""
+    return _half(array) / 2.0
+
+
+@pytest.mark.skipif(bool(config.DISABLE_JIT), reason="nothing is compiled")
+def test_a_kernel_has_machine_code_only_where_python_calls_it() -> None:
+    quarter, half = SimpleNamespace(call=_quarter), SimpleNamespace(call=_half)
+    assert quarter.call(np.ones(1)) == 0.25
+    assert (len(quarter.call.signatures), len(half.call.signatures)) == (1, 0)
+    assert half.call(np.ones(1)) == 0.5
+    assert len(half.call.signatures) == 1
+
+
+def test_an_error_in_a_kernel_comes_through_the_kernel_that_calls_it() -> None:
+    with pytest.raises(ValueError, match="nothing to halve"):
+        _quarter(np.ones(0))
+
+
+def test_a_direct_call_gives_what_the_kernel_gives() -> None:
+    call = direct(_quarter)
+    assert [call(np.full(1, value)) for value in (1.0, 3.0)] == [0.25, 0.75]
+    assert direct(abs) is abs

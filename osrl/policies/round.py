@@ -14,10 +14,11 @@ from numba import typeof
 from numba.extending import overload
 
 from osrl.arrays import Floats, Integers
-from osrl.compiled import P, R, kernel_in_place, pointer_to
+from osrl.compiled import P, R, direct, kernel_in_place, pointer_to
 from osrl.contract import State, policy_of, rules_of
 from osrl.draws import CHOICES, FIRST_REWARD_LANE, Key, pick, reward, uniform
 from osrl.instance import Instance
+from osrl.linked import LINKED
 
 STREAMS = 2
 
@@ -116,7 +117,10 @@ def _rules(sampling: type, stopping: type) -> Rules:
     )
 
 
-_IN_PLACE: Any = {"nogil": True, "error_model": "numpy", "no_cpython_wrapper": True, "_nrt": False}
+_IN_PLACE: Any = {"nogil": True, "error_model": "numpy", "_nrt": False, **LINKED}
+
+
+_MADE_BY: dict[Any, Callable[[Rules], Any]] = {}
 
 
 def by_rules(make: Callable[[Rules], Callable[P, R]]) -> Callable[P, R]:
@@ -139,6 +143,7 @@ def by_rules(make: Callable[[Rules], Callable[P, R]]) -> Callable[P, R]:
 
     overload(call, jit_options=_IN_PLACE, strict=False)(compiled)
     call.__doc__ = make.__doc__
+    _MADE_BY[call] = make
     return call  # type: ignore[return-value]
 
 
@@ -187,22 +192,33 @@ def design_of(state: State) -> Callable[[Any, Any], None] | None:
 
 
 @by_rules
-def deal(rules: Rules) -> Callable[[State, int, Key, int, Floats, Floats], int]:
-    """``deal(state, task, key, number, propensities, ticket)``: the next trial, its arm x * n + a.
+def choose_arm(rules: Rules) -> Callable[[State, int, Key, int, Floats], int]:
+    """``choose_arm(state, task, key, number, propensities)``: the arm of the next trial, x * n + a.
 
-    What its reward will be judged with is written to ``ticket``. Where it is left to chance, draw
-    ``number`` of the run picks it from the ``propensities`` (X, n), which are written; otherwise those stay
-    as they are.
+    Where it is left to chance, draw ``number`` of the run picks it from the ``propensities`` (X, n), which
+    are written; otherwise those stay as they are.
     """
-    select, write = rules.select, rules.ticket
+    select = rules.select
 
-    def deal(state: State, task: int, key: Key, number: int, propensities: Floats, ticket: Floats) -> int:
+    def choose_arm(state: State, task: int, key: Key, number: int, propensities: Floats) -> int:
         arm = select(state.sampling, state.stopping, task, propensities)
         if arm < 0:
             arm = pick(propensities, uniform(key, CHOICES, number))
+        return arm  # type: ignore[no-any-return]
+
+    return choose_arm
+
+
+@by_rules
+def deal(rules: Rules) -> Callable[[State, int, Key, int, Floats, Floats], int]:
+    """``deal(state, task, key, number, propensities, ticket)``: `choose_arm`, and `write_ticket` for it."""
+    write = rules.ticket
+
+    def deal(state: State, task: int, key: Key, number: int, propensities: Floats, ticket: Floats) -> int:
+        arm = choose_arm(state, task, key, number, propensities)
         n = propensities.shape[1]
         write(state.stopping, arm // n, arm % n, propensities[arm // n], ticket)
-        return arm  # type: ignore[no-any-return]
+        return arm
 
     return deal
 
@@ -264,3 +280,19 @@ def conclude(rules: Rules) -> Callable[[State, int], None]:
         guess(state.stopping, criterion)
 
     return conclude
+
+
+class Steps:
+    """The functions of a round for one state, whose rules are called the short way (`direct`)."""
+
+    def __init__(self, state: State) -> None:
+        kinds = type(state.sampling), type(state.stopping)
+        rules, stopping = Rules(*map(direct, _rules(*kinds))), rules_of(*kinds)[1]
+        self.wants_design: Callable[[State], bool] = _MADE_BY[wants_design](rules)
+        self.design: Callable[[State], None] = _MADE_BY[design](rules)
+        self.choose_arm: Callable[[State, int, Key, int, Floats], int] = _MADE_BY[choose_arm](rules)
+        self.write_ticket: Callable[[State, int, int, Floats, Floats], None] = _MADE_BY[write_ticket](rules)
+        self.settle: Callable[[State, int, int, float, Floats], None] = _MADE_BY[settle](rules)
+        self.ticket_size = stopping.ticket_size(state.stopping)
+        self.clear_pending = stopping.clear_pending and direct(stopping.clear_pending)
+        self.pend = stopping.pend and direct(stopping.pend)

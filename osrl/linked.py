@@ -1,0 +1,97 @@
+"""How one kernel calls another: its code is linked in, and optimised once, with the kernel that Python calls.
+
+Left to itself, Numba makes machine code with an entry for Python of every function, also of those that only
+other compiled functions call, and then links and optimises it once more in each of them: with some hundred
+kernels in layers that takes more than twice as long. Here a kernel is compiled to machine code only when
+Python calls it. For other kernels there is a twin that is translated, and no more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numba
+from numba import _dynfunc  # type: ignore[attr-defined]
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import CompilerBase, DefaultPassBuilder, _LowerResult
+from numba.core.compiler_machinery import LoweringPass, register_pass
+from numba.core.typed_passes import NativeLowering
+
+
+class LinkedLibrary(JITCodeLibrary):
+    """Translated code, and that of all it calls, which is neither optimised nor turned into machine code."""
+
+    def finalize(self) -> None:
+        """Gather the code of what is called."""
+        for library in dict.fromkeys(self._linking_libraries):
+            self._reload_init.update(library._reload_init)
+            self._final_module.link_in(library._get_module_for_linking(), preserve=True)
+        self._final_module.verify()
+        self._finalized = True
+
+
+_LIBRARY: Any = LinkedLibrary
+_PASSES: Any = DefaultPassBuilder
+
+
+@register_pass(mutates_CFG=False, analysis_only=True)  # type: ignore[no-untyped-call]
+class OfferForLinking(LoweringPass):
+    """Makes translated code known to the compiler, under an entry that nobody calls."""
+
+    _name = "offer_for_linking"
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+
+    def run_pass(self, state: Any) -> bool:
+        """Add the code to what other functions can call."""
+        lowered, library = state["cr"], state.library
+        described = lowered.fndesc
+        words = "to be linked in, not to be called"
+        entry = _dynfunc.make_function(
+            described.lookup_module(), described.qualname, words, 0, lowered.env, (library,)
+        )
+        state.targetctx.insert_user_function(entry, described, [library])
+        state["cr"] = _LowerResult(described, lowered.call_helper, cfunc=entry, env=lowered.env)
+        return False
+
+
+class Linked(CompilerBase):
+    """Numba's compiler, up to the code that is linked into callers."""
+
+    def define_pipelines(self) -> list[Any]:
+        """The usual passes, without machine code at their end."""
+        state = self.state
+        state.flags.no_compile = True
+        if state.library is None:
+            state.library = _LIBRARY(state.targetctx.codegen(), state.func_id.func_qualname)
+        passes = _PASSES.define_nopython_pipeline(state)
+        passes.add_pass_after(OfferForLinking, NativeLowering)
+        passes.finalize()
+        return [passes]
+
+
+# Options of Numba for a function that is only linked in.
+LINKED: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "pipeline_class": Linked}
+
+
+def link_into_callers(kernel: Any, function: Callable[..., Any], options: dict[str, Any]) -> None:
+    """Let what calls ``kernel`` from compiled code link in ``function``.
+
+    Constants count by their types: a kernel is not compiled once for each value that it is called with.
+    """
+
+    @cache
+    def twin() -> Any:
+        return numba.njit(**options, **LINKED)(function)
+
+    kind_of: Any = numba.types.unliteral
+
+    def get_call_template(args: Any, kws: Any) -> Any:
+        known = tuple(map(kind_of, args)), {name: kind_of(kind) for name, kind in kws.items()}
+        return twin().get_call_template(*known)
+
+    kernel.get_call_template = get_call_template
+    kernel.get_overload = lambda signature: twin().get_overload(signature)
