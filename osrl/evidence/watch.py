@@ -66,37 +66,33 @@ def odds_of(watch: Watch, x: int, a: int, weights: Floats) -> Floats:
     return odds
 
 
+@kernel
 def hand_out(watch: Watch, odds: Floats) -> None:
     """A trial goes out, with these odds."""
-    watch.pending[:] += np.minimum(odds, 0.0)
+    for fate in range(2):
+        for i in range(odds.shape[1]):
+            watch.pending[fate, i] += min(odds[fate, i], 0.0)
 
 
+@kernel
 def end(watch: Watch, x: int, a: int, weights: Floats, odds: Floats, fate: int) -> None:
     """The fate of a trial that was handed out with these ``weights`` and ``odds`` is known."""
-    watch.pending[:] -= np.minimum(odds, 0.0)
-    watch.wealth[fate] += odds[fate]
+    for i in range(odds.shape[1]):
+        for either in range(2):
+            watch.pending[either, i] -= min(odds[either, i], 0.0)
+        watch.wealth[fate, i] += odds[fate, i]
     watch.number[fate, x, a] += 1.0
-    watch.expected[fate, x] += weights
+    for b in range(weights.size):
+        watch.expected[fate, x, b] += weights[b]
 
 
 @kernel
 def count_all(watch: Watch, tasks: Integers, arms: Integers, weights: Floats) -> None:
-    """Trials (k,), each counted before the next is handed out; their ``weights`` (k, n) sum to 1.
-
-    The same steps as one by one, to the last bit.
-    """
+    """Trials (k,), each counted before the next is handed out; their ``weights`` (k, n) sum to 1."""
     for i in range(tasks.size):
-        x, a = tasks[i], arms[i]
-        odds = odds_of(watch, x, a, weights[i])
-        for fate in range(2):
-            for j in range(odds.shape[1]):
-                watch.pending[fate, j] += min(odds[fate, j], 0.0)
-                watch.pending[fate, j] -= min(odds[fate, j], 0.0)
-        for j in range(odds.shape[1]):
-            watch.wealth[COUNTED, j] += odds[COUNTED, j]
-        watch.number[COUNTED, x, a] += 1.0
-        for b in range(weights.shape[1]):
-            watch.expected[COUNTED, x, b] += weights[i, b]
+        odds = odds_of(watch, tasks[i], arms[i], weights[i])
+        hand_out(watch, odds)
+        end(watch, tasks[i], arms[i], weights[i], odds, COUNTED)
 
 
 def evidence_of(watch: Watch) -> float:

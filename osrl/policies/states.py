@@ -7,7 +7,7 @@ twice; it then has two names.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -28,12 +28,15 @@ def contents(state: Any) -> dict[str, NDArray[Any]]:
     return {name: array.copy() for name, array in arrays_of(state)}
 
 
-def digest(arrays: dict[str, NDArray[Any]]) -> str:
+def as_bytes(state: Any) -> dict[str, bytes]:
+    """The content of every array of a state."""
+    return {name: array.tobytes() for name, array in arrays_of(state)}
+
+
+def digest(arrays: Mapping[str, bytes]) -> str:
     """A short name for the content of arrays, bit for bit."""
-    found = hashlib.sha256()
-    for name, array in arrays.items():
-        found.update(name.encode() + b"\0" + array.tobytes())
-    return found.hexdigest()[:16]
+    parts = (name.encode() + b"\0" + content for name, content in arrays.items())
+    return hashlib.sha256(b"".join(parts)).hexdigest()[:16]
 
 
 def differences(one: dict[str, NDArray[Any]], other: dict[str, NDArray[Any]]) -> list[str]:

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osrl.arrays import Floats, Integers
+from osrl.compiled import direct
 from osrl.evidence.watch import COUNTED, LEFT_OUT, count_all, end, evidence_of, hand_out, new_watch, odds_of
 from osrl.hypotheses.possible import Hypotheses
 from osrl.hypotheses.trials import clear_trials, forfeit_trial, take_reward
@@ -37,6 +38,7 @@ class Losses:
         self._all = hypotheses
         self._limit = math.log(1 / level) if level > 0 else math.inf
         self.watch = new_watch(*hypotheses.possible_h.shape)
+        self._odds_of, self._hand_out, self._end = direct(odds_of), direct(hand_out), direct(end)
         self._strict = copy.deepcopy(hypotheses)
         self._largest = np.zeros(1)
         self._flags = np.zeros(3, np.bool_)  # strict tests differ; alarm; alarm after a verdict rested on it
@@ -58,8 +60,8 @@ class Losses:
     def hand_out(self, x: int, a: int, propensities: Floats) -> Floats:
         """A trial goes out: how its arm was drawn, for its end. Its probabilities (n,), then its odds."""
         weights = propensities / propensities.sum()
-        odds = odds_of(self.watch, x, a, weights)
-        hand_out(self.watch, odds)
+        odds = self._odds_of(self.watch, x, a, weights)
+        self._hand_out(self.watch, odds)
         return np.concatenate([weights, odds.ravel()])
 
     @property
@@ -71,7 +73,7 @@ class Losses:
         """A trial has ended, after the verdict if ``final``; whether this raises the alarm, once."""
         n = self.watch.number.shape[2]
         odds = draw[n:].reshape(self.watch.wealth.shape)
-        end(self.watch, x, a, draw[:n], odds, LEFT_OUT if ignorable else COUNTED)
+        self._end(self.watch, x, a, draw[:n], odds, LEFT_OUT if ignorable else COUNTED)
         if not self.watch.number[LEFT_OUT].any():
             return False
         self._largest[0] = max(self._largest[0], evidence_of(self.watch))

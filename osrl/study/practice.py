@@ -6,7 +6,6 @@ wait for that: so it is done before the log is held.
 
 from __future__ import annotations
 
-from osrl.policies.round import wants_design
 from osrl.study.events import next_event
 from osrl.study.progress import Progress
 
@@ -15,7 +14,7 @@ SEVERAL = 6
 
 def practise_ask(progress: Progress, task: str | None) -> None:
     """Hand out a trial."""
-    wants_design(progress.state)
+    progress.steps.wants_design(progress.state)
     progress.apply(next_event(progress.last, progress.choose(task)))
 
 

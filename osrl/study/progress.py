@@ -25,8 +25,8 @@ from osrl.contract import find
 from osrl.errors import OsrlError, StorageDamaged
 from osrl.hypotheses.possible import compare, reject
 from osrl.outcome import RUNNING, VERDICTS
-from osrl.policies.round import conclude, deal, design, new_ticket, settle, wants_design, write_ticket
-from osrl.policies.states import contents, differences, digest
+from osrl.policies.round import conclude
+from osrl.policies.states import digest
 from osrl.study.corrections import overrule
 from osrl.study.events import (
     Abandoned,
@@ -203,14 +203,14 @@ class Progress(Stages):
 
     def solve(self) -> Designed | None:
         """New weights, if it is time for them. What is pending is expected to do better than its worst."""
-        if not wants_design(self.state):
+        if not self.steps.wants_design(self.state):
             return None
         self.clear_pending()
-        before = contents(self.state)
-        design(self.state)
-        after = contents(self.state)
-        changed = differences(before, after)
-        return Designed({name: to_lists(after[name]) for name in changed}, digest(before))
+        arrays = self.named_arrays()
+        before = {name: array.tobytes() for name, array in arrays.items()}
+        self.steps.design(self.state)
+        changed = {name: array for name, array in arrays.items() if array.tobytes() != before[name]}
+        return Designed({name: to_lists(array) for name, array in changed.items()}, digest(before))
 
     def choose(self, task: str | None) -> Asked:
         """The next trial: the arm that the policy names, or one drawn from its probabilities."""
@@ -218,7 +218,7 @@ class Progress(Stages):
         n = representations * predictors
         propensities = np.zeros((tasks, n))
         given = -1 if task is None else self.index_of(0, task)
-        arm = int(deal(self.state, given, self.key, self.asked, propensities, new_ticket(self.state)))
+        arm = int(self.steps.choose_arm(self.state, given, self.key, self.asked, propensities))
         x, a = arm // n, arm % n
         return Asked(
             self.asked + 1,
@@ -234,10 +234,11 @@ class Progress(Stages):
         """A trial goes out; its ticket is fixed now."""
         x = self.index_of(0, asked.task)
         a = self.index_of(1, asked.representation) * self.shape[2] + self.index_of(2, asked.predictor)
-        given = np.array(asked.propensities or self._undrawn, np.float64)
-        propensities = given.reshape(len(self._undrawn))  # an error where a log has another number of them
-        ticket = new_ticket(self.state)
-        write_ticket(self.state, x, a, propensities, ticket)
+        propensities = self._undrawn
+        if asked.propensities is not None:
+            propensities = np.array(asked.propensities, np.float64).reshape(propensities.shape)
+        ticket = np.zeros(self.steps.ticket_size)
+        self.steps.write_ticket(self.state, x, a, propensities, ticket)
         draw = np.zeros(0) if self.losses is None else self.losses.hand_out(x, a, propensities)
         trial = new_trial(asked, self.created, event.hash)
         self.pending[asked.trial] = Pending(
@@ -259,7 +260,7 @@ class Progress(Stages):
             return self._judge()
         with self._in_order(trial, Ended(told.x, told.a, told.ticket, reward)):
             self.count_pending()
-            settle(self.state, told.x, told.a, reward, told.ticket)
+            self.steps.settle(self.state, told.x, told.a, reward, told.ticket)
         if self.losses is not None:
             self.losses.count(told.x, told.a, told.ticket, reward)
         if alarm:
@@ -333,9 +334,10 @@ class Progress(Stages):
     def count_pending(self) -> None:
         """Let every trial that has not reported count by its worst factor, in order of hand-out."""
         self.clear_pending()
-        if self.policy.stopping.pend is not None:
+        pend = self.steps.pend
+        if pend is not None:
             for trial in self.current.values():
-                self.policy.stopping.pend(self.state.stopping, trial.x, trial.a, trial.ticket)
+                pend(self.state.stopping, trial.x, trial.a, trial.ticket)
 
     def _judge(self) -> Verdict | None:
         """The verdict, when there is one now."""

@@ -21,8 +21,7 @@ import numpy as np
 
 from osrl.errors import OsrlError, StorageDamaged
 from osrl.outcome import RUNNING
-from osrl.policies.round import wants_design
-from osrl.policies.states import contents, digest
+from osrl.policies.states import as_bytes, digest
 from osrl.study.corrections import overrule
 from osrl.study.events import (
     SAMPLING,
@@ -186,7 +185,7 @@ class _Replay:
         if event.at < progress.last.at:
             self._note(f"{where}: the clock ran backwards by {(progress.last.at - event.at) / 1e6:g} seconds")
         late = not isinstance(body, Designed) or body.after is not None
-        if late and wants_design(progress.state):
+        if late and progress.steps.wants_design(progress.state):
             self._due[progress.last.seq] = self._digest()
         told = body.told if isinstance(body, Overruled) else body
         if isinstance(told, Told | Corrected) and not progress.family.accepts_reward(told.reward):
@@ -222,7 +221,7 @@ class _Replay:
         now = copy.copy(self.progress)
         now.state = copy.deepcopy(now.state)
         now.clear_pending()
-        return digest(contents(now.state))
+        return digest(as_bytes(now.state))
 
     def _compare_late_design(self, where: str, designed: Designed) -> None:
         """New weights for the state after an earlier event, because others have written meanwhile."""
@@ -240,10 +239,10 @@ class _Replay:
         if designed.after is not None:
             self._compare_late_design(where, designed)
             return
-        if not wants_design(progress.state):
+        if not progress.steps.wants_design(progress.state):
             self._complain(f"{where}: new weights, though it was not time for them")
         progress.clear_pending()
-        if self.exact and digest(contents(progress.state)) != designed.before:
+        if self.exact and digest(as_bytes(progress.state)) != designed.before:
             self._complain(f"{where}: the state before new weights is not the one of the log")
         for name, value in evidence_at_design(progress).items():
             if name in designed.arrays:
@@ -253,7 +252,7 @@ class _Replay:
     def _compare_ask(self, where: str, asked: Asked) -> None:
         progress = self.progress
         same = self.exact
-        if same and not self._designed and wants_design(progress.state):
+        if same and not self._designed and progress.steps.wants_design(progress.state):
             # An ask that others kept from solving goes on with the weights that there are.
             self._note(f"{where}: it was time for new weights, but there are none")
         again = progress.choose(asked.task if asked.given else None)

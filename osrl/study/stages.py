@@ -20,7 +20,7 @@ from osrl.errors import OsrlError
 from osrl.families import Family
 from osrl.hypotheses.possible import Hypotheses
 from osrl.outcome import VERDICTS
-from osrl.policies.round import conclude
+from osrl.policies.round import Steps, conclude
 from osrl.policies.states import arrays_of
 from osrl.study.constants import TOLERANCE_LIMITS, WATCH, constants_of, set_constants
 from osrl.study.events import Created, Verdict
@@ -48,6 +48,8 @@ class Stages:
         self.stages.append((first, created))
         self.shape = len(created.tasks), len(created.representations), len(created.predictors)
         self.state: Any = set_constants(new_state(created), created)
+        self.steps = Steps(self.state)
+        self._named = self.state, dict(arrays_of(self.state))
         stopping = self.state.stopping
         self.hypotheses: Hypotheses | None = stopping if isinstance(stopping, Hypotheses) else None
         # Counts in the order of hand-out and in that of reports are two e-processes: one has to be chosen.
@@ -56,7 +58,7 @@ class Stages:
         self.losses: Losses | None = None
         if self.hypotheses is not None and self.prefix is not None:
             self.losses = Losses(self.hypotheses, created.evidence.get(WATCH, 0.0))
-        self._undrawn = [0.0] * (self.shape[1] * self.shape[2])
+        self._undrawn = np.zeros(self.shape[1] * self.shape[2])
         self._indices = tuple(
             {name: i for i, name in enumerate(names)}
             for names in (created.tasks, created.representations, created.predictors)
@@ -79,8 +81,8 @@ class Stages:
 
     def clear_pending(self) -> None:
         """Forget which trials have not reported, where they count."""
-        if self.policy.stopping.clear_pending is not None:
-            self.policy.stopping.clear_pending(self.state.stopping)
+        if self.steps.clear_pending is not None:
+            self.steps.clear_pending(self.state.stopping)
 
     def answer(self) -> Verdict:
         """The verdict as the state has it."""
@@ -89,8 +91,8 @@ class Stages:
     def best_guess(self) -> Verdict:
         """The answer as it looks now, by the trials that have reported."""
         state = copy.deepcopy(self.state)
-        if self.policy.stopping.clear_pending is not None:
-            self.policy.stopping.clear_pending(state.stopping)
+        if self.steps.clear_pending is not None:
+            self.steps.clear_pending(state.stopping)
         conclude(state, 0)
         return self._answer(state)
 
@@ -102,6 +104,12 @@ class Stages:
             known = ", ".join(map(repr, indices))
             raise OsrlError(f"the study has no {word} {name!r}; use one of {known}")
         return indices[name]
+
+    def named_arrays(self) -> dict[str, NDArray[Any]]:
+        """The arrays of the state of the policy, which are looked for once: they are updated in place."""
+        if self._named[0] is not self.state:  # a copy of the progress may be given a state of its own
+            self._named = self.state, dict(arrays_of(self.state))
+        return self._named[1]
 
     def arrays(self) -> Iterator[tuple[str, NDArray[Any]]]:
         """Every array that the state consists of, with its name."""

@@ -17,7 +17,6 @@ import copy
 
 import numpy as np
 
-from osrl.policies.round import wants_design
 from osrl.policies.states import arrays_of
 from osrl.study.events import SAMPLING, Corrected, Designed, Staged
 from osrl.study.progress import Progress
@@ -37,7 +36,7 @@ class Weights:
     def renew(self, turn: Turn) -> bool:
         """Use what was found, if it can be used; False if the log is to be let go, to solve."""
         progress = turn.progress
-        if not wants_design(progress.state):
+        if not progress.steps.wants_design(progress.state):
             return True
         if (designed := self._usable(turn)) is not None:
             turn.do(designed)
