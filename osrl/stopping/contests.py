@@ -100,16 +100,22 @@ def contest_observe(contests: Contests, x: int, a: int, reward: float) -> None:
 
 @kernel_in_place
 def add_reward(contests: Contests, x: int, a: int, reward: float) -> None:
-    """Bring pulls, sums, first rewards, those of the leader, and means up to date."""
+    """Bring pulls, sums and means up to date."""
+    arms = contests.arms
+    arms[PULLS, x, a] += 1.0
+    arms[SUMS, x, a] += reward
+    arms[MEANS, x, a] = arms[SUMS, x, a] / arms[PULLS, x, a]
+
+
+@kernel_in_place
+def note_lead(contests: Contests, x: int, a: int, reward: float) -> None:
+    """What evidence from counts needs of a reward, before it is added: the first one, those of a leader."""
     arms = contests.arms
     if arms[PULLS, x, a] == 0.0:
         arms[FIRST, x, a] = reward
     if leads(contests, x, a):
         arms[LED, x, a] += 1.0
         arms[LED_SUM, x, a] += reward
-    arms[PULLS, x, a] += 1.0
-    arms[SUMS, x, a] += reward
-    arms[MEANS, x, a] = arms[SUMS, x, a] / arms[PULLS, x, a]
 
 
 @kernel_in_place

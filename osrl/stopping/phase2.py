@@ -28,6 +28,7 @@ from osrl.stopping.contests import (
     best_of,
     contest_evidence,
     contest_observe,
+    note_lead,
     contest_stops,
     contest_thresholds,
 )
@@ -98,6 +99,8 @@ def phase_2_observe(
     g = contests.asked[OF_G]
     if a // contests.predictors != g or (ticket[0] != 1.0 + g and not reuse):
         return
+    if phase.counting.wanted:
+        note_lead(contests, x, a, reward)
     contest_observe(contests, x, a, reward)
     if not _goes_on(phase, contests, outcome, x):
         next_contest(phase, contests, outcome)

@@ -26,7 +26,7 @@ from osrl.errors import OsrlError
 from osrl.glr import Glr, cheapest, new_glr, update_task
 from osrl.hypotheses.possible import survivor
 from osrl.outcome import REPRESENTATION, Outcome, new_outcome
-from osrl.stopping.contests import MEANS, PULLS, Contests, add_reward, leader_of, new_contests
+from osrl.stopping.contests import MEANS, PULLS, Contests, add_reward, leader_of, new_contests, note_lead
 from osrl.stopping.counting import SHARP, Counting, count_representations, look_due, new_counting
 from osrl.stopping.phase2 import (
     Phase2,
@@ -127,6 +127,8 @@ def observe(phases: Phases, x: int, a: int, reward: float, ticket: Floats) -> No
         return
     arms, times, glr = contests.arms, phases.times, phases.glr
     times[EXPLORED] -= exploration(arms[PULLS, x, a])
+    if phases.counting.wanted:
+        note_lead(contests, x, a, reward)
     add_reward(contests, x, a, reward)
     times[EXPLORED] += exploration(arms[PULLS, x, a])
     times[ROUNDS] += 1.0
