@@ -24,12 +24,11 @@ demo: $(READY) ## Table 1 of the paper with 1120 runs, beside the published one,
 	rm -rf $(DEMO)
 	$(BIN)/osrl paper table1 --out $(DEMO)
 
-# Kernels are compiled once before the tests, the solver first and then a policy in each process, so that the test
-# workers find them in the cache instead of compiling the same ones side by side.
+# Kernels are compiled once before the tests, so that the test workers find them in the cache instead of compiling the
+# same ones side by side.
 test: $(READY) ## every quick test, then some of them again with the JIT off
-	$(BIN)/osrl bound paper --json > /dev/null
-	printf '%s\n' $(POLICIES) | xargs -P $(CORES) -I {} \
-	  $(BIN)/osrl simulate paper --policy {} --runs 1 --budget 50 --json > /dev/null
+	printf '%s\n' 'bound paper' $(POLICIES:%='simulate paper --policy % --runs 1 --budget 50') \
+	  | xargs -P $(CORES) -I {} sh -c '$(BIN)/osrl {} --json > /dev/null'
 	$(BIN)/python -m pytest -q -n $(CORES)
 	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -q -m 'nojit and not validate'
 
