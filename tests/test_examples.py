@@ -45,3 +45,18 @@ def test_feature_maps(tmp_path: Path, capsys: Capture, monkeypatch: pytest.Monke
     assert "decided after" in said and "feature map: standardised" in said
     assert "iris: shallow tree" in said and "digits: quadratic kernel" in said
     assert "% saved" in said
+
+
+def test_practitioner_day(tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three sentences and a chart, after an arm was withdrawn; a second run of it begins anew."""
+    pytest.importorskip("altair")
+    example = load("practitioner_day")
+    monkeypatch.setattr(example, "COMPLAINTS", 60)
+    for _ in range(2):
+        example.run(tmp_path)
+        said = capsys.readouterr().out
+        assert "Use the recommender calm, with the discount none in north, 10 % in south" in said
+        assert "`bold` was withdrawn after 60" in said and "events agrees: True" in said
+    assert (
+        "visitor-7" in (tmp_path / "shop.csv").read_text() and (tmp_path / "shop.svg").stat().st_size > 5000
+    )

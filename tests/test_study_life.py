@@ -203,6 +203,8 @@ def attacked(seed: int) -> tuple[bool, bool]:
     }
     unused = [
         "noise_sd",
+        "low",
+        "high",
         "delta_g",
         "delta_h",
         "epsilon",

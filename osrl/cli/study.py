@@ -62,6 +62,8 @@ def create(
         str | None, typer.Option(help="bernoulli, bounded or gaussian.  [default: bernoulli]")
     ] = None,
     noise_sd: Annotated[float | None, typer.Option(help="Standard deviation of gaussian rewards.")] = None,
+    low: Annotated[float | None, typer.Option(help="The smallest of bounded rewards.  [default: 0]")] = None,
+    high: Annotated[float | None, typer.Option(help="The largest of bounded rewards.  [default: 1]")] = None,
     delta: Annotated[float | None, typer.Option(help="Both risks at once.  [default: 0.1]")] = None,
     delta_g: Annotated[float | None, typer.Option(help="Accepted risk of a wrong representation.")] = None,
     delta_h: Annotated[float | None, typer.Option(help="Accepted risk of a wrong predictor.")] = None,
@@ -104,6 +106,8 @@ def create(
         **names,
         family=family or "bernoulli",
         noise_sd=noise_sd,
+        low=low,
+        high=high,
         delta=delta,
         delta_g=delta_g,
         delta_h=delta_h,

@@ -94,6 +94,8 @@ class StudyReport(NamedTuple):
             "options": dict(settings.options),
             "family": settings.family,
             "noise_sd": settings.noise_sd,
+            "low": settings.low if settings.family == "bounded" else None,
+            "high": settings.high if settings.family == "bounded" else None,
             "tasks": list(settings.tasks),
             "representations": list(settings.representations),
             "predictors": list(settings.predictors),

@@ -103,7 +103,7 @@ def _check_limits(hypotheses: Hypotheses, created: Created) -> None:
         (len(created.tasks), len(created.representations), len(created.predictors)),
         Family(created.family, created.noise_sd),
         (created.delta_g, created.delta_h),
-        epsilon=(created.epsilon_g, created.epsilon_h),
+        epsilon=created.tolerances,
     )
     for own, right in (
         (hypotheses.limits, fresh.limits),

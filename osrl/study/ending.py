@@ -141,7 +141,7 @@ def _meant(turn: Turn, which: Token | _Key) -> Token:
 
 def _take(turn: Turn, which: Token | _Key, reward: Any, by: str | None) -> bool:
     """Take in a reward; whether it is new."""
-    value = read_reward(reward, turn.progress.family)
+    value = read_reward(reward, turn.progress.created)
     token = _meant(turn, which)
     number, before = token.trial, ending(turn, token)
     if before is None:
@@ -185,7 +185,7 @@ def correct(session: Session, trial: Which, reward: SupportsFloat, reason: str, 
     number = token.trial
     for _ in range(CORRECTIONS):
         with session.turn() as turn:
-            value = read_reward(reward, turn.progress.family)
+            value = read_reward(reward, turn.progress.created)
             before = ending(turn, token)
             if before is None or isinstance(before, Abandoned):
                 raise RewardRefused(f"trial {number} has not told a reward; there is nothing to correct")

@@ -16,7 +16,7 @@ import json
 import math
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -59,6 +59,18 @@ class Created:
     id: str = ""
     epsilon_g: float = 0.0
     epsilon_h: float = 0.0
+    low: float = field(default=0.0, repr=False)  # of bounded rewards; early logs know neither,
+    high: float = field(default=1.0, repr=False)  # nor do their digests
+
+    @property
+    def scale(self) -> float:
+        """The length of the range of rewards: 1 but for bounded ones with other limits."""
+        return self.high - self.low
+
+    @property
+    def tolerances(self) -> tuple[float, float]:
+        """The tolerances in the scale of the evidence."""
+        return self.epsilon_g / self.scale, self.epsilon_h / self.scale
 
 
 @dataclass(frozen=True)
@@ -199,6 +211,7 @@ _OPTIONAL = (
     "after",
     "epsilon_g",
     "epsilon_h",
+    "low",
 )  # left out where they are empty, as in logs that do not know them
 
 
@@ -366,6 +379,8 @@ def _sound(body: Body) -> bool:
                     for each in (body.epsilon_g, body.epsilon_h)
                 )
                 and (body.budget is None or type(body.budget) is int)
+                and all(type(each) in (float, int) and abs(each) < 1e100 for each in (body.low, body.high))
+                and body.low < body.high
             )
         case Paused() | Closed():
             return type(body.reason) is str
@@ -416,6 +431,8 @@ def _plain(body: Any) -> dict[str, Any]:
     for name in _OPTIONAL:
         if not values.get(name, True):
             del values[name]
+    if values.get("high") == 1.0 and "low" not in values:
+        del values["high"]
     if values.get("verdict") is not None:
         values["verdict"] = _plain(values["verdict"])
     return values

@@ -20,7 +20,7 @@ def practise_ask(progress: Progress, task: str | None) -> None:
 
 def practise_reward(progress: Progress) -> None:
     """Tell the reward of a trial."""
-    progress.take(next(iter(progress.pending)), 1.0)
+    progress.take(next(iter(progress.pending)), progress.created.high)
 
 
 def practise_loss(progress: Progress, ignorable: bool) -> None:
@@ -36,9 +36,9 @@ def practise(progress: Progress) -> None:
         progress.apply(next_event(progress.last, asked))
         trials.append(asked.trial)
     first, second, third, fourth, fifth, sixth = trials
-    progress.take(second, 1.0)
+    progress.take(second, progress.created.high)
     progress.give_up(third, ignorable=False)
-    progress.take(first, 0.0)  # and with it those that waited for it
+    progress.take(first, progress.created.low)  # and with it those that waited for it
     progress.give_up(fifth, ignorable=True)
-    progress.take(sixth, 1.0)
-    progress.take(fourth, 0.0)
+    progress.take(sixth, progress.created.high)
+    progress.take(fourth, progress.created.low)

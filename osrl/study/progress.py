@@ -176,6 +176,7 @@ class Progress(Stages):
                 continue
             stretch = new_stretch(self, part)
             if stretch is not None:
+                stretch = stretch._replace(rewards=self.scaled(stretch.rewards))
                 self.went(part, stretch, run_stretch(self, stretch, check=False))
                 continue
             for pair in part:
@@ -253,6 +254,7 @@ class Progress(Stages):
         """A reward comes in; the verdict, if it ends the study."""
         told = self.pending.pop(trial)
         self.told += 1
+        reward = float(self.scaled(reward))
         self.tally.tell(told.trial, reward)
         self.pace.end(self.asked - trial)
         alarm = self._watch(told, ignorable=False)

@@ -76,7 +76,9 @@ def read_rates(progress: Progress, guess: Verdict) -> tuple[ArmRate, ...]:
         if c is not None:
             lift = means[i] - means[c], lower[i] - upper[c], upper[i] - lower[c]
             lift = (0.0, 0.0, 0.0) if i == c else lift
-        numbers = (means[i], lower[i], upper[i], *lift)
+        low, scale = progress.created.low, progress.created.scale
+        own = (low + scale * each for each in (means[i], lower[i], upper[i]))
+        numbers = (*own, *(scale * each for each in lift))
         known = [float(each) if math.isfinite(each) else None for each in numbers]
         found.append(ArmRate(*names, int(trials[i]), int(told[i]), *known))
     used = set(tally.place.ravel().tolist())
@@ -125,4 +127,4 @@ def _tolerances(progress: Progress, answers: Integers) -> Floats:
     """By how much each arm of a task may be better than the answer, (X, n)."""
     _, G, H = progress.shape
     same = np.arange(G * H)[None, :] // H == answers[:, None] // H
-    return np.where(same, progress.created.epsilon_h, progress.created.epsilon_g)
+    return np.where(same, progress.created.tolerances[1], progress.created.tolerances[0])

@@ -142,6 +142,8 @@ class _Replay:
         """Compare trials that do not overlap, as far as all is bit for bit the same; then one by one."""
         progress, done = self.progress, 0
         stretch = new_stretch(progress, pairs)
+        if stretch is not None:
+            stretch = stretch._replace(rewards=progress.scaled(stretch.rewards))
         plain = stretch is not None and all(pair[0].body.design == progress.design for pair in pairs)  # type: ignore[union-attr]
         if plain and stretch is not None and self._ordinary(pairs, stretch):
             done = run_stretch(progress, stretch, check=True)
@@ -188,7 +190,9 @@ class _Replay:
         if late and progress.steps.wants_design(progress.state):
             self._due[progress.last.seq] = self._digest()
         told = body.told if isinstance(body, Overruled) else body
-        if isinstance(told, Told | Corrected) and not progress.family.accepts_reward(told.reward):
+        if isinstance(told, Told | Corrected) and not progress.family.accepts_reward(
+            progress.scaled(told.reward)
+        ):
             self._complain(f"{where}: the reward is {told.reward!r}, which the family does not have")
         if isinstance(body, Overruled):
             self._old[body.trial] = body.told.reward

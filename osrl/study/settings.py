@@ -6,7 +6,7 @@ import json
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ from osrl.study.stages import new_state
 from osrl.study.versions import versions
 
 MOST = 2**63 - 1
+MOST_REWARD = 1e100
 
 Names = Sequence[str] | int
 
@@ -34,6 +35,8 @@ def new_settings(
     predictors: Names,
     family: str,
     noise_sd: float | None,
+    low: float | None,
+    high: float | None,
     delta: float | None,
     delta_g: float | None,
     delta_h: float | None,
@@ -79,8 +82,24 @@ def new_settings(
         versions(),
         secrets.token_hex(16),
         *tolerances,
+        *_limits(named.family.name, low, high),
     )
     return replace(created, evidence=constants_of(_try_out(created)))
+
+
+def _limits(family: str, low: float | None, high: float | None) -> tuple[float, float]:
+    """The smallest and the largest reward; 0 and 1 but for bounded ones."""
+    if low is None and high is None:
+        return 0.0, 1.0
+    if family != "bounded":
+        raise OsrlError(f"low and high belong to the bounded family; remove them for {family!r}")
+    limits = tuple(default if given is None else given for given, default in ((low, 0.0), (high, 1.0)))
+    for each in limits:
+        if isinstance(each, bool) or not isinstance(each, Real) or not abs(float(each)) < MOST_REWARD:
+            raise OsrlError(f"low and high are {low!r} and {high!r}; give two finite numbers")
+    if not limits[0] < limits[1]:
+        raise OsrlError(f"low is {limits[0]!r} and high {limits[1]!r}; give a low that is smaller than high")
+    return float(limits[0]), float(limits[1])
 
 
 def check_names(tasks: Sequence[str], representations: Sequence[str], predictors: Sequence[str]) -> None:

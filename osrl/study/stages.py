@@ -74,6 +74,11 @@ class Stages:
         self.created = replace(created, budget=budget, id=short_id(created))
         self.stages.append((first, self.created))
 
+    def scaled(self, reward: Any) -> Any:
+        """A reward, or several, in the scale of the evidence: 0 to 1 for bounded ones."""
+        low, scale = self.created.low, self.created.scale
+        return reward if (low, scale) == (0.0, 1.0) else (reward - low) / scale
+
     @property
     def bears_loss(self) -> bool:
         """Whether the guarantee survives trials that are lost for a reason which may tell something."""
@@ -143,8 +148,8 @@ def new_state(created: Created) -> Any:
     """The state of the policy before the first sample, with the constants of this program."""
     shape = len(created.tasks), len(created.representations), len(created.predictors)
     criterion = Criterion(created.threshold, created.delta_g, created.delta_h)
-    family, epsilon = Family(created.family, created.noise_sd), (created.epsilon_g, created.epsilon_h)
-    problem = Problem(shape, family, (criterion,), epsilon)
+    family = Family(created.family, created.noise_sd)
+    problem = Problem(shape, family, (criterion,), created.tolerances)
     options = {name: _tuples(value) for name, value in created.options.items()}
     return find(created.policy).new(problem, uniform(new_key(created.seed, 0), START, 0), **options)
 

@@ -62,6 +62,8 @@ class Study(Reading):
         predictors: Names,
         family: str = "bernoulli",
         noise_sd: float | None = None,
+        low: float | None = None,
+        high: float | None = None,
         delta: float | None = None,
         delta_g: float | None = None,
         delta_h: float | None = None,
@@ -80,8 +82,10 @@ class Study(Reading):
         ``delta_g`` is the accepted risk of a wrong representation, ``delta_h`` that of a wrong predictor
         in a task (``delta`` sets both; default 0.1). ``epsilon`` is the tolerance, 0 by default: an answer
         that no arm of its task can beat by more will do (``epsilon_g``: with another representation than the
-        best one, ``epsilon_h``: with another predictor). ``budget``: the largest number of trials.
-        ``options`` are parameters of the policy. Without a ``seed`` one is drawn, and recorded.
+        best one, ``epsilon_h``: with another predictor). ``low`` and ``high`` are the limits of rewards of
+        the family ``bounded``, 0 and 1 by default: fixed in advance, such as 0 and 250 for a revenue.
+        ``budget``: the largest number of trials. ``options`` are parameters of the policy. Without a
+        ``seed`` one is drawn, and recorded.
         """
         created = new_settings(
             tasks=tasks,
@@ -89,6 +93,8 @@ class Study(Reading):
             predictors=predictors,
             family=family,
             noise_sd=noise_sd,
+            low=low,
+            high=high,
             delta=delta,
             delta_g=delta_g,
             delta_h=delta_h,

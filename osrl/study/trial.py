@@ -165,17 +165,28 @@ def read_lease(lease: str | timedelta) -> int:
     return lease // timedelta(microseconds=1)
 
 
-def read_reward(reward: Any, family: Family) -> float:
-    """The reward as a number that the family can have."""
+def read_reward(reward: Any, created: Created) -> float:
+    """The reward as a number that the family of the study can have."""
+    family, low, high = Family(created.family, created.noise_sd), created.low, created.high
     try:
         value = None if isinstance(reward, str | bytes) else float(reward)
     except (TypeError, ValueError, OverflowError):
         value = None
-    if value is None or not family.accepts_reward(value):
+    if value is None or not family.accepts_reward((value - low) / (high - low)):
+        shown = family.reward_range if (low, high) == (0.0, 1.0) else f"a number from {low:g} to {high:g}"
+        advice = _ADVICE[family.name]
         raise RewardRefused(
-            f"the reward is {reward!r}; give {family.reward_range}, as the {family.name} family has"
+            f"the reward is {reward!r:.50}; give {shown}, as the {family.name} family has{advice}"
         )
     return value + 0.0  # no negative zero
+
+
+_ADVICE = {
+    "bernoulli": " (true and false will do; for other rewards create the study with family 'bounded' and "
+    "their limits, low and high, fixed in advance)",
+    "bounded": " (limits are fixed in advance: create the study with low and high)",
+    "gaussian": "",
+}
 
 
 def read_answer(created: Created, verdict: Verdict) -> Answer:
