@@ -16,7 +16,8 @@ from osrl.instance import MOST_LETTERS, Instance
 from osrl.study import frames
 from osrl.study.events import read_event
 from tests.commands import Capture, refusal
-from tests.fuzz import fuzz_analyse, fuzz_command_line, fuzz_import
+from tests.fuzz import fuzz_analyse, fuzz_import
+from tests.fuzz_commands import fuzz_command_line
 from tests.instances import refused
 
 COLUMNS = ("task", "representation", "predictor", "reward")

@@ -17,7 +17,8 @@ from sqlalchemy import make_url
 from osrl.errors import OsrlError, StorageError
 from osrl.study.backup import backup
 from osrl.study.events import Abandoned, Asked, Event, Told
-from osrl.study.sql import PAGE, SqlStorage
+from osrl.study.held import PAGE
+from osrl.study.sql import SqlStorage
 from osrl.study.storage import Snapshot, Storage
 from osrl.study.study import Study
 from tests.databases import new_place, remove_place, run_sql

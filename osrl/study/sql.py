@@ -14,17 +14,18 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any
 
-from sqlalchemy import Connection, Integer, bindparam, delete, insert, select, text
+from sqlalchemy import Connection, delete, insert, select, text
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
 from osrl.errors import OsrlError, StorageDamaged, StorageError
 from osrl.study import place as place_settings
 from osrl.study import schema
-from osrl.study.driver import Cursor, Prepared, explain, failure, prepare, transaction
-from osrl.study.events import Event, Row, Stored, check_rows, key_of, now, read_events
+from osrl.study.driver import Cursor, explain, failure, transaction
+from osrl.study.events import Event, Stored, check_rows, now, read_events
 from osrl.study.gate import Gate
+from osrl.study.held import ADD_KEY, APPEND, LOCK, PAGE, HeldLog, keys_of, new_turn, rows_of, stored
 from osrl.study.place import new_server_engine, path_of, read_place, show_place
 from osrl.study.schema import events, keys, snapshots, studies, tombstones
 from osrl.study.sqlite_file import (
@@ -38,33 +39,9 @@ from osrl.study.sqlite_file import (
 )
 from osrl.study.storage import Log, Snapshot, Storage, Tombstone
 
-PAGE = 10_000  # events that are read at once
 _SCHEMA_LOCK = 0x6F73726C  # of PostgreSQL, while tables are made
 
-_STUDY = bindparam("study", type_=Integer)
-_LOCK = (
-    select(select(schema.version_table.c.version).scalar_subquery())
-    .select_from(studies)
-    .where(studies.c.id == _STUDY)
-    .with_for_update(of=studies)
-)
-_ROW = tuple(events.c[name] for name in Row._fields)
-_PAGE = (
-    select(*_ROW)
-    .where(events.c.study == _STUDY, events.c.seq >= bindparam("position"))
-    .order_by(events.c.seq)
-    .limit(bindparam("limit"))
-)
-_ABOUT = (
-    select(*_ROW).where(events.c.study == _STUDY, events.c.trial == bindparam("trial")).order_by(events.c.seq)
-)
-_KEYED = select(keys.c.trial).where(keys.c.study == _STUDY, keys.c.key == bindparam("key"))
 _NEW = insert(studies).returning(studies.c.id)
-_APPEND = insert(events)
-_FORGET = delete(snapshots).where(snapshots.c.study == _STUDY)
-_KEEP = insert(snapshots)
-_ADD_KEY = insert(keys)
-_STATEMENTS = (_LOCK, _PAGE, _ABOUT, _APPEND, _FORGET, _KEEP, _KEYED, _ADD_KEY)
 
 
 class SqlStorage(Storage):
@@ -90,7 +67,7 @@ class SqlStorage(Storage):
         else:
             self._engine = new_sqlite_engine(self._file, wait)
         self._finalizer = weakref.finalize(self, self._engine.dispose)
-        self._turn = _Turn(*(prepare(each, self._engine) for each in _STATEMENTS))
+        self._turn = new_turn(self._engine)
 
     def _prepare(self, make: bool) -> None:
         """Make the tables, or bring them up to date; of what cannot be written, those of a copy."""
@@ -142,10 +119,10 @@ class SqlStorage(Storage):
                     f"{self.place} has a study {name!r} already; open it, or give another name"
                 ) from None
             rest = iter(events)
-            while page := _stored(islice(rest, PAGE)):
-                connection.execute(_APPEND, _rows(number, page))
-                if found := _keys(number, page):
-                    connection.execute(_ADD_KEY, found)
+            while page := stored(islice(rest, PAGE)):
+                connection.execute(APPEND, rows_of(number, page))
+                if found := keys_of(number, page):
+                    connection.execute(ADD_KEY, found)
         if self._file is not None:  # a study is in its file from the beginning, not in the log beside it
             self._pragma("wal_checkpoint")
         return int(number)
@@ -175,7 +152,7 @@ class SqlStorage(Storage):
         """Remove a study with all its events; a tombstone says which it was."""
         study = self.find(name)
         with self._transaction(write=True) as connection:
-            self._check_study(connection.execute(_LOCK, {"study": study}).all())
+            self._check_study(connection.execute(LOCK, {"study": study}).all())
             last = select(events.c.seq, events.c.hash).where(events.c.study == study)
             found = connection.execute(last.order_by(events.c.seq.desc()).limit(1)).one_or_none()
             count, head = (0, "") if found is None else (found.seq + 1, found.hash)
@@ -196,7 +173,7 @@ class SqlStorage(Storage):
         """Hold the log of a study as its only writer."""
         with self._raw_transaction(write=True, meanwhile=meanwhile) as cursor:
             self._check_study(cursor.fetch(self._turn.lock, study=study))
-            yield _HeldLog(cursor, self._turn, study)
+            yield HeldLog(cursor, self._turn, study)
 
     def first(self, study: int) -> Event:
         """The event with which a study begins."""
@@ -215,12 +192,12 @@ class SqlStorage(Storage):
     def about(self, study: int, trial: int) -> list[Event]:
         """The events about one trial, in order."""
         with self._raw_transaction(write=False) as cursor:
-            return _HeldLog(cursor, self._turn, study).about(trial)
+            return HeldLog(cursor, self._turn, study).about(trial)
 
     def find_key(self, study: int, key: str) -> int | None:
         """The number of the trial with this key, if there is one."""
         with self._raw_transaction(write=False) as cursor:
-            return _HeldLog(cursor, self._turn, study).find_key(key)
+            return HeldLog(cursor, self._turn, study).find_key(key)
 
     def rows(self, study: int) -> Iterator[list[Stored]]:
         """The log of a study as it is stored, in parts, with its chain checked."""
@@ -349,74 +326,6 @@ def failures(place: str) -> Iterator[None]:
         raise explain(place, error) from error
     except (sqlite3.Error, UnicodeDecodeError) as error:
         raise failure(place, error, lost=False) from error
-
-
-class _Turn(NamedTuple):
-    """The statements of every ask and tell, for one database."""
-
-    lock: Prepared
-    page: Prepared
-    about: Prepared
-    append: Prepared
-    forget: Prepared
-    keep: Prepared
-    keyed: Prepared
-    add_key: Prepared
-
-
-class _HeldLog(Log):
-    """The log of one study, inside the transaction of its only writer."""
-
-    def __init__(self, cursor: Cursor, turn: _Turn, study: int) -> None:
-        self._cursor, self._turn, self._study = cursor, turn, study
-
-    def read(self, position: int) -> Iterator[Event]:
-        """The events from number ``position`` on."""
-        head = None if position else ""
-        while True:
-            page = self._cursor.fetch(self._turn.page, study=self._study, position=position, limit=PAGE)
-            yield from read_events(page, head)
-            if len(page) < PAGE:
-                return
-            position, head = page[-1][0] + 1, page[-1][-1]
-
-    def about(self, trial: int) -> list[Event]:
-        """The events about one trial, in order."""
-        rows = self._cursor.fetch(self._turn.about, study=self._study, trial=trial)
-        return [event for row in rows for event in read_events([row], None)]
-
-    def find_key(self, key: str) -> int | None:
-        """The number of the trial with this key, if there is one."""
-        rows = self._cursor.fetch(self._turn.keyed, study=self._study, key=key)
-        return int(rows[0][0]) if rows else None
-
-    def append(self, events: Sequence[Event | Stored]) -> None:
-        """Add events, numbered on from the last one, and the keys of trials."""
-        rows = _stored(events)
-        if rows:
-            self._cursor.run_many(self._turn.append, _rows(self._study, rows))
-        if found := _keys(self._study, rows):
-            self._cursor.run_many(self._turn.add_key, found)
-
-    def keep(self, snapshot: Snapshot) -> None:
-        """Keep a snapshot in place of the one before."""
-        values = {"study": self._study, **snapshot._asdict()}
-        self._cursor.run_many(self._turn.forget, [values])
-        self._cursor.run_many(self._turn.keep, [values])
-
-
-def _stored(new: Iterable[Event | Stored]) -> list[Stored]:
-    return [each.row if isinstance(each, Event) else each for each in new]
-
-
-def _rows(study: int, new: Iterable[Stored]) -> list[dict[str, Any]]:
-    return [{"study": study, **dict(zip(Row._fields, row, strict=True))} for row in new]
-
-
-def _keys(study: int, new: Iterable[Stored]) -> list[dict[str, Any]]:
-    """The keys of the trials that these events hand out."""
-    found = ((key_of(row), row[3]) for row in new)
-    return [{"study": study, "key": key, "trial": trial} for key, trial in found if key is not None]
 
 
 # Fork ---------------------------------------------------------------------------------------------

@@ -1,0 +1,114 @@
+"""The log of one study inside the transaction of its only writer: the statements of every ask and tell."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from sqlalchemy import Engine, Integer, bindparam, delete, insert, select
+
+from osrl.study.driver import Cursor, Prepared, prepare
+from osrl.study.events import Event, Row, Stored, key_of, read_events
+from osrl.study.schema import events, keys, snapshots, studies, version_table
+from osrl.study.storage import Log, Snapshot
+
+PAGE = 10_000  # events that are read at once
+
+_STUDY = bindparam("study", type_=Integer)
+LOCK = (
+    select(select(version_table.c.version).scalar_subquery())
+    .select_from(studies)
+    .where(studies.c.id == _STUDY)
+    .with_for_update(of=studies)
+)
+_ROW = tuple(events.c[name] for name in Row._fields)
+_PAGE = (
+    select(*_ROW)
+    .where(events.c.study == _STUDY, events.c.seq >= bindparam("position"))
+    .order_by(events.c.seq)
+    .limit(bindparam("limit"))
+)
+_ABOUT = (
+    select(*_ROW).where(events.c.study == _STUDY, events.c.trial == bindparam("trial")).order_by(events.c.seq)
+)
+_KEYED = select(keys.c.trial).where(keys.c.study == _STUDY, keys.c.key == bindparam("key"))
+APPEND = insert(events)
+_FORGET = delete(snapshots).where(snapshots.c.study == _STUDY)
+_KEEP = insert(snapshots)
+ADD_KEY = insert(keys)
+
+
+class TurnStatements(NamedTuple):
+    """The statements of every ask and tell, for one database."""
+
+    lock: Prepared
+    page: Prepared
+    about: Prepared
+    append: Prepared
+    forget: Prepared
+    keep: Prepared
+    keyed: Prepared
+    add_key: Prepared
+
+
+def new_turn(engine: Engine) -> TurnStatements:
+    """The statements in the words of one database."""
+    statements = (LOCK, _PAGE, _ABOUT, APPEND, _FORGET, _KEEP, _KEYED, ADD_KEY)
+    return TurnStatements(*(prepare(each, engine) for each in statements))
+
+
+class HeldLog(Log):
+    """The log of one study, inside the transaction of its only writer."""
+
+    def __init__(self, cursor: Cursor, turn: TurnStatements, study: int) -> None:
+        self._cursor, self._turn, self._study = cursor, turn, study
+
+    def read(self, position: int) -> Iterator[Event]:
+        """The events from number ``position`` on."""
+        head = None if position else ""
+        while True:
+            page = self._cursor.fetch(self._turn.page, study=self._study, position=position, limit=PAGE)
+            yield from read_events(page, head)
+            if len(page) < PAGE:
+                return
+            position, head = page[-1][0] + 1, page[-1][-1]
+
+    def about(self, trial: int) -> list[Event]:
+        """The events about one trial, in order."""
+        rows = self._cursor.fetch(self._turn.about, study=self._study, trial=trial)
+        return [event for row in rows for event in read_events([row], None)]
+
+    def find_key(self, key: str) -> int | None:
+        """The number of the trial with this key, if there is one."""
+        rows = self._cursor.fetch(self._turn.keyed, study=self._study, key=key)
+        return int(rows[0][0]) if rows else None
+
+    def append(self, events: Sequence[Event | Stored]) -> None:
+        """Add events, numbered on from the last one, and the keys of trials."""
+        rows = stored(events)
+        if rows:
+            self._cursor.run_many(self._turn.append, rows_of(self._study, rows))
+        if found := keys_of(self._study, rows):
+            self._cursor.run_many(self._turn.add_key, found)
+
+    def keep(self, snapshot: Snapshot) -> None:
+        """Keep a snapshot in place of the one before."""
+        values = {"study": self._study, **snapshot._asdict()}
+        self._cursor.run_many(self._turn.forget, [values])
+        self._cursor.run_many(self._turn.keep, [values])
+
+
+def stored(new: Iterable[Event | Stored]) -> list[Stored]:
+    """Events as they are stored."""
+    return [each.row if isinstance(each, Event) else each for each in new]
+
+
+def rows_of(study: int, new: Iterable[Stored]) -> list[dict[str, Any]]:
+    """The values of new events, by column."""
+    return [{"study": study, **dict(zip(Row._fields, row, strict=True))} for row in new]
+
+
+def keys_of(study: int, new: Iterable[Stored]) -> list[dict[str, Any]]:
+    """The keys of the trials that these events hand out."""
+    found = ((key_of(row), row[3]) for row in new)
+    return [{"study": study, "key": key, "trial": trial} for key, trial in found if key is not None]
