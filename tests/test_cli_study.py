@@ -83,7 +83,9 @@ def test_from_nothing_to_a_verdict(run: Run, db: str) -> None:
     assert status["best"]["predictors"] == {"young": "low", "old": "high"}
     assert status["trials"] == {"handed_out": trials, "told": trials, "pending": 0, "abandoned": 0}
     assert document(run("verify", db, "--json"))["ok"] is True
-    assert document(run("list", db, "--json")) == {"studies": ["study"], "deleted": []}
+    listed = document(run("list", db, "--json"))
+    assert (listed["studies"], listed["deleted"]) == (["study"], [])
+    assert listed["summaries"][0]["verdict"] == "decided"
     assert document(run("watch", db, "--json"))["verdict"] == "decided"
 
 
@@ -111,7 +113,7 @@ def test_what_a_person_reads(run: Run, db: str) -> None:
         run("tell", db, document(run("ask", db, "--json"))["trial"], 1)
     assert "more trials" in run("status", db)
     assert "replay agrees bit for bit" in run("verify", db)
-    assert run("list", db) == "study\n"
+    assert run("list", db).startswith("study: running, ")
     assert run("delete", db, "study", "--yes") == "study 'study' is removed\n"
     assert run("list", db) == ""
 

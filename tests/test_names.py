@@ -82,7 +82,7 @@ def test_every_report_shows_names_as_they_are(tmp_path: Path, capsys: Capture) -
             f"a row of its own for {name}"
         )
     run(capsys, "study", "export", db, tmp_path / "trials.csv", "--trials")
-    assert run(capsys, "study", "list", db) == "[/study]\n"
+    assert run(capsys, "study", "list", db).startswith("[/study]: running, ")
     with osrl.Study.open(db) as study:
         console = Console(file=io.StringIO(), width=1000)  # another console, which reads markup
         console.print(StudyReport(study.place, study.name, study.status, datetime.now(UTC)))

@@ -292,3 +292,22 @@ def test_the_command_line_tells_the_life(tmp_path: Path, capsys: Capture) -> Non
     assert document["predictors"] == ["low", "high", "new"]
     assert json.loads(run("study", "close", path, "--reason", "done", "--json"))["verdict"] == "closed"
     assert "closed (it was closed" in run("study", "status", path)
+
+
+def test_small_things_that_were_wrong(tmp_path: Path, capsys: Capture) -> None:
+    path = str(tmp_path / "a.db")
+    run = partial(printed, capsys)
+    one = ("--tasks", "x", "--representations", "g", "--predictors", "h", "--delta", "0.6")
+    said = run("study", "create", path, *one)
+    assert "note: there is one arm" in said and "note: a risk of 0.6 is more than that of a coin" in said
+    assert len(json.loads(run("study", "status", path, "--json"))["remarks"]) == 2
+    with new_study(path, name="two", policy="osrl", delta=1e-6) as study:
+        play(study, 3)
+        study.ask()
+        with pytest.raises(AttributeError):
+            study.budget = 5  # type: ignore[attr-defined]
+        with refused("the task is ['young']"):
+            study.ask(["young"])  # type: ignore[call-overload]
+    assert "two: running, 3 of 4 trials told" in run("study", "list", path)
+    listed = json.loads(run("study", "list", path, "--json"))
+    assert listed["studies"] == ["study", "two"] and listed["summaries"][1]["told"] == 3

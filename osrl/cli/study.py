@@ -128,19 +128,10 @@ def create(
             which = "" if name == "study" else f" --name {shlex.quote(name)}"
             first = f"osrl study ask {shlex.quote(shown(place))}{which}"
             echo(f"study {name!r} is ready; ask for its first trial with: {first}")
+            from osrl.report.remarks import remarks
 
-
-@app.command("list")
-def list_studies(place: Place, as_json: Json = False) -> None:
-    """The studies of a database."""
-    from osrl.study.study import Study
-
-    names, deleted = Study.list(place), Study.deleted(place)
-    if as_json:
-        print_json({"studies": list(names), "deleted": [each._asdict() for each in deleted]})
-    else:
-        for name in names:
-            echo(name)
+            for remark in remarks(study.settings):
+                echo(f"note: {remark}")
 
 
 @app.command()

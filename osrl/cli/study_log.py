@@ -14,6 +14,26 @@ if TYPE_CHECKING:
     from osrl.study.backup import Copied
 
 
+@app.command("list")
+def list_studies(place: Place, as_json: Json = False) -> None:
+    """The studies of a database."""
+    from osrl.study.study import Study
+
+    names, deleted = Study.list(place), Study.deleted(place)
+    found = []
+    for name in names:
+        with opened(place, name) as study:
+            status = study.status
+        told, out = status.told, status.handed_out
+        found.append({"study": name, "verdict": status.verdict, "handed_out": out, "told": told})
+    if as_json:
+        gone = [each._asdict() for each in deleted]
+        print_json({"studies": list(names), "summaries": found, "deleted": gone})
+    else:
+        for each in found:
+            echo("{study}: {verdict}, {told:,} of {handed_out:,} trials told".format(**each))
+
+
 @app.command()
 def export(
     place: Place,

@@ -23,6 +23,7 @@ from osrl.report.hypotheses import (
 )
 from osrl.report.numbers import count
 from osrl.report.rates import RatesView
+from osrl.report.remarks import remarks
 from osrl.shown import printable
 from osrl.study.forecast import Forecast
 from osrl.study.rates import COVERAGE
@@ -105,6 +106,7 @@ class StudyReport(NamedTuple):
             "epsilon_h": settings.epsilon_h,
             "seed": settings.seed,
             "budget": settings.budget,
+            "remarks": remarks(settings),
             "head": status.head,
         }
 
@@ -158,6 +160,8 @@ class StudyReport(NamedTuple):
             verdict.append(f"\n{describe_alarm(status.alarm)}", "bold red")
         if len(assumed := assumed_by_study(status)) > 1:
             verdict.append(f"\nThis holds if {'; '.join(assumed)}")
+        for remark in remarks(settings):
+            verdict.append(f"\nNote: {remark}")
         if not status.hypotheses:
             verdict.append("\nThis policy has no evidence for single hypotheses to show")
         verdict.append(f"\nHead of the log: {status.head}")
