@@ -13,170 +13,33 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import fields
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from osrl.errors import StorageDamaged
-from osrl.instance import MOST_LETTERS
-from osrl.study.life_events import Budgeted as Budgeted
-from osrl.study.life_events import Closed as Closed
-from osrl.study.life_events import Continued as Continued
-from osrl.study.life_events import Paused as Paused
-from osrl.study.life_events import Staged as Staged
-from osrl.study.life_events import Verdict as Verdict
-
-
-@dataclass(frozen=True)
-class Created:
-    """The study begins: names, family, risks, and all that its course depends on besides the rewards.
-
-    ``options`` are the parameters of the policy, defaults written out; ``evidence`` has every constant of
-    its evidence, see `osrl.study.constants`. ``versions`` are those of the program that wrote the event,
-    see `osrl.study.versions`. ``id`` is drawn at random and is that of this study alone; early logs
-    have none. The tolerances are left out where they are 0.
-    """
-
-    tasks: Sequence[str]
-    representations: Sequence[str]
-    predictors: Sequence[str]
-    family: str
-    noise_sd: float | None
-    delta_g: float
-    delta_h: float
-    seed: int
-    budget: int | None
-    policy: str
-    threshold: str
-    options: Mapping[str, Any]
-    evidence: Mapping[str, Any]
-    versions: Mapping[str, str]
-    id: str = ""
-    epsilon_g: float = 0.0
-    epsilon_h: float = 0.0
-    low: float = field(default=0.0, repr=False)  # of bounded rewards; early logs know neither,
-    high: float = field(default=1.0, repr=False)  # nor do their digests
-
-    @property
-    def scale(self) -> float:
-        """The length of the range of rewards: 1 but for bounded ones with other limits."""
-        return self.high - self.low
-
-    @property
-    def tolerances(self) -> tuple[float, float]:
-        """The tolerances in the scale of the evidence."""
-        return self.epsilon_g / self.scale, self.epsilon_h / self.scale
-
-
-@dataclass(frozen=True)
-class Resumed:
-    """A program of versions that the study has not seen before takes part from here on."""
-
-    versions: Mapping[str, str]
-
-
-@dataclass(frozen=True)
-class Kept:
-    """A snapshot of all events before this one was kept; ``digest`` is that of its content (SHA-256)."""
-
-    digest: str
-
-
-@dataclass(frozen=True)
-class Recovered:
-    """A person has confirmed that this log is the study from here on, though others may know a longer one.
-
-    A new branch begins: trials that were handed out after this point of the log and are not in it are lost.
-    """
-
-    reason: str
-    by: str | None = None
-
-
-@dataclass(frozen=True)
-class Designed:
-    """The policy has solved for new weights: every array of its state that changed, by name.
-
-    ``before`` is the digest of the state that was solved for, by which a replay can be checked. Where others
-    have written meanwhile, that was the state ``after`` an earlier event, and only arrays of the sampling
-    rule are changed.
-    """
-
-    arrays: Mapping[str, Any]  # nested lists
-    before: str
-    after: int | None = None
-
-
-SAMPLING = "sampling."  # with which the names of those arrays begin
-
-
-@dataclass(frozen=True)
-class Asked:
-    """A trial is handed out.
-
-    ``propensities`` of the task's arms, representation by representation; null where nothing was left
-    to chance. ``given``: the task had arrived from outside. ``design``: the last event of that kind.
-    ``until``: when its report is due (microseconds since 1970), if it was handed out with a lease.
-    ``key`` and ``note`` are what the experimenter knows it by, and about it.
-    """
-
-    trial: int
-    task: str
-    representation: str
-    predictor: str
-    propensities: Sequence[float] | None
-    given: bool
-    design: int | None
-    until: int | None = None
-    key: str | None = None
-    note: Mapping[str, Any] | None = None
-
-
-@dataclass(frozen=True)
-class Told:
-    """The reward of a trial; ``verdict`` where it ended the study; ``by``: who says so."""
-
-    trial: int
-    reward: float
-    verdict: Verdict | None = None
-    by: str | None = None
-
-
-@dataclass(frozen=True)
-class Abandoned:
-    """A trial will never report; ``ignorable``: that it does not, tells nothing about its reward."""
-
-    trial: int
-    ignorable: bool
-    verdict: Verdict | None = None
-    by: str | None = None
-    reason: str | None = None
-
-
-@dataclass(frozen=True)
-class Corrected:
-    """The reward of a trial was told wrong (``old``), and is this one; see `osrl.study.corrections`."""
-
-    trial: int
-    old: float
-    reward: float
-    reason: str
-    verdict: Verdict | None = None
-    by: str | None = None
-
-
-@dataclass(frozen=True)
-class Overruled:
-    """A tell that a later correction overrules. It is stored as a tell; so it is read."""
-
-    trial: int
-    told: Told
-
+from osrl.study.bodies import SAMPLING as SAMPLING
+from osrl.study.bodies import Abandoned as Abandoned
+from osrl.study.bodies import Asked as Asked
+from osrl.study.bodies import Budgeted as Budgeted
+from osrl.study.bodies import Closed as Closed
+from osrl.study.bodies import Continued as Continued
+from osrl.study.bodies import Corrected as Corrected
+from osrl.study.bodies import Created as Created
+from osrl.study.bodies import Designed as Designed
+from osrl.study.bodies import Kept as Kept
+from osrl.study.bodies import Overruled as Overruled
+from osrl.study.bodies import Paused as Paused
+from osrl.study.bodies import Recovered as Recovered
+from osrl.study.bodies import Resumed as Resumed
+from osrl.study.bodies import Staged as Staged
+from osrl.study.bodies import Told as Told
+from osrl.study.bodies import Verdict as Verdict
+from osrl.study.bodies import sound
 
 Life = Paused | Continued | Budgeted | Staged | Closed
 Body = (
@@ -328,7 +191,7 @@ def read_event(seq: int, at: int, kind: str, payload: str, hash: str = "") -> Ev
         if values.get("verdict"):
             values["verdict"] = Verdict(**values["verdict"])
         body = KINDS[kind](**values)
-        if not _sound(body):
+        if not sound(body):
             raise ValueError
         return Event(seq, at, body, hash)
     except (LookupError, TypeError, ValueError, AttributeError, RecursionError):
@@ -347,65 +210,6 @@ def _parse(payload: str) -> Any:
     except ValueError:
         end = -1
     return value if end == len(payload) else json.loads(payload)
-
-
-def _sound(body: Body) -> bool:
-    """Whether the fields that kernels and tables take as they are have the right types."""
-    match body:
-        case Asked():
-            names = type(body.task) is type(body.representation) is type(body.predictor) is str
-            return (
-                type(body.trial) is int
-                and names
-                and (body.until is None or type(body.until) is int)
-                and (body.key is None or type(body.key) is str)
-                and (body.note is None or type(body.note) is dict)
-            )
-        case Told():
-            whole = type(body.reward) is int and abs(body.reward) < 2**63
-            return type(body.trial) is int and (whole or type(body.reward) is float)
-        case Created():
-            texts = (body.family, body.policy, body.threshold, body.id)
-            tables = (body.options, body.evidence, body.versions)
-            return (
-                all(map(_are_names, (body.tasks, body.representations, body.predictors)))
-                and all(type(text) is str for text in texts)
-                and all(type(table) is dict for table in tables)
-                and type(body.seed) is int
-                and 0 <= body.seed < 2**63
-                and all(type(risk) in (float, int) and 0 < risk < 1 for risk in (body.delta_g, body.delta_h))
-                and all(
-                    type(each) in (float, int) and 0 <= each < math.inf
-                    for each in (body.epsilon_g, body.epsilon_h)
-                )
-                and (body.budget is None or type(body.budget) is int)
-                and all(type(each) in (float, int) and abs(each) < 1e100 for each in (body.low, body.high))
-                and body.low < body.high
-            )
-        case Paused() | Closed():
-            return type(body.reason) is str
-        case Budgeted():
-            return type(body.budget) is int and 0 < body.budget < 2**63
-        case Staged():
-            return _are_names(body.representations) and _are_names(body.predictors)
-        case Resumed():
-            return type(body.versions) is dict
-        case Designed():
-            return type(body.arrays) is dict and (body.after is None or type(body.after) is int)
-        case Abandoned():
-            return type(body.trial) is int and type(body.ignorable) is bool
-        case Corrected():
-            rewards = (body.old, body.reward)
-            numbers = all(type(each) in (float, int) and abs(each) < 2**63 for each in rewards)
-            return type(body.trial) is int and numbers and type(body.reason) is str
-    return True
-
-
-def _are_names(names: object) -> bool:
-    """Whether these can be the names of tasks, representations or predictors."""
-    if not isinstance(names, list) or not all(type(name) is str for name in names):
-        return False
-    return 0 < len(names) == len(set(names)) and max(map(len, names)) <= MOST_LETTERS
 
 
 def now() -> int:
