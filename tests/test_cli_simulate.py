@@ -130,7 +130,7 @@ def test_the_table(capsys: Capture, file: str, monkeypatch: pytest.MonkeyPatch) 
             f"{row['ci975']:.2g}" if row["ci975"] < 10 else f"{row['ci975']:.0f}",
         ]
         assert line.split()[-1] == str(row["budget_exhausted"])
-    assert "They count with it, and never as wrong" in out
+    assert "they enter the mean with it, and are never wrong" in " ".join(out.split())
     assert "\x1b" not in out, "no colour codes where there is no terminal"
 
 

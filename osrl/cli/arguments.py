@@ -10,13 +10,14 @@ import typer
 from osrl.errors import OsrlError
 
 Tolerance = Annotated[
-    float | None, typer.Option(metavar="E", help="Differences of means up to E do not matter.  [default: 0]")
+    float | None,
+    typer.Option(metavar="E", help="Differences in means of up to E do not matter.  [default: 0]"),
 ]
 ToleranceG = Annotated[
-    float | None, typer.Option(metavar="E", help="The same, for another representation than the best one.")
+    float | None, typer.Option(metavar="E", help="The same, for answers with another representation.")
 ]
 ToleranceH = Annotated[
-    float | None, typer.Option(metavar="E", help="The same, for another predictor than the best one.")
+    float | None, typer.Option(metavar="E", help="The same, for answers with another predictor.")
 ]
 
 

@@ -14,7 +14,8 @@ TOLERANCE = 1e-6  # relative width of the certified intervals
 
 def bound(
     file: Annotated[
-        str, typer.Argument(metavar="FILE", help="An instance file (.toml or .json), or 'paper'.")
+        str,
+        typer.Argument(metavar="FILE", help="An instance file (.toml or .json), or 'paper' for the paper's."),
     ],
     delta: Annotated[float | None, typer.Option(help="Both risks at once.")] = None,
     delta_g: Annotated[

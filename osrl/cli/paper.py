@@ -12,7 +12,7 @@ from osrl.cli.output import Progress, echo, print_json, print_report, progress_b
 
 def paper(
     part: Annotated[str, typer.Argument(metavar="[PART]", help="table1, table2, figures or all.")] = "all",
-    runs: Annotated[int | None, typer.Option(help="Runs of each policy.  [default: 1120]")] = None,
+    runs: Annotated[int | None, typer.Option(help="Number of runs for each policy.  [default: 1120]")] = None,
     seed: Annotated[int, typer.Option(help="The same seed gives the same numbers.")] = 0,
     out: Annotated[
         str | None,
@@ -26,7 +26,7 @@ def paper(
     ] = True,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """Run the paper's experiments again, beside what was published."""
+    """Repeat the paper's experiments and compare them with the published numbers."""
     with working("loading ..."):
         # Here, not above: these load kernels, which help and usage errors do not need.
         from osrl.paper.published import RUNS

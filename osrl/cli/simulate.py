@@ -13,7 +13,8 @@ from osrl.errors import OsrlError
 
 def simulate(
     file: Annotated[
-        str, typer.Argument(metavar="FILE", help="An instance file (.toml or .json), or 'paper'.")
+        str,
+        typer.Argument(metavar="FILE", help="An instance file (.toml or .json), or 'paper' for the paper's."),
     ],
     policy: Annotated[
         str | None, typer.Option(metavar="NAME,...", help="Policies to run.  [default: osrl]")
@@ -21,7 +22,9 @@ def simulate(
     delta: Annotated[
         str | None, typer.Option(metavar="RISK,...", help="Both risks at once.  [default: 0.1]")
     ] = None,
-    runs: Annotated[int | None, typer.Option(help="Runs of each policy and risk.  [default: 1120]")] = None,
+    runs: Annotated[
+        int | None, typer.Option(help="Number of runs for each policy and risk.  [default: 1120]")
+    ] = None,
     seed: Annotated[int, typer.Option(help="The same seed gives the same runs.")] = 0,
     delta_g: Annotated[
         str | None, typer.Option(metavar="RISK,...", help="Risk of a wrong representation.  [default: 0.1]")
@@ -34,7 +37,7 @@ def simulate(
     epsilon_g: ToleranceG = None,
     epsilon_h: ToleranceH = None,
     threshold: Annotated[
-        str | None, typer.Option(metavar="NAME,...", help="For policies that have several.")
+        str | None, typer.Option(metavar="NAME,...", help="Thresholds, for policies that offer several.")
     ] = None,
     option: Annotated[
         list[str] | None,
@@ -55,7 +58,7 @@ def simulate(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """Run policies many times, and count samples and wrong answers."""
+    """Run policies many times and count samples and wrong answers."""
     with working("loading ..."):
         # Here, not above: these load kernels, which help and usage errors do not need.
         from osrl.instance import Instance

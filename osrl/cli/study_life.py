@@ -13,14 +13,16 @@ from osrl.cli.study import By, Json, Name, Place, Reason, app, opened
 if TYPE_CHECKING:
     from osrl.study.study import Study
 
-Why = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; it is noted.")]
+Why = Annotated[str, typer.Option("--reason", metavar="TEXT", help="The reason, kept in the log.")]
 Representation = Annotated[str | None, typer.Option(metavar="NAME", help="A representation.")]
-Predictor = Annotated[str | None, typer.Option(metavar="NAME", help="A predictor, of all representations.")]
+Predictor = Annotated[
+    str | None, typer.Option(metavar="NAME", help="A predictor, with every representation.")
+]
 
 
 @app.command()
 def pause(place: Place, reason: Why, by: By = None, name: Name = None, as_json: Json = False) -> None:
-    """Hand out no more trials, until `resume`. Those that are out may be told."""
+    """Hand out no more trials until `resume`. Trials that are still out may be told."""
     _do(place, name, as_json, "the study is paused", lambda study: study.pause(reason, by=by))
 
 
@@ -28,26 +30,26 @@ def pause(place: Place, reason: Why, by: By = None, name: Name = None, as_json: 
 def resume(
     place: Place, reason: Reason = None, by: By = None, name: Name = None, as_json: Json = False
 ) -> None:
-    """Go on after a pause."""
+    """Hand out trials again after a pause."""
     _do(place, name, as_json, "the study goes on", lambda study: study.resume(reason, by=by))
 
 
 @app.command()
 def close(place: Place, reason: Why, by: By = None, name: Name = None, as_json: Json = False) -> None:
-    """End the study, with its best guess. Results that come later are stored, and change nothing."""
+    """End the study with its best guess. Results that come later are stored, but change nothing."""
     _do(place, name, as_json, "the study is closed", lambda study: study.close(reason, by=by))
 
 
 @app.command("raise-budget")
 def raise_budget(
     place: Place,
-    budget: Annotated[int, typer.Argument(metavar="N", help="The largest number of trials, in all.")],
+    budget: Annotated[int, typer.Argument(metavar="N", help="The new largest number of trials, in all.")],
     reason: Reason = None,
     by: By = None,
     name: Name = None,
     as_json: Json = False,
 ) -> None:
-    """Allow more trials, before the budget is exhausted."""
+    """Allow more trials before the budget is exhausted."""
     done = f"the budget is {budget:,} trials"
     _do(place, name, as_json, done, lambda study: study.raise_budget(budget, reason=reason, by=by))
 
@@ -62,9 +64,9 @@ def withdraw(
     name: Name = None,
     as_json: Json = False,
 ) -> None:
-    """Take a representation or a predictor out. Evidence counts from the next trial on."""
+    """Withdraw a representation or a predictor. Only trials handed out from then on count as evidence."""
     arm = {"representation": representation, "predictor": predictor}
-    done = f"{representation or predictor} is withdrawn; evidence counts from the next trial on"
+    done = f"{representation or predictor} is withdrawn; only trials handed out from now on count as evidence"
     _do(place, name, as_json, done, lambda study: study.withdraw(**arm, reason=reason, by=by))
 
 
@@ -78,9 +80,9 @@ def add(
     name: Name = None,
     as_json: Json = False,
 ) -> None:
-    """Take a new representation or predictor in. Evidence counts from the next trial on."""
+    """Add a representation or a predictor. Only trials handed out from then on count as evidence."""
     arm = {"representation": representation, "predictor": predictor}
-    done = f"{representation or predictor} is added; evidence counts from the next trial on"
+    done = f"{representation or predictor} is added; only trials handed out from now on count as evidence"
     _do(place, name, as_json, done, lambda study: study.add(**arm, reason=reason, by=by))
 
 

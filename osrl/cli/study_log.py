@@ -39,17 +39,17 @@ def export(
     place: Place,
     file: Annotated[str, typer.Argument(metavar="FILE", help="A .csv, .jsonl or .parquet file to write.")],
     trials: Annotated[
-        bool, typer.Option("--trials", help="One row for each trial, instead of the whole log.")
+        bool, typer.Option("--trials", help="A table with one row for each trial, instead of the log.")
     ] = False,
     arms: Annotated[
-        bool, typer.Option("--arms", help="One row for each arm: means, intervals, lifts.")
+        bool, typer.Option("--arms", help="A table with one row for each arm: mean, interval, lift.")
     ] = False,
     name: Name = None,
     as_json: Json = False,
 ) -> None:
-    """Write the log to a file, lossless; or the trials or the arms, for work elsewhere."""
+    """Write the complete log to a file; or a table of the trials or the arms, for use elsewhere."""
     if trials and arms:
-        raise OsrlError("--trials and --arms are two tables; export each to a file of its own")
+        raise OsrlError("--trials and --arms are two different tables; export each to its own file")
     with opened(place, name) as study:
         (study.write_trials if trials else study.write_arms if arms else study.write_log)(file)
         handed_out, head = study.trials, study.head
@@ -67,7 +67,7 @@ def import_log(
     name: Annotated[str, typer.Option(help="A name for the study.")] = "study",
     as_json: Json = False,
 ) -> None:
-    """Make a study from a log, after replaying it."""
+    """Make a study from an exported log, after replaying it."""
     from osrl.study.study import Study
 
     with Study.read_log(place, file, name) as study:
@@ -83,12 +83,14 @@ def verify(
     place: Place,
     head: Annotated[
         str | None,
-        typer.Option(metavar="HASH", help="A head that was noted before: the log must contain it."),
+        typer.Option(
+            metavar="HASH", help="A head (hash of an event) noted earlier: the log must contain it."
+        ),
     ] = None,
     name: Name = None,
     as_json: Json = False,
 ) -> None:
-    """Replay the log from its first event, and compare. The exit code is 5 where something differs."""
+    """Replay the log from its first event and compare. The exit code is 5 if something differs."""
     with opened(place, name) as study:
         found = study.verify(head)
     if as_json:
@@ -109,11 +111,13 @@ def verify(
 @app.command()
 def anchor(
     place: Place,
-    file: Annotated[str, typer.Argument(metavar="FILE", help="The file to add to; best on another machine.")],
+    file: Annotated[
+        str, typer.Argument(metavar="FILE", help="The file to append to, preferably on another machine.")
+    ],
     name: Name = None,
     as_json: Json = False,
 ) -> None:
-    """Note the head of the log, with the time, in a file: whoever rewrites the log cannot rewrite that."""
+    """Note the head of the log (the hash of its last event) in a file, to reveal a rewritten log later."""
     with opened(place, name) as study:
         noted = study.anchor(file)
     if as_json:
@@ -128,7 +132,7 @@ def backup(
     file: Annotated[str, typer.Argument(metavar="FILE", help="The file to write.")],
     as_json: Json = False,
 ) -> None:
-    """Write every study of a database to one file, verified, while others go on writing."""
+    """Write every study of a database to one verified file, while others go on writing."""
     from osrl.study.backup import backup
 
     _print_copied(backup(place, file), file, as_json)
@@ -140,7 +144,7 @@ def restore(
     file: Annotated[str, typer.Argument(metavar="FILE", help="A file that `osrl study backup` has written.")],
     as_json: Json = False,
 ) -> None:
-    """Make the studies of a backup again. Trials that were handed out after it are refused from then on."""
+    """Recreate the studies of a backup. Trials that were handed out after the backup are then refused."""
     from osrl.study.backup import restore
 
     _print_copied(restore(place, file), shown(place), as_json)
@@ -154,7 +158,7 @@ def recover(
     name: Name = None,
     as_json: Json = False,
 ) -> None:
-    """Confirm that the study goes on from the log as it is, though others may have seen a longer one."""
+    """Confirm that the study goes on from the log as it is, even if some processes have seen a longer one."""
     with opened(place, name) as study:
         study.recover(reason, by=by)
         trials, head = study.trials, study.head
@@ -169,12 +173,12 @@ def recover(
 def delete(
     place: Place,
     name: Annotated[str, typer.Argument(metavar="NAME", help="The study to remove.")],
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
     by: By = None,
     reason: Reason = None,
     as_json: Json = False,
 ) -> None:
-    """Remove a study and all its events, for good. That it was there is kept."""
+    """Remove a study and all its events for good. Only a record that it existed is kept."""
     from osrl.study.study import Study
 
     if not yes and not as_json and name in Study.list(place):

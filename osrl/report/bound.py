@@ -113,7 +113,7 @@ class BoundReport(NamedTuple):
             for g, x in bound.L_G.assignment.items()
         ]
         where = f" ({_listed(refuted)})" if refuted else ""
-        found = "" if bound.L_G.exact else "; the best split found, among too many to try"
+        found = "" if bound.L_G.exact else "; the best split found, as there are too many to try them all"
         table = Table(box=SIMPLE, padding=(0, 2, 0, 0), pad_edge=False)
         table.add_column("bound", style="bold", no_wrap=True)
         table.add_column("samples", justify="right", no_wrap=True)
@@ -122,7 +122,7 @@ class BoundReport(NamedTuple):
             "K": "to find the representation and all predictors: Theorem 1, as printed",
             "K_valid": "the same, as far as the proof of Theorem 1 supports it",
             "K_G": "to find the representation alone",
-            "K_H": "to find the predictors alone, the representation being known",
+            "K_H": "to find the predictors alone when the representation is known",
         }
         for name, value in self._intervals():
             table.add_row(name, interval(value.lower, value.upper), meanings[name])
@@ -132,7 +132,7 @@ class BoundReport(NamedTuple):
         table.add_row(
             "L_G",
             measure(bound.L_G.value),
-            Text(f"upper bound of K_G: each representation is refuted in one task{where}{found}"),
+            Text(f"upper bound on K_G: each representation is refuted in one task{where}{found}"),
         )
         sigma = f"K_G with the paper's regulariser sigma = {bound.K_G_sigma.sigma:g}"
         table.add_row("K_G_sigma", measure(bound.K_G_sigma.value), sigma)
@@ -150,7 +150,7 @@ class BoundReport(NamedTuple):
         loose = [f"{name} ({width:.0e})" for name, width in widths.items() if width > self.tolerance]
         if loose:
             yield Text(
-                f"Not certified to the relative width {self.tolerance:.0e} that was asked for: "
+                f"Not certified to the requested relative width {self.tolerance:.0e}: "
                 f"{', '.join(loose)}. The intervals hold, but are wider.",
                 style="yellow",
             )
@@ -160,7 +160,7 @@ class BoundReport(NamedTuple):
             yield Text("K_G_sigma is infinite: this sigma outweighs all evidence; give a larger one.")
         if self.instance.family.name == "bounded":
             yield Text(
-                "The bounds are those for coins (rewards 0 or 1) of these means; rewards that vary "
+                "The bounds are those for coins (rewards 0 or 1) with these means; rewards that vary "
                 "less may be learnt faster."
             )
 
@@ -168,7 +168,7 @@ class BoundReport(NamedTuple):
         """What the bounds mean for the reader's experiment."""
         bound = self.bound
         if bound.K.upper == 0:
-            return Text("Nothing has to be sampled: there is one arm, or these risks allow a guess.")
+            return Text("No samples are needed: there is only one arm, or these risks allow a guess.")
         coins = self.instance.family.name == "bounded"
         who = "if rewards were coins with these means" if coins else "whatever policy you use"
         sentences = [
@@ -178,7 +178,7 @@ class BoundReport(NamedTuple):
             f"{count(bound.K_valid.lower)}).",
             f"The predictors alone take at least {count(bound.K_H.lower)}, "
             f"the representation alone {count(bound.K_G.lower)}.",
-            f"To reach the bound, spend {self._shares()}.",
+            f"To attain the bound, spend {self._shares()}.",
         ]
         if len(self.instance.tasks) > 1:
             ratio = max(self.separate.lower / bound.K.upper, 1.0)

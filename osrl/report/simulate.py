@@ -84,16 +84,16 @@ class SimulationReport(NamedTuple):
 
     def _notes(self, rows: list[Row]) -> Iterator[str]:
         """What the columns mean, and how fast it went."""
-        yield "Samples: the mean with a 97.5 % interval; those for g until the representation was decided."
+        yield "Samples: the mean, with a 97.5 % interval. For g: until the representation was decided."
         if self.instance.in_model_class:
-            yield "Wrong: the share of runs; for h in the worst task, where g was right."
+            yield "Wrong: the share of runs; for h, those with the right g but a wrong h, in the worst task."
         else:
             yield "The instance is outside the paper's class M: no answer would be right."
         if rows[0]["error_eps"] is not None:
             yield "Too bad: answers worse than the best arm by more than the tolerance, in the worst task."
-            yield "Within: runs that ended by the tolerance."
+            yield "Within: runs that ended because of the tolerance."
         if any(row["budget_exhausted"] for row in rows):
-            yield "Exhausted: runs that used up their budget. They count with it, and never as wrong."
+            yield "Exhausted: runs that used up the budget; they enter the mean with it, and are never wrong."
         speeds = {row["policy"]: row["rounds"] / row["seconds"] for row in rows if row["seconds"] > 0}
         if speeds:
             each = ", ".join(f"{policy} {_two_digits(speed)}" for policy, speed in speeds.items())
