@@ -12,6 +12,7 @@ The data flow, and the tree:
 - `allocate`, `Needs`: the optimal allocation, with a certificate (`osrl.allocation`)
 - `rho`: how fast an allocation learns the shared representation (`osrl.glr`)
 - `simulate`, `Runs`: replications of a policy on an instance (`osrl.simulation`)
+- `plan`: how many trials an experiment will need, before it begins (`osrl.simulation.plan`)
 - `Study`, `Trial`: a live experiment, with ask and tell (`osrl.study`)
 - `analyse`: what a log proves that was collected elsewhere (`osrl.analysis`)
 - `OsrlError`: what the package raises, with several kinds below it (`osrl.errors`)
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     )
     from osrl.glr import rho
     from osrl.instance import Instance
+    from osrl.simulation.plan import plan
     from osrl.simulation.runs import Runs
     from osrl.simulation.simulate import simulate
     from osrl.study.study import Study
@@ -66,6 +68,7 @@ _HOME = {
     "allocate": "osrl.allocation",
     "analyse": "osrl.analysis.analyse",
     "lower_bound": "osrl.bounds",
+    "plan": "osrl.simulation.plan",
     "rho": "osrl.glr",
     "simulate": "osrl.simulation.simulate",
 }
@@ -90,6 +93,7 @@ __all__ = [
     "allocate",
     "analyse",
     "lower_bound",
+    "plan",
     "rho",
     "simulate",
 ]

@@ -1,16 +1,17 @@
-"""`osrl plan`: the forecast is what simulations say, and bad requests are refused."""
+"""`osrl plan`: the plan is what simulations say, and bad requests are refused."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import osrl
 from osrl.cli import main
-from osrl.simulation.forecast import forecast
+from osrl.simulation.plan import plan, with_gaps
 from tests.instances import refused
 from tests.simulations import EASY
 
@@ -18,7 +19,7 @@ Capture = pytest.CaptureFixture[str]
 
 
 def test_quantiles_are_those_of_the_simulated_runs() -> None:
-    found = forecast(EASY, ["osrl", "tas"], delta=0.05, runs=40, seed=3)
+    found = plan(EASY, ["osrl", "tas"], delta=0.05, runs=40, seed=3)
     assert found.bound is not None
     assert found.bound.K.lower == pytest.approx(osrl.lower_bound(EASY, delta_g=0.05, delta_h=0.05).K.lower)
     for each in found.policies:
@@ -29,14 +30,14 @@ def test_quantiles_are_those_of_the_simulated_runs() -> None:
 
 
 def test_runs_that_are_cut_are_counted() -> None:
-    found = forecast(EASY, "uniform", runs=20, budget=10).policies[0]
+    found = plan(EASY, "uniform", runs=20, budget=10).policies[0]
     assert (found.cut, found.median) == (20, 10)
 
 
 def test_a_plan_that_was_cut_does_not_say_that_it_is_enough(capsys: Capture) -> None:
     arguments = ["plan", "paper", "--policy", "osrl", "--runs", "20", "--json", "--budget"]
     assert main([*arguments, "10"]) == 0
-    assert "half of the experiments or more need more than 10 samples" in capsys.readouterr().out
+    assert "half of the experiments or more need more than 10 trials" in capsys.readouterr().out
     assert main([*arguments, "5000"]) == 0
     assert "more than one in ten need more than 5,000" in capsys.readouterr().out
     assert main(["plan", "paper", "--policy", "osrl-sc-released", "--runs", "20", "--json"]) == 0
@@ -79,7 +80,7 @@ def test_the_document_and_the_chart(tmp_path: Path, capsys: Capture) -> None:
     assert [each["policy"] for each in document["policies"]].count("osrl-sc") == 2
     best = document["policies"][0]
     assert best["quantile10"] <= best["median"] <= best["quantile90"]
-    assert f"{best['median']:,} samples with {best['policy']}" in document["sentence"]
+    assert f"{best['median']:,} trials with {best['policy']}" in document["sentence"]
     assert (tmp_path / "new/plan.png").stat().st_size > 5000
     assert (tmp_path / "new/plan.pdf").stat().st_size > 5000
     assert main(arguments) == 0
@@ -98,12 +99,77 @@ def test_a_budget_that_is_too_small_is_said_in_the_sentence(tmp_path: Path, caps
 
 def test_bad_requests_are_refused(capsys: Capture) -> None:
     with refused("runs is 5"):
-        forecast(EASY, runs=5)
+        plan(EASY, runs=5)
     with refused("unknown policy 'best'"):
-        forecast(EASY, "best", runs=20)
+        plan(EASY, "best", runs=20)
     with refused("delta_g is 1.5"):
-        forecast(EASY, delta=1.5, runs=20)
+        plan(EASY, delta=1.5, runs=20)
     with refused("2 best arms"):
-        forecast(osrl.Instance.bernoulli([[[0.5, 0.5], [0.2, 0.1]]]), runs=20)
+        plan(osrl.Instance.bernoulli([[[0.5, 0.5], [0.2, 0.1]]]), runs=20)
     assert main(["plan", "nowhere.toml"]) == 2
     assert capsys.readouterr().err.startswith("error: ")
+
+
+# What an experiment brings ------------------------------------------------------------------------
+
+
+def test_an_experiment_without_losses_and_delays_is_a_simulated_run() -> None:
+    """Costs of 1 are trials, and make the plan by the other loop: the same runs, whoever plays them."""
+    plain, lived = (
+        plan(EASY, delta=0.05, runs=20),
+        plan(EASY, delta=0.05, runs=20, costs=[1.0] * len(EASY.tasks)),
+    )
+    assert lived.policies[0]._replace(cost=None) == plain.policies[0]
+    assert lived.policies[0].cost == (plain.policies[0].median, plain.policies[0].high)
+
+
+def test_losses_delays_and_arrivals_have_their_price() -> None:
+    def median(**life: Any) -> int:
+        return plan(EASY, delta=0.05, runs=40, **life).policies[0].median
+
+    plain = median()
+    assert median(loss=0.15) > 1.3 * plain
+    assert plain + 40 < median(delay=60) < plain + 160
+    assert plain <= median(batch=16) < 1.5 * plain + 16
+    assert median(shares=[0.95, 0.05]) > 1.5 * plain
+    assert median(gaps=0.5) > 1.7 * plain
+
+
+def test_gaps_are_those_to_the_best_arm() -> None:
+    half = with_gaps(EASY, 0.5)
+    best = EASY.means.max(axis=(1, 2), keepdims=True)
+    assert half.means == pytest.approx((best + EASY.means) / 2)
+
+
+def test_costs_and_days_of_the_command(capsys: Capture, tmp_path: Path) -> None:
+    path = tmp_path / "guess.toml"
+    EASY.save(path)
+    arguments = ["plan", str(path), "--runs", "20", "--loss", "0.02", "--delay", "5", "--batch", "2"]
+    arguments += ["--per-day", "10", "--costs", ",".join("2" for _ in EASY.tasks)]
+    arguments += ["--shares", ",".join("1" for _ in EASY.tasks)]
+    assert main([*arguments, "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    (found,) = document["policies"]
+    assert found["policy"] == "osrl"
+    assert found["days"] == found["median"] / 10
+    assert found["cost"] == pytest.approx(2 * found["median"])
+    assert main(arguments) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "2 % of the trials lost, counted at their worst" in shown
+    assert "days" in shown and "Its trials cost about" in shown
+
+
+def test_lives_that_cannot_be_are_refused(capsys: Capture) -> None:
+    for wrong, message in (
+        ({"loss": 1.0}, "loss is 1.0; give the share"),
+        ({"delay": -1}, "delay is -1 and batch is 1"),
+        ({"shares": [1.0]}, "shares are [1.0]; give one for each"),
+        ({"costs": [1.0, 2.0, 3.0]}, "costs are [1.0, 2.0, 3.0]; give one for each"),
+        ({"per_day": 0.0}, "per_day is 0.0"),
+        ({"gaps": 0.0}, "gaps is 0.0; give a positive number"),
+        ({"policy": "tas", "loss": 0.1}, "policy 'tas' cannot bear losses"),
+    ):
+        with refused(message):
+            plan(EASY, runs=20, **wrong)
+    assert main(["plan", "paper", "--shares", "half"]) == 2
+    assert "--shares is 'half'; give numbers" in capsys.readouterr().err

@@ -14,7 +14,7 @@ import osrl
 from osrl.hypotheses.words import Claim, Hypothesis
 from osrl.report.hypotheses import HypothesesView, describe_claim
 from osrl.report.plan import PlanReport
-from osrl.simulation.forecast import forecast
+from osrl.simulation.plan import plan
 from tests.instances import refused
 from tests.studies import new_study
 
@@ -64,7 +64,7 @@ def test_a_risk_is_rounded_up_but_for_noise() -> None:
 @pytest.mark.parametrize("family", ["bernoulli", "bounded"])
 def test_the_plan_compares_averages_with_averages(family: str) -> None:
     instance = getattr(osrl.Instance, family)([[[0.9, 0.1], [0.2, 0.1]]])
-    found = forecast(instance, "uniform", delta=0.1, runs=20, budget=10_000)
+    found = plan(instance, "uniform", delta=0.1, runs=20, budget=10_000)
     sentence = PlanReport(found).sentence()
     assert f"On average it needs {found.policies[0].mean:,.0f}." in sentence
     assert ("With rewards 0 or 1 of these means no policy" in sentence) == (family == "bounded")

@@ -150,7 +150,9 @@ def test_simulate_counts_answers_that_are_too_bad(capsys: Capture, tmp_path: Pat
 def test_plan_and_bound_with_a_tolerance(capsys: Capture, tmp_path: Path) -> None:
     file = tmp_path / "tied.toml"
     TIED.save(file)
-    planned = json.loads(printed(capsys, "plan", file, "--epsilon", 0.3, "--runs", 20, "--json"))
+    planned = json.loads(
+        printed(capsys, "plan", file, "--policy", "all", "--epsilon", 0.3, "--runs", 20, "--json")
+    )
     assert planned["bound"] is None and planned["epsilon_h"] == 0.3
     assert {each["policy"] for each in planned["policies"]} == {"osrl", "uniform"}
     shown = printed(capsys, "plan", file, "--epsilon", 0.3, "--runs", 20)

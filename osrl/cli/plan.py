@@ -1,4 +1,4 @@
-"""`osrl plan`: how many samples to expect, before an experiment."""
+"""`osrl plan`: how many trials to expect, before an experiment."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import typer
 
 from osrl.cli.arguments import Tolerance, ToleranceG, ToleranceH
 from osrl.cli.output import print_json, print_report, progress_bar, working
+from osrl.errors import OsrlError
 
 
 def plan(
@@ -16,7 +17,7 @@ def plan(
         str, typer.Argument(metavar="FILE", help="An instance file with guessed means, or 'paper'.")
     ],
     policy: Annotated[
-        str | None, typer.Option(metavar="NAME,...", help="Policies to compare.  [default: all with a proof]")
+        str | None, typer.Option(metavar="NAME,...", help="Policies to compare, or all.  [default: osrl]")
     ] = None,
     delta: Annotated[float | None, typer.Option(metavar="RISK", help="Both risks at once.")] = None,
     delta_g: Annotated[
@@ -29,27 +30,47 @@ def plan(
     epsilon: Tolerance = None,
     epsilon_g: ToleranceG = None,
     epsilon_h: ToleranceH = None,
+    loss: Annotated[float, typer.Option(metavar="SHARE", help="Trials that never report.")] = 0.0,
+    delay: Annotated[
+        int, typer.Option(metavar="N", help="Trials handed out before the result of one is known.")
+    ] = 0,
+    batch: Annotated[int, typer.Option(metavar="N", help="Trials handed out at a time.")] = 1,
+    shares: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SHARE,...", help="Tasks arrive in these shares.  [default: the policy chooses]"
+        ),
+    ] = None,
+    gaps: Annotated[
+        float, typer.Option(metavar="F", help="Differences to the best arm, as a multiple of those guessed.")
+    ] = 1.0,
+    per_day: Annotated[
+        float | None, typer.Option(metavar="N", help="Trials in a day: the answer is also given in days.")
+    ] = None,
+    costs: Annotated[
+        str | None,
+        typer.Option(metavar="COST,...", help="What a trial costs: of each task, or of each arm."),
+    ] = None,
     runs: Annotated[int | None, typer.Option(help="Simulated experiments.  [default: 200]")] = None,
-    seed: Annotated[int, typer.Option(help="The same seed gives the same forecast.")] = 0,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same plan.")] = 0,
     budget: Annotated[
-        int | None, typer.Option(help="Stop an experiment after this many samples.  [default: 1000000]")
+        int | None, typer.Option(help="Stop an experiment after this many trials.  [default: 1000000]")
     ] = None,
     out: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Write the chart there: plan.png and plan.pdf.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """How many samples to expect, if the means are as guessed."""
+    """How many trials to expect, if the means are as guessed."""
     with working("loading ..."):
         # Here, not above: these load kernels, which help and usage errors do not need.
-        from osrl.instance import Instance
         from osrl.report.plan import PlanReport
-        from osrl.simulation.forecast import BUDGET, RUNS, forecast
+        from osrl.simulation.plan import BUDGET, RUNS
+        from osrl.simulation.plan import plan as make
 
-        instance = Instance.load(file)
     with progress_bar("runs") as bar:
-        planned = forecast(
-            instance,
+        planned = make(
+            file,
             None if policy is None else policy.split(","),
             delta=delta,
             delta_g=delta_g,
@@ -57,6 +78,13 @@ def plan(
             epsilon=epsilon,
             epsilon_g=epsilon_g,
             epsilon_h=epsilon_h,
+            loss=loss,
+            delay=delay,
+            batch=batch,
+            shares=_numbers("--shares", shares),
+            gaps=gaps,
+            per_day=per_day,
+            costs=_numbers("--costs", costs),
             runs=RUNS if runs is None else runs,
             seed=seed,
             budget=BUDGET if budget is None else budget,
@@ -73,3 +101,11 @@ def plan(
         print_json(report.document())
     else:
         print_report(report)
+
+
+def _numbers(option: str, given: str | None) -> list[float]:
+    """Numbers with commas between them."""
+    try:
+        return [] if given is None else [float(part) for part in given.split(",")]
+    except ValueError:
+        raise OsrlError(f"{option} is {given!r}; give numbers with commas, such as 0.5,0.3,0.2") from None

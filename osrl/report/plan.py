@@ -14,23 +14,24 @@ from osrl.report.bound import within_document
 from osrl.report.hypotheses import describe_tolerance
 from osrl.report.instance import describe
 from osrl.report.numbers import count
-from osrl.simulation.forecast import Forecast
+from osrl.shown import printable
+from osrl.simulation.plan import Plan
 
 
 class PlanReport(NamedTuple):
     """What `osrl plan` found."""
 
-    forecast: Forecast
+    plan: Plan
 
     def document(self) -> dict[str, Any]:
         """The document of `osrl plan --json`."""
-        bound, forecast = self.forecast.bound, self.forecast
+        bound, plan = self.plan.bound, self.plan
         return {
             "bound": None if bound is None else {"lower": bound.K.lower, "upper": bound.K.upper},
-            "delta_g": forecast.delta[0],
-            "delta_h": forecast.delta[1],
-            "epsilon_g": forecast.epsilon[0],
-            "epsilon_h": forecast.epsilon[1],
+            "delta_g": plan.delta[0],
+            "delta_h": plan.delta[1],
+            "epsilon_g": plan.epsilon[0],
+            "epsilon_h": plan.epsilon[1],
             **within_document(None if bound is None else bound.K_epsilon),
             "policies": [
                 {
@@ -42,26 +43,50 @@ class PlanReport(NamedTuple):
                     "mean": each.mean,
                     "runs": each.runs,
                     "budget_exhausted": each.cut,
+                    "days": self._days(each.median),
+                    "days90": self._days(each.high),
+                    "cost": None if each.cost is None else each.cost[0],
+                    "cost90": None if each.cost is None else each.cost[1],
                 }
-                for each in self.forecast.policies
+                for each in self.plan.policies
             ],
-            "budget": self.forecast.budget,
+            "budget": self.plan.budget,
+            "loss": plan.life.loss,
+            "delay": plan.life.delay,
+            "batch": plan.life.batch,
+            "shares": list(plan.life.shares),
+            "per_day": plan.life.per_day,
+            "costs": list(plan.life.costs),
             "sentence": self.sentence(),
         }
 
     def sentence(self) -> str:
         """What a planner needs to know."""
-        best, least, budget = self.forecast.policies[0], self.forecast.least, self.forecast.budget
+        best, least, budget = self.plan.policies[0], self.plan.least, self.plan.budget
         if best.median >= budget:
-            need = f"half of the experiments or more need more than {count(budget)} samples with {best.name}"
-            return f"If the means are as guessed, {need}. They were cut there; raise the budget to see more."
+            need = f"half of the experiments or more need more than {count(budget)} trials with {best.name}"
+            lost = ""
+            if self.plan.life.loss:
+                lost = (
+                    " With losses at their worst, arms that differ by less than the share of lost trials "
+                    "cannot be told apart, however long it takes."
+                )
+            more = "They were cut there; raise the budget to see more."
+            return f"If the means are as guessed, {need}. {more}{lost}"
         nine = f"nine in ten are done after {count(best.high)}"
         more = f"more than one in ten need more than {count(budget)}, where they were cut"
         proved = best.threshold not in find(best.policy).unproved
         sentences = [
-            f"If the means are as guessed, plan for about {count(best.median)} samples with {best.name}: "
+            f"If the means are as guessed, plan for about {count(best.median)} trials with {best.name}: "
             f"half of the experiments need fewer, and {nine if best.high < budget else more}."
         ]
+        if (days := self._days(best.median)) is not None and best.high < budget:
+            sentences.append(f"That is about {count(days)} days, or {count(self._days(best.high) or 0)}.")
+        if best.cost is not None:
+            sentences.append(
+                f"Its trials cost about {count(best.cost[0])}, nine times in ten at most "
+                f"{count(best.cost[1])}."
+            )
         if least > 0:
             coins = "With rewards 0 or 1 of these means no" if self._is_bounded else "No"
             sentences.append(
@@ -69,27 +94,27 @@ class PlanReport(NamedTuple):
                 f"with these risks can need fewer than about {count(least)} on average."
             )
         sentences.append(
-            "If the guess is wrong, the number of samples will differ"
+            "If the guess is wrong, the number of trials will differ"
             + ("; the risk will not." if proved else ". Nobody has proved that this rule keeps its risks.")
         )
         return " ".join(sentences)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """The table, and the sentence."""
-        forecast = self.forecast
-        least, runs = forecast.least, forecast.policies[0].runs
-        delta_g, delta_h = forecast.delta
-        tolerance = describe_tolerance(*forecast.epsilon)
+        plan = self.plan
+        least, runs = plan.least, plan.policies[0].runs
+        delta_g, delta_h = plan.delta
+        tolerance = describe_tolerance(*plan.epsilon)
         yield Text(
-            f"{describe(forecast.instance)}\n"
+            f"{describe(plan.instance)}\n"
             f"Accepted risks: delta_g = {delta_g:g}, delta_h = {delta_h:g}{tolerance}; "
-            f"{runs} simulated experiments with each policy"
+            f"{runs} simulated experiments with each policy{self._life()}"
         )
         table = Table(box=SIMPLE, padding=(0, 1, 0, 0), pad_edge=False)
         table.add_column("policy", style="bold", no_wrap=True)
         for name in ("median", "9 in 10 need at most", "mean", "mean / bound"):
             table.add_column(name, justify="right", no_wrap=True)
-        for each in forecast.policies:
+        for each in plan.policies:
             ratio = f"{each.mean / least:.2f}" if least > 0 else "-"
             mean, ratio = (
                 f"> {text}" if each.cut and text != "-" else text for text in (count(each.mean), ratio)
@@ -101,11 +126,30 @@ class PlanReport(NamedTuple):
         yield table
         yield Text(self.sentence())
 
+    def _days(self, trials: float) -> float | None:
+        """The days that so many trials take, where the pace is known."""
+        return None if self.plan.life.per_day is None else trials / self.plan.life.per_day
+
     @property
     def _is_bounded(self) -> bool:
         """Rewards that vary less than coins do may be learnt faster than the bound for coins says."""
-        return self.forecast.instance.family.name == "bounded"
+        return self.plan.instance.family.name == "bounded"
+
+    def _life(self) -> str:
+        """What the experiment brings besides rewards, for the heading."""
+        life, tasks = self.plan.life, self.plan.instance.tasks
+        parts = []
+        if life.loss:
+            parts.append(f"{100 * life.loss:g} % of the trials lost, counted at their worst")
+        if life.delay:
+            parts.append(f"results {life.delay:,} trials late")
+        if life.batch > 1:
+            parts.append(f"{life.batch:,} trials at a time")
+        if life.shares:
+            arrive = (f"{task} {100 * share:.3g} %" for task, share in zip(tasks, life.shares, strict=True))
+            parts.append(f"tasks arrive: {', '.join(arrive)}")
+        return "".join(f"\n{printable(part[0].upper() + part[1:])}" for part in parts)
 
     def _at(self, samples: int) -> str:
         """A quantile; one at the budget is only known to be larger."""
-        return f"> {count(samples)}" if samples >= self.forecast.budget else count(samples)
+        return f"> {count(samples)}" if samples >= self.plan.budget else count(samples)

@@ -1,4 +1,4 @@
-"""The chart of a forecast: the spread of every policy beside the lower bound."""
+"""The chart of a plan: the spread of every policy beside the lower bound."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ import altair as alt
 import polars as pl
 
 from osrl.report.charts import BLUE, ORANGE, Figure
-from osrl.simulation.forecast import Forecast
+from osrl.simulation.plan import Plan
 
 
-def draw_plan(forecast: Forecast) -> Figure:
+def draw_plan(plan: Plan) -> Figure:
     """Median and quantiles of every policy, on a log scale."""
-    names = [each.name for each in forecast.policies]
-    rows = [(each.name, each.low, each.median, each.high) for each in forecast.policies]
+    names = [each.name for each in plan.policies]
+    rows = [(each.name, each.low, each.median, each.high) for each in plan.policies]
     spread = pl.DataFrame(rows, ["policy", "low", "median", "high"], orient="row")
     y = alt.Y("policy:N", sort=names, title=None)
-    x = alt.X("low:Q", title="samples (log scale)").scale(type="log", nice=True)
+    x = alt.X("low:Q", title="trials (log scale)").scale(type="log", nice=True)
     bars = alt.Chart(spread)
-    least = [forecast.least] if forecast.least > 0 else []  # 0 has no place on a log scale
+    least = [plan.least] if plan.least > 0 else []  # 0 has no place on a log scale
     labels = ["lower bound of the mean"] * len(least)
     bound = alt.Chart(
         pl.DataFrame({"bound": least, "label": labels}, {"bound": pl.Float64, "label": pl.String})
@@ -33,9 +33,9 @@ def draw_plan(forecast: Forecast) -> Figure:
         width=520,
         height=34 * len(names),
         title=alt.TitleParams(
-            "How many samples to expect",
+            "How many trials to expect",
             subtitle="tick: median; bar: from the 10 % to the 90 % quantile",
             offset=22,
         ),
     )
-    return Figure("plan", "How many samples to expect if the means are as guessed.", chart)
+    return Figure("plan", "How many trials to expect if the means are as guessed.", chart)
