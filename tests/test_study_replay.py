@@ -353,8 +353,8 @@ def test_a_file_that_holds_no_study_is_refused(tmp_path: Path) -> None:
     connection.close()
     with refused("holds no study; give the file of a study"):
         Study.open(path)
-    with new_study(str(path)) as study:
-        study.ask()
+    with refused("holds other tables than ours; give a new file"):
+        new_study(str(path))
     text = tmp_path / "text.db"
     text.write_text("not a database, but long enough to be looked at by SQLite. " * 20, encoding="utf-8")
     with refused("is not a sound SQLite database"):
