@@ -116,7 +116,7 @@ class Event(NamedTuple):
     @property
     def payload(self) -> str:
         """The fields of the event as a JSON object."""
-        return json.dumps(_plain(self.body), allow_nan=False, ensure_ascii=False, separators=(",", ":"))
+        return _ENCODER.encode(_plain(self.body))
 
     @property
     def row(self) -> Row:
@@ -201,6 +201,7 @@ def read_event(seq: int, at: int, kind: str, payload: str, hash: str = "") -> Ev
 
 
 _DECODER = json.JSONDecoder()
+_ENCODER = json.JSONEncoder(allow_nan=False, ensure_ascii=False, separators=(",", ":"))
 
 
 def _parse(payload: str) -> Any:
@@ -231,10 +232,11 @@ def _words(value: Any) -> Any:
 
 def _plain(body: Any) -> dict[str, Any]:
     """The fields of an event as JSON knows them."""
-    values = {name: getattr(body, name) for name in _FIELDS[type(body)]}
-    for name in _OPTIONAL:
-        if not values.get(name, True):
-            del values[name]
+    values = {}
+    for name in _FIELDS[type(body)]:
+        value = getattr(body, name)
+        if value or name not in _OPTIONAL:
+            values[name] = value
     if values.get("high") == 1.0 and "low" not in values:
         del values["high"]
     if values.get("verdict") is not None:
