@@ -46,7 +46,7 @@ def _osrl(
     context: typer.Context,
     show_version: Annotated[bool, typer.Option("--version", help="Show the version and exit.")] = False,
 ) -> None:
-    """Find the best representation and predictors of several tasks with few samples."""
+    """Find the best representation and the best predictors for several tasks with few samples."""
     if show_version:
         typer.echo(f"osrl {version('osrl')}")
         raise typer.Exit

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @app.command("list")
 def list_studies(place: Place, as_json: Json = False) -> None:
-    """The studies of a database."""
+    """List the studies of a database."""
     from osrl.study.study import Study
 
     names, deleted = Study.list(place), Study.deleted(place)

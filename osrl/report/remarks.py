@@ -9,8 +9,10 @@ def remarks(settings: Created) -> list[str]:
     """What is odd about the settings, one sentence each."""
     found = []
     if len(settings.representations) == len(settings.predictors) == 1:
-        found.append("there is one arm, so the answer is known before the first trial; name what to compare")
+        found.append(
+            "there is only one arm, so the answer is known before the first trial; add arms to compare"
+        )
     risk = max(settings.delta_g, settings.delta_h)
     if risk > 0.5:
-        found.append(f"a risk of {risk:g} is more than that of a coin; 0.05 or 0.1 are usual")
+        found.append(f"a risk of {risk:g} is worse than tossing a coin; 0.05 or 0.1 is usual")
     return found
