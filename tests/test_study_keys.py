@@ -156,7 +156,7 @@ def test_many_are_told_or_none(place: str) -> None:
         assert study.tell_many([(a, 1)]) == 0 == study.tell_many([])
         assert study.abandon_many([c, {"trial": c.token}], reason="lost in the mail") == 1
         assert study.pending == () and study.status.told == 3
-        with refused("row 1: 'gain' is not known; give key, reward, trial"):
+        with refused("row 1: 'gain' is not known; give harm, key, reward, trial"):
             study.tell_many([{"trial": 1, "gain": 2}])
         assert_sound(study)
 

@@ -202,6 +202,7 @@ def attacked(seed: int) -> tuple[bool, bool]:
         "predictors": ["low", "high"],
     }
     unused = [
+        "harm_limit",
         "noise_sd",
         "low",
         "high",

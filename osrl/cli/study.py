@@ -64,6 +64,9 @@ def create(
     noise_sd: Annotated[float | None, typer.Option(help="Standard deviation of gaussian rewards.")] = None,
     low: Annotated[float | None, typer.Option(help="The smallest of bounded rewards.  [default: 0]")] = None,
     high: Annotated[float | None, typer.Option(help="The largest of bounded rewards.  [default: 1]")] = None,
+    harm_limit: Annotated[
+        float | None, typer.Option(help="The largest mean harm: what does more is withdrawn.")
+    ] = None,
     delta: Annotated[float | None, typer.Option(help="Both risks at once.  [default: 0.1]")] = None,
     delta_g: Annotated[float | None, typer.Option(help="Accepted risk of a wrong representation.")] = None,
     delta_h: Annotated[float | None, typer.Option(help="Accepted risk of a wrong predictor.")] = None,
@@ -108,6 +111,7 @@ def create(
         noise_sd=noise_sd,
         low=low,
         high=high,
+        harm_limit=harm_limit,
         delta=delta,
         delta_g=delta_g,
         delta_h=delta_h,
@@ -180,6 +184,7 @@ def tell(
     ] = None,
     key: Key = None,
     file: From = None,
+    harm: Annotated[float | None, typer.Option(help="Its harm, from 0 to 1, where that has a limit.")] = None,
     by: By = None,
     name: Name = None,
     as_json: Json = False,
@@ -194,9 +199,9 @@ def tell(
     value = read_reward(given[-1])
     with opened(place, name) as study:
         if key is None:
-            study.tell(trial := _meant(given[0]), value, by=by)  # type: ignore[arg-type]
+            study.tell(trial := _meant(given[0]), value, harm=harm, by=by)  # type: ignore[arg-type]
         else:
-            study.tell(key=key, reward=value, by=by)  # type: ignore[arg-type]
+            study.tell(key=key, reward=value, harm=harm, by=by)  # type: ignore[arg-type]
             trial = study.trial(key).id
         verdict, head = study.verdict, study.head
     reward = float(value)

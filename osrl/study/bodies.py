@@ -48,6 +48,7 @@ class Created:
     epsilon_h: float = 0.0
     low: float = field(default=0.0, repr=False)  # of bounded rewards; early logs know neither,
     high: float = field(default=1.0, repr=False)  # nor do their digests
+    harm_limit: float | None = field(default=None, repr=False)  # see `osrl.study.harm`
 
     @property
     def scale(self) -> float:
@@ -126,12 +127,13 @@ class Asked:
 
 @dataclass(frozen=True)
 class Told:
-    """The reward of a trial; ``verdict`` where it ended the study; ``by``: who says so."""
+    """The reward of a trial, and its ``harm``; ``verdict`` where it ended the study; ``by``: who says so."""
 
     trial: int
     reward: float
     verdict: Verdict | None = None
     by: str | None = None
+    harm: float | None = None
 
 
 @dataclass(frozen=True)
@@ -229,7 +231,8 @@ def sound(body: object) -> bool:
             )
         case Told():
             whole = type(body.reward) is int and abs(body.reward) < 2**63
-            return type(body.trial) is int and (whole or type(body.reward) is float)
+            harmless = body.harm is None or (type(body.harm) in (int, float) and 0 <= body.harm <= 1)
+            return type(body.trial) is int and (whole or type(body.reward) is float) and harmless
         case Created():
             texts = (body.family, body.policy, body.threshold, body.id)
             tables = (body.options, body.evidence, body.versions)
@@ -247,6 +250,7 @@ def sound(body: object) -> bool:
                 and (body.budget is None or type(body.budget) is int)
                 and all(type(each) in (float, int) and abs(each) < 1e100 for each in (body.low, body.high))
                 and body.low < body.high
+                and (body.harm_limit is None or (type(body.harm_limit) is float and 0 < body.harm_limit < 1))
             )
         case Paused() | Closed():
             return type(body.reason) is str

@@ -9,9 +9,10 @@ from typing import Any, NamedTuple, SupportsFloat
 from osrl.errors import OsrlError, RewardRefused, StorageBusy, UnknownTrial
 from osrl.study.checks import check_correction, check_loss, check_same_decisions, ending
 from osrl.study.events import Abandoned, Corrected, Told
+from osrl.study.life import withdraw_by_rule
 from osrl.study.practice import practise_loss, practise_reward
 from osrl.study.session import Session, Turn
-from osrl.study.trial import Token, Trial, check_said, read_key, read_reward, read_token
+from osrl.study.trial import Token, Trial, check_said, read_harm, read_key, read_reward, read_token
 
 MOST_AT_ONCE = 10_000  # trials of one call: others wait while they are taken in
 CORRECTIONS = 3  # attempts, while others write
@@ -27,21 +28,23 @@ class Loss(NamedTuple):
     reason: str | None
 
 
-def tell(session: Session, trial: Which | None, key: str | None, reward: Any, by: str | None) -> None:
+def tell(
+    session: Session, trial: Which | None, key: str | None, reward: Any, by: str | None, harm: Any
+) -> None:
     """The reward of one trial."""
     which = _either(trial, key)
     check_said(by)
     session.rehearse("tell", practise_reward)
     with session.turn() as turn:
-        _take(turn, which, reward, by)
+        _take(turn, which, reward, by, harm)
 
 
 def tell_many(session: Session, rewards: Iterable[Any], by: str | None) -> int:
     """The rewards of many trials, all of them or none; how many were new."""
-    rows = _rows(rewards, "reward")
+    rows = _rows(rewards, "reward", "harm")
     check_said(by)
     session.rehearse("tell", practise_reward)
-    return _all_or_none(session, rows, lambda turn, which, reward: _take(turn, which, reward, by))
+    return _all_or_none(session, rows, lambda turn, which, value: _take(turn, which, value[0], by, value[1]))
 
 
 def abandon(session: Session, trial: Which | None, key: str | None, loss: Loss) -> None:
@@ -55,7 +58,7 @@ def abandon(session: Session, trial: Which | None, key: str | None, loss: Loss) 
 
 def abandon_many(session: Session, trials: Iterable[Any], loss: Loss) -> int:
     """The loss of many trials, all of them or none; how many were new."""
-    rows = _rows(trials, None)
+    rows = _rows(trials)
     check_said(loss.by, loss.reason)
     session.rehearse("abandon", lambda progress: practise_loss(progress, loss.ignorable))
     return _all_or_none(session, rows, lambda turn, which, _: _lose(turn, which, loss))
@@ -76,22 +79,22 @@ def _either(trial: object, key: object) -> Token | _Key:
     return read_token(trial) if key is None else _Key(read_key(key))
 
 
-def _rows(given: Iterable[Any], value: str | None) -> list[tuple[Token | _Key, Any]]:
+def _rows(given: Iterable[Any], value: str | None = None, more: str = "") -> list[tuple[Token | _Key, Any]]:
     """Which trials are meant, each with its ``value``: by pairs, or tables with ``trial`` or ``key``."""
     rows: list[tuple[Token | _Key, Any]] = []
     for row in given:
         with_row = _Where(len(rows) + 1)
         with with_row:
             if isinstance(row, Mapping):
-                names = {"trial", "key"} | ({value} if value else set())
+                names = {"trial", "key"} | ({value, more} if value else set())
                 if unknown := [name for name in row if name not in names]:
                     raise OsrlError(f"{unknown[0]!r} is not known; give {', '.join(sorted(names))}")
                 which = _either(row.get("trial"), row.get("key"))
-                rows.append((which, row.get(value) if value else None))
+                rows.append((which, (row.get(value), row.get(more)) if value else None))
             elif value is None:
                 rows.append((read_token(row), None))
             elif isinstance(row, tuple | list) and len(row) == 2:
-                rows.append((read_token(row[0]), row[1]))
+                rows.append((read_token(row[0]), (row[1], None)))
             else:
                 raise OsrlError(f"{row!r:.50} is no pair of a trial and its {value}; give (trial, {value})")
         if len(rows) > MOST_AT_ONCE:
@@ -139,14 +142,16 @@ def _meant(turn: Turn, which: Token | _Key) -> Token:
     return Token("", number, "")
 
 
-def _take(turn: Turn, which: Token | _Key, reward: Any, by: str | None) -> bool:
+def _take(turn: Turn, which: Token | _Key, reward: Any, by: str | None, harm: Any) -> bool:
     """Take in a reward; whether it is new."""
     value = read_reward(reward, turn.progress.created)
+    hurt = None if harm is None else read_harm(harm, turn.progress.created)
     token = _meant(turn, which)
     number, before = token.trial, ending(turn, token)
     if before is None:
-        verdict = turn.progress.take(number, value)
-        turn.note(Told(number, value, verdict, by))
+        verdict = turn.progress.take(number, value, hurt)
+        turn.note(Told(number, value, verdict, by, hurt))
+        withdraw_by_rule(turn)
         return True
     if isinstance(before, Abandoned):
         raise RewardRefused(f"trial {number} was abandoned; its reward can no longer be told")

@@ -75,6 +75,7 @@ _OPTIONAL = (
     "epsilon_g",
     "epsilon_h",
     "low",
+    "harm_limit",
 )  # left out where they are empty, as in logs that do not know them
 
 
@@ -237,6 +238,8 @@ def _plain(body: Any) -> dict[str, Any]:
         value = getattr(body, name)
         if value or name not in _OPTIONAL:
             values[name] = value
+    if values.get("harm", 0.0) is None:
+        del values["harm"]
     if values.get("high") == 1.0 and "low" not in values:
         del values["high"]
     if values.get("verdict") is not None:

@@ -8,7 +8,7 @@ from numbers import Integral
 from osrl.errors import OsrlError, StudyEnded
 from osrl.study.events import Budgeted, Closed, Continued, Paused, Staged
 from osrl.study.progress import Progress
-from osrl.study.session import Session
+from osrl.study.session import Session, Turn
 from osrl.study.settings import check_names
 
 MOST = 2**63 - 1
@@ -77,6 +77,24 @@ def withdraw(
         if not all(left) or len(left[0]) == len(left[1]) == 1:
             raise OsrlError(f"without {name!r} there is nothing left to compare; close the study instead")
         turn.do(Staged(left[0], left[1], reason, by))
+
+
+def withdraw_by_rule(turn: Turn) -> None:
+    """Withdraw what is shown to do more harm than the limit; pause where nothing else would be left."""
+    progress = turn.progress
+    while progress.verdict is None and progress.harm is not None and (found := progress.harm.found()):
+        axis, name = found
+        reason = f"{axis} {name}: more harm than {progress.created.harm_limit:g} on average"
+        left = [list(progress.created.representations), list(progress.created.predictors)]
+        left[axis == "predictor"].remove(name)
+        if not all(left) or len(left[0]) == len(left[1]) == 1:
+            if progress.paused is None:
+                turn.do(Paused(reason, RULE))
+            return
+        turn.do(Staged(left[0], left[1], reason, RULE))
+
+
+RULE = "the limit of harm"  # who has withdrawn it
 
 
 def add(

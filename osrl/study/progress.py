@@ -125,8 +125,10 @@ class Progress(Stages):
         match event.body:
             case Asked() as asked:
                 self._hand_out(asked, event)
-            case Told() | Corrected() as told:
-                self.take(told.trial, told.reward)
+            case Told() as told:
+                self.take(told.trial, told.reward, told.harm)
+            case Corrected() as right:
+                self.take(right.trial, right.reward)
             case Abandoned() as abandoned:
                 self.give_up(abandoned.trial, abandoned.ignorable)
             case Designed() as designed:
@@ -194,6 +196,12 @@ class Progress(Stages):
         self.position += 2 * count
         self.last = pairs[count - 1][1]
         told = stretch.first(count)
+        if self.harm is not None:
+            for arm, (_, tell) in zip(told.arms, pairs, strict=False):
+                g, h = divmod(int(arm), self.shape[2])
+                self.harm.hand_out(g, h)
+                if isinstance(tell.body, Told) and tell.body.harm is not None:
+                    self.harm.take(g, h, tell.body.harm)
         self.tally.tell_all(told.tasks, told.arms, told.rewards)
         if self.prefix is not None:
             self.prefix.before_end(last=True)
@@ -241,6 +249,8 @@ class Progress(Stages):
         ticket = np.zeros(self.steps.ticket_size)
         self.steps.write_ticket(self.state, x, a, propensities, ticket)
         draw = np.zeros(0) if self.losses is None else self.losses.hand_out(x, a, propensities)
+        if self.harm is not None:
+            self.harm.hand_out(*divmod(a, self.shape[2]))
         trial = new_trial(asked, self.created, event.hash)
         self.pending[asked.trial] = Pending(
             x, a, event.at, ticket, event.hash, draw, asked.until, trial, len(self.stages)
@@ -250,12 +260,14 @@ class Progress(Stages):
         self.pace.hand_out(x, asked.given, event.at)
         self.asked += 1
 
-    def take(self, trial: int, reward: float) -> Verdict | None:
-        """A reward comes in; the verdict, if it ends the study."""
+    def take(self, trial: int, reward: float, harm: float | None = None) -> Verdict | None:
+        """A reward comes in, perhaps with a harm; the verdict, if it ends the study."""
         told = self.pending.pop(trial)
         self.told += 1
         reward = float(self.scaled(reward))
         self.tally.tell(told.trial, reward)
+        if self.harm is not None and harm is not None and told.stage == len(self.stages):
+            self.harm.take(*divmod(told.a, self.shape[2]), harm)
         self.pace.end(self.asked - trial)
         alarm = self._watch(told, ignorable=False)
         if self.verdict is not None or told.stage != len(self.stages):

@@ -208,7 +208,8 @@ class _Replay:
                 self._complain(f"{where}: the verdict is {body.verdict}, by replay {guess}")
         if isinstance(body, Told | Abandoned | Corrected):
             if not isinstance(body, Abandoned):
-                verdict = progress.take(body.trial, body.reward)
+                harm = body.harm if isinstance(body, Told) else None
+                verdict = progress.take(body.trial, body.reward, harm)
             else:
                 verdict = progress.give_up(body.trial, body.ignorable)
             if progress.verdict is None and verdict != body.verdict:

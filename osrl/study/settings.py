@@ -37,6 +37,7 @@ def new_settings(
     noise_sd: float | None,
     low: float | None,
     high: float | None,
+    harm_limit: float | None,
     delta: float | None,
     delta_g: float | None,
     delta_h: float | None,
@@ -83,8 +84,17 @@ def new_settings(
         secrets.token_hex(16),
         *tolerances,
         *_limits(named.family.name, low, high),
+        _harm_limit(harm_limit),
     )
     return replace(created, evidence=constants_of(_try_out(created)))
+
+
+def _harm_limit(limit: float | None) -> float | None:
+    if limit is None:
+        return None
+    if isinstance(limit, bool) or not isinstance(limit, Real) or not 0 < float(limit) < 1:
+        raise OsrlError(f"harm_limit is {limit!r}; give the largest mean harm, a number between 0 and 1")
+    return float(limit)
 
 
 def _limits(family: str, low: float | None, high: float | None) -> tuple[float, float]:

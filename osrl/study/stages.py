@@ -24,6 +24,7 @@ from osrl.policies.round import Steps, conclude
 from osrl.policies.states import arrays_of
 from osrl.study.constants import TOLERANCE_LIMITS, WATCH, constants_of, set_constants
 from osrl.study.events import Created, Verdict
+from osrl.study.harm import Harm
 from osrl.study.losses import Losses
 from osrl.study.prefix import Prefix
 from osrl.study.renamed import old_names
@@ -58,6 +59,8 @@ class Stages:
         self.losses: Losses | None = None
         if self.hypotheses is not None and self.prefix is not None:
             self.losses = Losses(self.hypotheses, created.evidence.get(WATCH, 0.0))
+        limit = created.harm_limit
+        self.harm = None if limit is None else Harm(created, limit)
         self._undrawn = np.zeros(self.shape[1] * self.shape[2])
         self._indices = tuple(
             {name: i for i, name in enumerate(names)}
@@ -124,6 +127,8 @@ class Stages:
             yield from self.prefix.arrays()
         if self.losses is not None:
             yield from self.losses.arrays()
+        if self.harm is not None:
+            yield from self.harm.arrays()
 
     def set_arrays(self, arrays: Mapping[str, Any]) -> None:
         """Write arrays into the state, by name."""

@@ -64,6 +64,7 @@ class Study(Reading):
         noise_sd: float | None = None,
         low: float | None = None,
         high: float | None = None,
+        harm_limit: float | None = None,
         delta: float | None = None,
         delta_g: float | None = None,
         delta_h: float | None = None,
@@ -84,8 +85,9 @@ class Study(Reading):
         that no arm of its task can beat by more will do (``epsilon_g``: with another representation than the
         best one, ``epsilon_h``: with another predictor). ``low`` and ``high`` are the limits of rewards of
         the family ``bounded``, 0 and 1 by default: fixed in advance, such as 0 and 250 for a revenue.
-        ``budget``: the largest number of trials. ``options`` are parameters of the policy. Without a
-        ``seed`` one is drawn, and recorded.
+        ``harm_limit`` is the largest mean of a second reward, the harm of a trial (`tell`), from 0 to 1: what
+        is shown to do more is withdrawn. ``budget``: the largest number of trials. ``options`` are
+        parameters of the policy. Without a ``seed`` one is drawn, and recorded.
         """
         created = new_settings(
             tasks=tasks,
@@ -95,6 +97,7 @@ class Study(Reading):
             noise_sd=noise_sd,
             low=low,
             high=high,
+            harm_limit=harm_limit,
             delta=delta,
             delta_g=delta_g,
             delta_h=delta_h,
@@ -228,6 +231,7 @@ class Study(Reading):
         reward: SupportsFloat | None = None,
         *,
         key: str | None = None,
+        harm: SupportsFloat | None = None,
         by: str | None = None,
     ) -> None:
         """The reward of a trial: ``tell(trial, 1)`` or ``tell(key="patient-17", reward=1)``.
@@ -235,14 +239,15 @@ class Study(Reading):
         It has reached the disk when this returns. ``trial`` is the trial itself, its token, or its number
         alone; a trial that another study, or another copy of this one, has handed out is refused, which its
         number alone cannot show. Told twice with the same value, it counts once. After a verdict it is
-        stored and changes nothing. ``by``: who says so.
+        stored and changes nothing. ``harm`` (0 to 1) is the second reward of a study with a ``harm_limit``:
+        by it a representation or predictor may be withdrawn. ``by``: who says so.
         """
-        ending.tell(self._session, trial, key, reward, by)
+        ending.tell(self._session, trial, key, reward, by, harm)
 
     def tell_many(self, rewards: Iterable[Any], *, by: str | None = None) -> int:
         """The rewards of many trials in one transaction, all of them or none; how many were new.
 
-        Each is a pair (trial, reward), or a table with ``trial`` or ``key``, and ``reward``.
+        Each is a pair (trial, reward), or a table with ``trial`` or ``key``, ``reward``, perhaps ``harm``.
         """
         return ending.tell_many(self._session, rewards, by)
 

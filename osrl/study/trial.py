@@ -189,6 +189,18 @@ _ADVICE = {
 }
 
 
+def read_harm(harm: Any, created: Created) -> float:
+    """The harm of a trial, from 0 to 1."""
+    if created.harm_limit is None:
+        raise RewardRefused(
+            "the study has no limit of harm; tell the reward alone, or create it with harm_limit"
+        )
+    value = None if isinstance(harm, str | bytes) else float(harm)
+    if value is None or not 0.0 <= value <= 1.0:
+        raise RewardRefused(f"the harm is {harm!r:.50}; give a number from 0 to 1, or true or false")
+    return value
+
+
 def read_answer(created: Created, verdict: Verdict) -> Answer:
     """The answer of a verdict, or of a best guess."""
     found = set(verdict.representations)

@@ -1,0 +1,97 @@
+"""The guardrail: what does more harm than the limit is withdrawn, and what does not hardly ever is."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+from osrl.errors import RewardRefused
+from osrl.study.events import Created, Paused, Staged
+from osrl.study.harm import LEVEL, Harm
+from osrl.study.study import Study
+from tests.instances import refused
+from tests.studies import assert_sound, new_study
+
+THREE: dict[str, Any] = {
+    "representations": ["A", "B", "C"],
+    "policy": "osrl",
+    "delta": 1e-9,
+    "harm_limit": 0.1,
+}
+RUNS, ROUNDS = 2000, 150
+
+
+def test_a_harmful_representation_is_withdrawn(place: str, monkeypatch: Any) -> None:
+    monkeypatch.setattr("osrl.study.session.EVERY", 30)
+    monkeypatch.setattr("osrl.study.stretch.LEAST", 3)
+    rng = random.Random(0)
+    with new_study(place, **THREE) as study:
+        for _ in range(150):
+            trial = study.ask()
+            harm = rng.random() < (0.6 if trial.representation == "C" else 0.02)
+            study.tell(trial, rng.random() < 0.5, harm=harm)
+        (staged,) = (each.body for each in study.events() if isinstance(each.body, Staged))
+        assert staged.representations == ["A", "B"] and staged.by == "the limit of harm"
+        assert staged.reason == "representation C: more harm than 0.1 on average"
+        assert_sound(study)
+        with Study.open(place) as other:
+            assert other.settings.representations == ["A", "B"]
+
+
+def test_where_nothing_is_left_the_study_is_paused(tmp_path: Path) -> None:
+    with new_study(
+        str(tmp_path / "a.db"), **{**THREE, "representations": ["A", "B"], "predictors": ["h"]}
+    ) as study:
+        while study.status.paused is None:
+            study.tell_many([{"trial": study.ask().id, "reward": 1, "harm": True}])
+        assert "more harm than 0.1 on average" in study.status.paused
+        assert [each.body.by for each in study.events() if isinstance(each.body, Paused)] == [
+            "the limit of harm"
+        ]
+        study.resume("it was the thermometer")
+        study.ask()
+
+
+def test_harm_that_cannot_be_used(tmp_path: Path) -> None:
+    with new_study(str(tmp_path / "a.db"), **THREE) as study:
+        trial = study.ask()
+        for bad in (-0.1, 1.1, "yes"):
+            with pytest.raises(RewardRefused, match="give a number from 0 to 1"):
+                study.tell(trial, 1, harm=bad)  # type: ignore[arg-type]
+    with new_study(str(tmp_path / "b.db")) as study, refused("the study has no limit of harm"):
+        study.tell(study.ask(), 1, harm=0)
+    with refused("harm_limit is 1"):
+        new_study(str(tmp_path / "c.db"), harm_limit=1)
+
+
+@pytest.mark.parametrize("forgetful", [False, True])
+def test_the_harmless_are_hardly_ever_withdrawn(forgetful: bool, monkeypatch: Any) -> None:
+    """Harm at the limit, looked at after each trial, while trials without harm are lost: at the worst moment.
+
+    Whoever forgets the lost ones raises a false alarm far too often.
+    """
+    rng = np.random.default_rng(0)
+    created = Created(["x"], ["g"], ["h"], *[None] * 11)  # type: ignore[arg-type]
+    alarms = 0
+    for _ in range(RUNS):
+        harm, limit = Harm(created, 0.3), False
+        for _ in range(ROUNDS):
+            hurt = rng.random() < 0.3
+            lost = not hurt and rng.random() < 0.4
+            if not (lost and forgetful):
+                harm.hand_out(0, 0)
+            if not lost:
+                harm.take(0, 0, float(hurt))
+            if harm.found() is not None:
+                limit = True
+                break
+        alarms += limit
+    if forgetful:
+        assert binom.sf(alarms - 1, RUNS, LEVEL) < 1e-12
+    else:
+        assert binom.sf(alarms - 1, RUNS, LEVEL) > 1e-3
