@@ -30,12 +30,12 @@ app = typer.Typer(
 Place = Annotated[
     str, typer.Argument(metavar="DB", help="A SQLite file, or the URL of a PostgreSQL database.")
 ]
-Name = Annotated[str | None, typer.Option("--name", help="The study, where the database holds several.")]
+Name = Annotated[str | None, typer.Option("--name", help="The study, if the database holds several.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
-By = Annotated[str | None, typer.Option("--by", metavar="WHO", help="Who does this; it is noted.")]
-Reason = Annotated[str | None, typer.Option("--reason", metavar="TEXT", help="Why; it is noted.")]
+By = Annotated[str | None, typer.Option("--by", metavar="WHO", help="Who does this, kept in the log.")]
+Reason = Annotated[str | None, typer.Option("--reason", metavar="TEXT", help="The reason, kept in the log.")]
 Key = Annotated[
-    str | None, typer.Option("--key", metavar="KEY", help="The trial that was asked for with it.")
+    str | None, typer.Option("--key", metavar="KEY", help="The key with which the trial was asked for.")
 ]
 From = Annotated[
     str | None,
@@ -45,7 +45,7 @@ From = Annotated[
 ]
 Several = Annotated[
     list[str] | None,
-    typer.Option(metavar="NAME,...", help="Names, separated by commas; or repeat the option for each."),
+    typer.Option(metavar="NAME,...", help="Names separated by commas; or repeat the option for each."),
 ]
 
 
@@ -62,8 +62,8 @@ def create(
         str | None, typer.Option(help="bernoulli, bounded or gaussian.  [default: bernoulli]")
     ] = None,
     noise_sd: Annotated[float | None, typer.Option(help="Standard deviation of gaussian rewards.")] = None,
-    low: Annotated[float | None, typer.Option(help="The smallest of bounded rewards.  [default: 0]")] = None,
-    high: Annotated[float | None, typer.Option(help="The largest of bounded rewards.  [default: 1]")] = None,
+    low: Annotated[float | None, typer.Option(help="Smallest possible bounded reward.  [default: 0]")] = None,
+    high: Annotated[float | None, typer.Option(help="Largest possible bounded reward.  [default: 1]")] = None,
     harm_limit: Annotated[
         float | None, typer.Option(help="The largest mean harm: what does more is withdrawn.")
     ] = None,
@@ -73,10 +73,10 @@ def create(
     epsilon: Tolerance = None,
     epsilon_g: ToleranceG = None,
     epsilon_h: ToleranceH = None,
-    seed: Annotated[int | None, typer.Option(help="To repeat the same draws.  [default: drawn]")] = None,
+    seed: Annotated[int | None, typer.Option(help="Repeats the same draws.  [default: random]")] = None,
     budget: Annotated[int | None, typer.Option(help="The largest number of trials.")] = None,
     policy: Annotated[str, typer.Option(help="The policy that chooses the trials.")] = "osrl",
-    threshold: Annotated[str | None, typer.Option(help="For policies that have several.")] = None,
+    threshold: Annotated[str | None, typer.Option(help="For policies that offer several.")] = None,
     option: Annotated[
         list[str] | None, typer.Option(metavar="KEY=VALUE", help="An option of the policy; may be repeated.")
     ] = None,
@@ -142,14 +142,14 @@ def create(
 def ask(
     place: Place,
     task: Annotated[str | None, typer.Option(help="The task that has arrived.")] = None,
-    n: Annotated[int | None, typer.Option("-n", "--n", help="Hand out so many trials at once.")] = None,
+    n: Annotated[int | None, typer.Option("-n", "--n", help="Hand out this many trials at once.")] = None,
     key: Annotated[
         str | None,
-        typer.Option(metavar="KEY", help="What you know the trial by; asked again, it is the same."),
+        typer.Option(metavar="KEY", help="Your name for the trial; asking again gives the same trial."),
     ] = None,
     note: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME=VALUE", help="To be remembered about the trial; may be repeated."),
+        typer.Option(metavar="NAME=VALUE", help="Something to remember about the trial; may be repeated."),
     ] = None,
     lease: Annotated[
         str | None,
@@ -158,7 +158,7 @@ def ask(
     name: Name = None,
     as_json: Json = False,
 ) -> None:
-    """The next trial to run."""
+    """Get the next trial to run."""
     about = dict(map(key_value, note or [])) or None
     with opened(place, name) as study:
         if n is None:
@@ -189,7 +189,7 @@ def tell(
     name: Name = None,
     as_json: Json = False,
 ) -> None:
-    """The reward of a trial, or of many with --from. It is on the disk when the command returns."""
+    """Report the reward of a trial, or of many with --from. It is on disk when the command returns."""
     given = list(what or [])
     usage = "give TRIAL REWARD, --key KEY REWARD, or --from FILE"
     if len(given) != (0 if file else 1 if key else 2) or (file and key):
@@ -217,13 +217,13 @@ def tell(
 def correct(
     place: Place,
     trial: Annotated[str, typer.Argument(metavar="TRIAL", help="The number of the trial, or its token.")],
-    reward: Annotated[str, typer.Argument(metavar="REWARD", help="What it has brought in truth.")],
-    reason: Annotated[str, typer.Option(metavar="TEXT", help="Why the reward was wrong; it is noted.")],
+    reward: Annotated[str, typer.Argument(metavar="REWARD", help="The right reward.")],
+    reason: Annotated[str, typer.Option(metavar="TEXT", help="Why the reward was wrong, kept in the log.")],
     by: By = None,
     name: Name = None,
     as_json: Json = False,
 ) -> None:
-    """A reward was told wrong. Only while nothing has been decided by it; the log keeps both."""
+    """Correct a wrong reward, as long as nothing has been decided by it. The log keeps both."""
     with opened(place, name) as study:
         right = read_reward(reward)
         study.correct(number := _meant(trial), right, reason=reason, by=by)  # type: ignore[arg-type]
@@ -248,7 +248,7 @@ def abandon(
         typer.Option(
             "--ignorable",
             help="Leave it out: its loss depends neither on the reward nor on the arm, given the task. "
-            "Without it, the trial counts by its worst reward, which is valid whatever the reason.",
+            "Without this option it counts at its worst reward, which is valid whatever the reason.",
         ),
     ] = False,
     by: By = None,
@@ -256,7 +256,7 @@ def abandon(
     name: Name = None,
     as_json: Json = False,
 ) -> None:
-    """A trial will never report; or many, with --from."""
+    """Declare that a trial, or many with --from, will never report."""
     if sum(each is not None for each in (trial, key, file)) != 1:
         raise OsrlError("say which trial is meant; give TRIAL, --key KEY, or --from FILE")
     about: dict[str, Any] = {"ignorable": ignorable, "by": by, "reason": reason}
@@ -297,7 +297,7 @@ def _end_many(place: str, name: str | None, file: str, as_json: bool, **about: A
 
 @app.command()
 def status(place: Place, name: Name = None, as_json: Json = False) -> None:
-    """What is decided, what is open, how far it is, and who has not reported."""
+    """Show what is decided, what is open, how far along it is, and which trials have not reported."""
     with opened(place, name) as study:
         report = _report(study, place)
     if as_json:
@@ -310,12 +310,12 @@ def status(place: Place, name: Name = None, as_json: Json = False) -> None:
 def watch(
     place: Place,
     name: Name = None,
-    every: Annotated[float, typer.Option(help="Seconds between two looks.")] = 1.0,
+    every: Annotated[float, typer.Option(help="Seconds between two updates.")] = 1.0,
     as_json: Json = False,
 ) -> None:
-    """The status, live, until there is a verdict; with --json, wait for the verdict.
+    """Show the status, live, until there is a verdict; with --json, wait for the verdict.
 
-    Where its output is no terminal it is one line for each change, and the whole status at the end.
+    If the output is not a terminal, print one line for each change, and the whole status at the end.
     """
     import sys
     import time

@@ -28,9 +28,9 @@ from osrl.stopping.contests import (
     best_of,
     contest_evidence,
     contest_observe,
-    note_lead,
     contest_stops,
     contest_thresholds,
+    note_lead,
 )
 from osrl.stopping.counting import Counting, count_predictors, look_due, new_counting
 
