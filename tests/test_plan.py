@@ -173,3 +173,24 @@ def test_lives_that_cannot_be_are_refused(capsys: Capture) -> None:
             plan(EASY, runs=20, **wrong)
     assert main(["plan", "paper", "--shares", "half"]) == 2
     assert "--shares is 'half'; give numbers" in capsys.readouterr().err
+
+
+def test_a_sweep_is_a_plan_for_each_risk_and_tolerance(capsys: Capture, tmp_path: Path) -> None:
+    arguments = ["plan", "paper", "--risks", "0.1,0.3", "--tolerances", "0.2,0.4", "--runs", "20"]
+    assert main([*arguments, "--out", str(tmp_path), "--json"]) == 0
+    plans = json.loads(capsys.readouterr().out)["plans"]
+    asked = [(each["epsilon_g"], each["delta_h"]) for each in plans]
+    assert asked == [(0.2, 0.1), (0.2, 0.3), (0.4, 0.1), (0.4, 0.3)]
+    alone = plan("paper", delta=0.3, epsilon=0.2, runs=20).policies[0]
+    assert plans[1]["policies"][0]["median"] == alone.median
+    assert (tmp_path / "sweep.png").stat().st_size > 5_000
+    assert main([*arguments, "--per-day", "10"]) == 0
+    shown = capsys.readouterr().out
+    assert "nine experiments in ten" in shown and "days" in shown
+
+
+def test_a_sweep_that_contradicts_itself_is_refused(capsys: Capture) -> None:
+    assert main(["plan", "paper", "--risks", "0.1", "--delta", "0.2"]) == 2
+    assert "leave --delta and --epsilon out" in capsys.readouterr().err
+    assert main(["plan", "paper", "--risks", "0.1,x"]) == 2
+    assert "give numbers with commas" in capsys.readouterr().err

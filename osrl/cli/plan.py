@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -30,6 +30,12 @@ def plan(
     epsilon: Tolerance = None,
     epsilon_g: ToleranceG = None,
     epsilon_h: ToleranceH = None,
+    risks: Annotated[
+        str | None, typer.Option(metavar="RISK,...", help="Compare several risks (both at once).")
+    ] = None,
+    tolerances: Annotated[
+        str | None, typer.Option(metavar="EPS,...", help="Compare several tolerances (both at once).")
+    ] = None,
     loss: Annotated[float, typer.Option(metavar="SHARE", help="Trials that never report.")] = 0.0,
     delay: Annotated[
         int, typer.Option(metavar="N", help="Trials handed out before the result of one is known.")
@@ -57,7 +63,7 @@ def plan(
         int | None, typer.Option(help="Stop an experiment after this many trials.  [default: 1000000]")
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Write the chart there: plan.png and plan.pdf.")
+        Path | None, typer.Option(metavar="DIR", help="Write the chart there, as PNG and PDF.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
@@ -65,38 +71,48 @@ def plan(
     with working("loading ..."):
         # Here, not above: these load kernels, which help and usage errors do not need.
         from osrl.report.plan import PlanReport
-        from osrl.simulation.plan import BUDGET, RUNS
+        from osrl.report.sweep import SweepReport, draw_sweep
+        from osrl.simulation.plan import BUDGET, DEFAULT, RUNS
         from osrl.simulation.plan import plan as make
+        from osrl.simulation.sweep import sweep
 
+    conditions: dict[str, Any] = {
+        "loss": loss,
+        "delay": delay,
+        "batch": batch,
+        "shares": _numbers("--shares", shares),
+        "gaps": gaps,
+        "per_day": per_day,
+        "costs": _numbers("--costs", costs),
+        "runs": RUNS if runs is None else runs,
+        "seed": seed,
+        "budget": BUDGET if budget is None else budget,
+    }
+    single: dict[str, Any] = {"delta": delta, "delta_g": delta_g, "delta_h": delta_h}
+    single |= {"epsilon": epsilon, "epsilon_g": epsilon_g, "epsilon_h": epsilon_h}
+    report: PlanReport | SweepReport
     with progress_bar("runs") as bar:
-        planned = make(
-            file,
-            None if policy is None else policy.split(","),
-            delta=delta,
-            delta_g=delta_g,
-            delta_h=delta_h,
-            epsilon=epsilon,
-            epsilon_g=epsilon_g,
-            epsilon_h=epsilon_h,
-            loss=loss,
-            delay=delay,
-            batch=batch,
-            shares=_numbers("--shares", shares),
-            gaps=gaps,
-            per_day=per_day,
-            costs=_numbers("--costs", costs),
-            runs=RUNS if runs is None else runs,
-            seed=seed,
-            budget=BUDGET if budget is None else budget,
-            progress=bar.update,
-        )
-    report = PlanReport(planned)
+        if risks is None and tolerances is None:
+            names = None if policy is None else policy.split(",")
+            report = PlanReport(make(file, names, **single, **conditions, progress=bar.update))
+        else:
+            if any(value is not None for value in single.values()) or "," in (policy or ""):
+                raise OsrlError(
+                    "--risks and --tolerances compare plans of one policy; leave --delta and --epsilon out, "
+                    "and give one policy"
+                )
+            swept: dict[str, Any] = {"policy": policy or DEFAULT, **conditions}
+            if risks is not None:
+                swept["risks"] = _numbers("--risks", risks)
+            if tolerances is not None:
+                swept["tolerances"] = _numbers("--tolerances", tolerances)
+            report = SweepReport(sweep(file, **swept, progress=bar.update))
     if out is not None:
         from osrl.report.charts import save  # first: it says what to install where charts are missing
         from osrl.report.plan_chart import draw_plan
 
         out.mkdir(parents=True, exist_ok=True)
-        save(draw_plan(planned), out)
+        save(draw_plan(report.plan) if isinstance(report, PlanReport) else draw_sweep(report.plans), out)
     if as_json:
         print_json(report.document())
     else:
