@@ -77,7 +77,7 @@ def bound_within(instance: Instance, risks: tuple[float, float], epsilon: tuple[
         if least >= (1 - PRECISE) * most:
             break
         cuts += sorted(models, key=lambda cut: float(q @ cut))[: 2 * len(tasks) + 4]
-        found = linprog(
+        solved = linprog(
             np.append(np.zeros(arms), -1.0),
             A_ub=np.column_stack([-np.array(cuts), np.ones(len(cuts))]),
             b_ub=np.zeros(len(cuts)),
@@ -85,8 +85,8 @@ def bound_within(instance: Instance, risks: tuple[float, float], epsilon: tuple[
             b_eq=[1.0],
             method="highs",
         )
-        assert found.x is not None, found.message
-        q, most = found.x[:-1], float(found.x[-1])
+        assert solved.x is not None, solved.message
+        q, most = solved.x[:-1], float(solved.x[-1])
     return WithinBound(*epsilon, 1 / most, 1 / least if least > 0 else math.inf, tasks)
 
 
@@ -122,7 +122,7 @@ def _models(
     others = [(shares[z] * least[z]).sum(axis=1).reshape(G, H).argmin(axis=1) for z in range(X)]
     same = np.arange(G * H) // H == best.representation
     shifted = _closest(means[x], shares[x], c, np.where(same, epsilon[1], epsilon[0]), noise)
-    found = []
+    cuts = []
     for b in range(G * H):
         if b != c:
             cut = np.zeros((X, G * H))
@@ -130,8 +130,8 @@ def _models(
                 for z in range(X):
                     cut[z] = least[z][b // H * H + others[z][b // H]]
             cut[x] = shifted[b]
-            found.append(cut.ravel() / needs[1 if same[b] else 0])
-    return found
+            cuts.append(cut.ravel() / needs[1 if same[b] else 0])
+    return cuts
 
 
 def _closest(mu: Floats, q: Floats, c: int, epsilon: Floats, noise: float) -> Floats:

@@ -37,8 +37,8 @@ def read_numbers(source: Source, column: str, words: bool = False) -> Floats:
         i = int(wrong[0])
         kinds = "a number, true, false, or nothing" if words else "a number, or nothing"
         raise OsrlError(f"{source.where(i)}: column {column!r} is {given[i]!r:.200}; give {kinds}")
-    found: Floats = numbers.set(empty, None).fill_null(float("nan")).to_numpy().astype(float)
-    return found
+    values: Floats = numbers.set(empty, None).fill_null(float("nan")).to_numpy().astype(float)
+    return values
 
 
 def read_rewards(source: Source) -> Floats:
@@ -92,8 +92,8 @@ def _of_all(source: Source, arms: NDArray[np.int64], columns: list[str], there: 
     ):
         if wrong.any():
             raise OsrlError(f"{source.where(int(np.flatnonzero(wrong)[0]))}: {what}; {_REMEDY}")
-    found: Floats = rows / rows.sum(axis=1, keepdims=True)
-    return found
+    shares: Floats = rows / rows.sum(axis=1, keepdims=True)
+    return shares
 
 
 def _of_drawn(
@@ -134,5 +134,5 @@ def _of_drawn(
             )
         split[x, unseen] = max(rest, 0.0) if unseen.sum() == 1 else 0.0
     split /= split.sum(axis=1, keepdims=True)
-    found: Floats = split[tasks]
-    return found
+    of_rows: Floats = split[tasks]
+    return of_rows

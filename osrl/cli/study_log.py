@@ -1,4 +1,4 @@
-"""`osrl study`, the part about the log: files, verification, backups, and the end of a study."""
+"""`osrl study`, the part about the log: files, checked, backups, and the end of a study."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ def list_studies(place: Place, as_json: Json = False) -> None:
     from osrl.study.study import Study
 
     names, deleted = Study.list(place), Study.deleted(place)
-    found = []
+    summaries = []
     for name in names:
         with opened(place, name) as study:
             status = study.status
         told, out = status.told, status.handed_out
-        found.append({"study": name, "verdict": status.verdict, "handed_out": out, "told": told})
+        summaries.append({"study": name, "verdict": status.verdict, "handed_out": out, "told": told})
     if as_json:
         gone = [each._asdict() for each in deleted]
-        print_json({"studies": list(names), "summaries": found, "deleted": gone})
+        print_json({"studies": list(names), "summaries": summaries, "deleted": gone})
     else:
-        for each in found:
+        for each in summaries:
             echo("{study}: {verdict}, {told:,} of {handed_out:,} trials told".format(**each))
 
 
@@ -92,19 +92,19 @@ def verify(
 ) -> None:
     """Replay the log from its first event and compare. The exit code is 5 if something differs."""
     with opened(place, name) as study:
-        found = study.verify(head)
+        checked = study.verify(head)
     if as_json:
-        print_json({"ok": found.ok, **found._asdict()})
+        print_json({"ok": checked.ok, **checked._asdict()})
     else:
-        how = "bit for bit" if found.exact else "to 1e-9 (other versions have written to it)"
-        echo(f"{found.events:,} events, {found.trials:,} trials; verdict: {found.verdict}")
-        echo(f"replay agrees {how}" if found.ok else f"replay differs in {len(found.problems)} places:")
-        for problem in found.problems:
+        how = "bit for bit" if checked.exact else "to 1e-9 (other versions have written to it)"
+        echo(f"{checked.events:,} events, {checked.trials:,} trials; verdict: {checked.verdict}")
+        echo(f"replay agrees {how}" if checked.ok else f"replay differs in {len(checked.problems)} places:")
+        for problem in checked.problems:
             echo(f"  {problem}")
-        for note in found.notes:
+        for note in checked.notes:
             echo(f"note: {note}")
-        echo(f"head of the log: {found.head}")
-    if not found.ok:
+        echo(f"head of the log: {checked.head}")
+    if not checked.ok:
         raise typer.Exit(StorageDamaged.exit_code)
 
 

@@ -129,13 +129,13 @@ def _within(hypotheses: Hypotheses, g: int, predictors: Sequence[int], limit: in
     part = 1 - EXACT[limit - NEAR_G]
     most = tolerance.numbers[limit]
     answers = max(n - H, 1) if limit == NEAR_G else max(H - 1, 1)
-    found = np.full((X, n), np.inf)
+    standing = np.full((X, n), np.inf)
     for x, b in np.ndindex(X, n):
         c = g * H + predictors[x]
         if b != c:
             evidence = float(comparison(tolerance, x, b, c))
-            found[x, b] = max(evidence, most) if tolerance.within[x, b, c] else evidence
-    return found - math.log(answers / part)
+            standing[x, b] = max(evidence, most) if tolerance.within[x, b, c] else evidence
+    return standing - math.log(answers / part)
 
 
 def find_as_good(hypotheses: Hypotheses, names: Names) -> tuple[Arm, ...]:
@@ -143,7 +143,7 @@ def find_as_good(hypotheses: Hypotheses, names: Names) -> tuple[Arm, ...]:
 
     They were not ruled out exactly, and do not look worse by more than the tolerance.
     """
-    outcome, found = hypotheses.outcome, []
+    outcome, as_good = hypotheses.outcome, []
     epsilons = hypotheses.tolerance.epsilon
     if outcome.status[0] != WITHIN:
         return ()
@@ -156,8 +156,8 @@ def find_as_good(hypotheses: Hypotheses, names: Names) -> tuple[Arm, ...]:
             possible = hypotheses.possible_h[x, b] if b // H == g else hypotheses.possible_g[b // H]
             alike = means[b] >= means[g * H + h] - epsilons[1 if b // H == g else 0]
             if possible and alike and b != g * H + h:
-                found.append(Arm(names.tasks[x], names.representations[b // H], names.predictors[b % H]))
-    return tuple(found)
+                as_good.append(Arm(names.tasks[x], names.representations[b // H], names.predictors[b % H]))
+    return tuple(as_good)
 
 
 def _risk(evidence: Floats) -> float:

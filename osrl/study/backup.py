@@ -46,7 +46,7 @@ def backup(place: Place, file: Place) -> list[Copied]:
         with closing(SqlStorage(place)) as source, closing(SqlStorage(partial, make=True)) as copy:
             for name in source.names():
                 copy.create(name, chain.from_iterable(source.rows(source.find(name))))
-            found = [_verified(copy, name) for name in copy.names()]
+            copies = [_verified(copy, name) for name in copy.names()]
             copy.settle()
         with partial.open("rb") as written:
             os.fsync(written.fileno())
@@ -54,7 +54,7 @@ def backup(place: Place, file: Place) -> list[Copied]:
     finally:
         for suffix in ("", "-wal", "-shm"):
             Path(f"{partial}{suffix}").unlink(missing_ok=True)
-    return found
+    return copies
 
 
 def _is_file_of(place: Place, target: Path) -> bool:
@@ -95,7 +95,7 @@ def _restored(source: SqlStorage, target: SqlStorage, name: str) -> Copied:
 
 
 def _verified(storage: SqlStorage, name: str) -> Copied:
-    found = verify(storage.read(storage.find(name)))
-    if not found.ok:
-        raise StorageDamaged(f"{storage.place}: study {name!r} does not verify: {found.problems[0]}")
-    return Copied(name, found.events, found.head)
+    verification = verify(storage.read(storage.find(name)))
+    if not verification.ok:
+        raise StorageDamaged(f"{storage.place}: study {name!r} does not verify: {verification.problems[0]}")
+    return Copied(name, verification.events, verification.head)

@@ -86,14 +86,14 @@ class LogFile:
         """
         count, of, head = 0, 0, ""
         try:
-            for found, row in self._stored():
+            for total, row in self._stored():
                 if not _fits(*row):
                     raise ValueError(f"event {row.seq!r} has no number, time, kind or payload")
                 if row.hash is None:  # of an early file
                     row = row._replace(hash=link(head, *row[:3], row.payload))
                 head = check_rows((row,), head) or ""
                 yield row
-                of, count = found, count + 1
+                of, count = total, count + 1
         except OsrlError as error:
             raise type(error)(f"{self._path}: {error}") from None
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError, _PolarsError) as error:
@@ -115,9 +115,9 @@ class LogFile:
         if self._suffix == ".jsonl":
             for line in read_lines(self._path, what):
                 if line != "\n":
-                    found, payload = _read_line(line)
-                    event = found["seq"], found["at"], found["kind"], found.get("trial")
-                    yield found["of"], Row(*event, payload, found.get("hash"))
+                    values, payload = _read_line(line)
+                    event = values["seq"], values["at"], values["kind"], values.get("trial")
+                    yield values["of"], Row(*event, payload, values.get("hash"))
             return
         wanted = ["of", *Row._fields]
         frame = read_frame(self._path, what)
@@ -147,8 +147,8 @@ def _read_line(line: str) -> tuple[Any, str]:
     fields, mark, text = line.rstrip("\n").partition(_PAYLOAD)
     if mark and text.startswith("{") and text.endswith("}}") and " " not in text[:80]:
         return json.loads(fields + "}"), text[:-1]
-    found = json.loads(line)
-    return found, json.dumps(found["payload"], ensure_ascii=False, separators=(",", ":"))
+    values = json.loads(line)
+    return values, json.dumps(values["payload"], ensure_ascii=False, separators=(",", ":"))
 
 
 def write_trials(pages: Iterable[Sequence[Stored]], path: str | os.PathLike[str]) -> None:

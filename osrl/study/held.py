@@ -88,8 +88,8 @@ class HeldLog(Log):
         rows = stored(events)
         if rows:
             self._cursor.run_many(self._turn.append, rows_of(self._study, rows))
-        if found := keys_of(self._study, rows):
-            self._cursor.run_many(self._turn.add_key, found)
+        if added := keys_of(self._study, rows):
+            self._cursor.run_many(self._turn.add_key, added)
 
     def keep(self, snapshot: Snapshot) -> None:
         """Keep a snapshot in place of the one before."""
@@ -110,5 +110,5 @@ def rows_of(study: int, new: Iterable[Stored]) -> list[dict[str, Any]]:
 
 def keys_of(study: int, new: Iterable[Stored]) -> list[dict[str, Any]]:
     """The keys of the trials that these events hand out."""
-    found = ((key_of(row), row[3]) for row in new)
-    return [{"study": study, "key": key, "trial": trial} for key, trial in found if key is not None]
+    pairs = ((key_of(row), row[3]) for row in new)
+    return [{"study": study, "key": key, "trial": trial} for key, trial in pairs if key is not None]

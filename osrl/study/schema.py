@@ -110,10 +110,10 @@ def make_append_only(connection: Connection, tables: Sequence[Table]) -> None:
 
 def find_faults(connection: Connection) -> list[str]:
     """What is wrong with the pages and indexes of a SQLite file, and which triggers are missing."""
-    found = []
+    problems = []
     if connection.dialect.name == "sqlite":
-        found = [str(line) for line in connection.exec_driver_sql("PRAGMA integrity_check(5)").scalars()]
-        found = [f"the database is damaged: {line}; restore a backup" for line in found if line != "ok"]
+        problems = [str(line) for line in connection.exec_driver_sql("PRAGMA integrity_check(5)").scalars()]
+        problems = [f"the database is damaged: {line}; restore a backup" for line in problems if line != "ok"]
         query, wanted = "SELECT name FROM sqlite_master WHERE type = 'trigger'", _sqlite_triggers(_ALL)
     else:
         query = (
@@ -127,27 +127,27 @@ def find_faults(connection: Connection) -> list[str]:
     for statement in wanted:
         name = statement.split()[2]
         if name not in names:
-            found.append(f"the database no longer refuses to change its events: trigger {name} is missing")
-    return found
+            problems.append(f"the database no longer refuses to change its events: trigger {name} is missing")
+    return problems
 
 
 def _sqlite_triggers(tables: Sequence[Table]) -> list[str]:
     refuse = f"BEGIN SELECT RAISE(ABORT, '{_REFUSAL}'); END"
-    found = []
+    problems = []
     for table, key in _GUARDED:
         if table not in tables:
             continue
         when = f" WHEN NOT {_BURIED.format(key=key)}" if key else ""
-        found += [
+        problems += [
             f"CREATE TRIGGER {table.name}_update BEFORE UPDATE ON {table.name} {refuse}",
             f"CREATE TRIGGER {table.name}_delete BEFORE DELETE ON {table.name}{when} {refuse}",
         ]
         # `INSERT OR REPLACE` removes rows without asking the trigger for deletions.
         if (there := _THERE.get(table.name)) is not None:
-            found.append(
+            problems.append(
                 f"CREATE TRIGGER {table.name}_insert BEFORE INSERT ON {table.name} WHEN {there} {refuse}"
             )
-    return found
+    return problems
 
 
 _THERE = {
@@ -164,30 +164,30 @@ _THERE = {
 
 
 def _postgresql_triggers(tables: Sequence[Table]) -> list[str]:
-    found = []
+    problems = []
     if events in tables:
-        found.append(
+        problems.append(
             f"CREATE FUNCTION osrl_refuse() RETURNS trigger LANGUAGE plpgsql AS "
             f"$$ BEGIN RAISE EXCEPTION '{_REFUSAL}'; END $$"
         )
     for table, key in _GUARDED:
         if table not in tables:
             continue
-        found.append(
+        problems.append(
             f"CREATE TRIGGER {table.name}_change BEFORE UPDATE OR TRUNCATE ON {table.name} "
             "FOR EACH STATEMENT EXECUTE FUNCTION osrl_refuse()"
         )
         delete = f"osrl_refuse_{table.name}" if key else "osrl_refuse"
         if key:
-            found.append(
+            problems.append(
                 f"CREATE FUNCTION {delete}() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
                 f"IF {_BURIED.format(key=key)} THEN RETURN OLD; END IF; RAISE EXCEPTION '{_REFUSAL}'; END $$"
             )
-        found.append(
+        problems.append(
             f"CREATE TRIGGER {table.name}_delete BEFORE DELETE ON {table.name} "
             f"FOR EACH ROW EXECUTE FUNCTION {delete}()"
         )
-    return found
+    return problems
 
 
 def _chain_events(connection: Connection) -> None:
@@ -206,11 +206,11 @@ def _chain_events(connection: Connection) -> None:
             rows = connection.execute(page.order_by(events.c.seq).limit(10_000)).all()
             if not rows:
                 break
-            found = []
+            heads = []
             for row in rows:
                 head = link(head, *row)
-                found.append({"of": study, "number": row.seq, "new": head})
-            connection.execute(change, found)
+                heads.append({"of": study, "number": row.seq, "new": head})
+            connection.execute(change, heads)
             position = rows[-1].seq + 1
     connection.execute(snapshots.delete())
     metadata.create_all(connection, tables=[tombstones])

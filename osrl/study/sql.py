@@ -121,8 +121,8 @@ class SqlStorage(Storage):
             rest = iter(events)
             while page := stored(islice(rest, PAGE)):
                 connection.execute(APPEND, rows_of(number, page))
-                if found := keys_of(number, page):
-                    connection.execute(ADD_KEY, found)
+                if added := keys_of(number, page):
+                    connection.execute(ADD_KEY, added)
         if self._file is not None:  # a study is in its file from the beginning, not in the log beside it
             self._pragma("wal_checkpoint")
         return int(number)
@@ -154,8 +154,8 @@ class SqlStorage(Storage):
         with self._transaction(write=True) as connection:
             self._check_study(connection.execute(LOCK, {"study": study}).all())
             last = select(events.c.seq, events.c.hash).where(events.c.study == study)
-            found = connection.execute(last.order_by(events.c.seq.desc()).limit(1)).one_or_none()
-            count, head = (0, "") if found is None else (found.seq + 1, found.hash)
+            newest = connection.execute(last.order_by(events.c.seq.desc()).limit(1)).one_or_none()
+            count, head = (0, "") if newest is None else (newest.seq + 1, newest.hash)
             stone = Tombstone(name, count, head, now(), by, reason)
             connection.execute(insert(tombstones), {"study": study, **stone._asdict()})
             for table in (events, keys, snapshots):
@@ -266,11 +266,11 @@ class SqlStorage(Storage):
         """Let go of files and connections."""
         self._engine.dispose()
 
-    def _check_study(self, found: Sequence[Any]) -> None:
+    def _check_study(self, rows: Sequence[Any]) -> None:
         """Refuse a study that no longer exists, or a database that is too new."""
-        if not found or found[0][0] is None:
+        if not rows or rows[0][0] is None:
             raise self._deleted()
-        schema.check_version(found[0][0])
+        schema.check_version(rows[0][0])
 
     def _deleted(self) -> OsrlError:
         return OsrlError(f"the study was deleted from {self.place}; create a new one")
@@ -282,12 +282,12 @@ class SqlStorage(Storage):
         if write and self._readonly:
             raise StorageError(f"{self.place}: the file cannot be written; ask for permission to write")
         if self._known is not None:
-            found = identity(self._file.path)
-            if found != self._known:
+            there = identity(self._file.path)
+            if there != self._known:
                 self._engine.dispose()
-                if found is None:
+                if there is None:
                     raise StorageError(f"{self.place}: the file is gone; call again when it is back")
-                self._known = found
+                self._known = there
 
     @contextmanager
     def _raw_transaction(

@@ -101,8 +101,8 @@ def short_id(created: Created) -> str:
 def read_token(trial: object) -> Token:
     """Which trial is meant: by the trial, its token or its number."""
     text = trial.token if isinstance(trial, Trial) else trial
-    if isinstance(text, str) and (found := _TOKEN.fullmatch(text)):
-        return Token(found[1], int(found[2]), found[3])
+    if isinstance(text, str) and (parts := _TOKEN.fullmatch(text)):
+        return Token(parts[1], int(parts[2]), parts[3])
     if isinstance(text, bool) or not isinstance(text, Integral):
         raise OsrlError(f"the trial is {trial!r}; give a trial that was handed out, or its number")
     if abs(int(text)) >= MOST:
@@ -139,8 +139,8 @@ def read_note(note: object) -> dict[str, Any] | None:
         ) from None
     if len(text) > LONGEST_NOTE:
         raise OsrlError(f"the note has {len(text):,} letters; use at most {LONGEST_NOTE:,}")
-    found: dict[str, Any] = json.loads(text)
-    return found or None
+    attributes: dict[str, Any] = json.loads(text)
+    return attributes or None
 
 
 def check_said(by: object, reason: object = None) -> None:
@@ -155,8 +155,8 @@ def check_said(by: object, reason: object = None) -> None:
 def read_lease(lease: str | timedelta) -> int:
     """How long a trial may take, in microseconds: a time, or a text such as 30m, 1h or 2d."""
     given = lease
-    if isinstance(lease, str) and (found := _LEASE.fullmatch(lease.strip())):
-        lease = timedelta(**{_UNITS[found[2]]: float(found[1])})
+    if isinstance(lease, str) and (parts := _LEASE.fullmatch(lease.strip())):
+        lease = timedelta(**{_UNITS[parts[2]]: float(parts[1])})
     if not isinstance(lease, timedelta) or not timedelta(0) < lease <= LONGEST_LEASE:
         raise OsrlError(
             f"the lease is {given!r:.50}; give a time such as 30m, 1h or 2d, and at most "
@@ -203,9 +203,9 @@ def read_harm(harm: Any, created: Created) -> float:
 
 def read_answer(created: Created, verdict: Verdict) -> Answer:
     """The answer of a verdict, or of a best guess."""
-    found = set(verdict.representations)
+    chosen = set(verdict.representations)
     return Answer(
-        found.pop() if len(found) == 1 else None,
+        chosen.pop() if len(chosen) == 1 else None,
         dict(zip(created.tasks, verdict.representations, strict=True)),
         dict(zip(created.tasks, verdict.predictors, strict=True)),
     )
