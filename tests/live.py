@@ -14,7 +14,7 @@ class Live:
 
     def __init__(self, **settings: Any) -> None:
         risks = ("delta", "delta_g", "delta_h", "epsilon", "epsilon_g", "epsilon_h")
-        unset = ("noise_sd", *risks, "seed", "budget", "threshold", "options")
+        unset = ("noise_sd", *risks, "low", "high", "harm_limit", "seed", "budget", "threshold", "options")
         given = {**dict.fromkeys(unset), "family": "bernoulli", "policy": "osrl", **settings}
         self.progress = Progress(new_settings(**given))
 

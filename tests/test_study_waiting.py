@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from osrl.errors import StorageBusy
-from osrl.policies.round import design, wants_design
+from osrl.policies.round import wants_design
 from osrl.study.events import Designed
 from osrl.study.line import in_line, length_of
 from osrl.study.progress import Progress
@@ -120,11 +120,14 @@ def test_an_ask_in_peace_uses_what_was_solved_for_outside(path: str, monkeypatch
     with new_study(path, policy="osrl", delta=1e-6) as study:
         held: list[bool] = []
 
-        def watched(state: Any) -> None:
-            held.append(bool(study._session._writing._is_owned()))  # type: ignore[attr-defined]
-            design(state)
+        def watched(progress: Progress) -> Designed | None:
+            designed = solve(progress)
+            if designed is not None:
+                held.append(bool(study._session._writing._is_owned()))  # type: ignore[attr-defined]
+            return designed
 
-        monkeypatch.setattr("osrl.study.progress.design", watched)
+        solve = Progress.solve
+        monkeypatch.setattr(Progress, "solve", watched)
         play(study, 20)
         assert held and not any(held)
         assert study.verify().notes == ()
@@ -160,7 +163,7 @@ HELD = """
 import sys, traceback
 from contextlib import contextmanager
 from numba.core import event
-from osrl.study import progress
+from osrl.study.progress import Progress
 from osrl.study.sql import SqlStorage
 from osrl.study.study import Study
 
@@ -186,13 +189,15 @@ def watched(self, study, meanwhile=None):
         finally:
             held.clear()
 
-def solve(state):
-    notice("weights are solved for")
-    design(state)
+def watched_solve(self):
+    designed = solve(self)
+    if designed is not None:
+        notice("weights are solved for")
+    return designed
 
 event.register("numba:compiler_lock", Loading())
 hold, SqlStorage.hold = SqlStorage.hold, watched
-design, progress.design = progress.design, solve
+solve, Progress.solve = Progress.solve, watched_solve
 with Study.open(sys.argv[1]) as study, Study.open(sys.argv[1]) as other:
     one = study.ask()
     study.tell(one, 1)
