@@ -5,6 +5,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 DEMO   := build/demo
 POLICIES := osrl osrl-sc osrl-sc-released tas tas-transfer uniform
+STUDIES := osrl uniform osrl-sc tas
 CORES := 2
 
 .DEFAULT_GOAL := help
@@ -27,8 +28,9 @@ demo: $(READY) ## Table 1 of the paper with 1120 runs, beside the published one,
 # Kernels are compiled once before the tests, so that the test workers find them in the cache instead of compiling the
 # same ones side by side.
 test: $(READY) ## every quick test, then some of them again with the JIT off
-	printf '%s\n' 'bound paper' $(POLICIES:%='simulate paper --policy % --runs 1 --budget 50') \
-	  | xargs -P $(CORES) -I {} sh -c '$(BIN)/osrl {} --json > /dev/null'
+	printf '%s\n' $(POLICIES:%='osrl simulate paper --policy % --runs 1 --budget 50 --json') 'osrl bound paper --json' \
+	  $(STUDIES:%='python -m tests.warm % bernoulli') 'python -m tests.warm osrl gaussian' \
+	  | xargs -P $(CORES) -I {} sh -c '$(BIN)/{} > /dev/null'
 	$(BIN)/python -m pytest -q -n $(CORES)
 	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -q -m 'nojit and not validate'
 

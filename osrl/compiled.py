@@ -111,7 +111,9 @@ def direct(function: Callable[P, R]) -> Callable[P, R]:
 
     def call(*values: P.args, **named: P.kwargs) -> R:
         if not entries:
-            entries.append(dispatcher.compile(tuple(map(numba.typeof, values))))
+            kinds = tuple(map(numba.typeof, values))
+            known = dispatcher.overloads.get(kinds)  # without waiting for what others compile
+            entries.append(dispatcher.compile(kinds) if known is None else known.entry_point)
         return entries[0](*values, **named)
 
     return call
