@@ -231,7 +231,7 @@ class Adversary(RuleBasedStateMachine):
 
 
 Adversary.TestCase.settings = settings(
-    max_examples=15,
+    max_examples=6,
     stateful_step_count=30,
     deadline=None,
     derandomize=True,
@@ -247,6 +247,6 @@ def test_a_deliberate_mistake_is_found_out(mistake: str, monkeypatch: pytest.Mon
         monkeypatch.setattr(Progress, "give_up", lambda self, trial, ignorable: give_up(self, trial, True))
     else:
         monkeypatch.setattr(Progress, "count_pending", lambda self: self.clear_pending())
-    without_shrinking = settings(Adversary.TestCase.settings, phases=[Phase.generate])
+    without_shrinking = settings(Adversary.TestCase.settings, max_examples=15, phases=[Phase.generate])
     with pytest.raises(AssertionError):
         run_state_machine_as_test(Adversary, settings=without_shrinking)
