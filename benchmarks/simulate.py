@@ -332,7 +332,7 @@ def main() -> None:
     options = parser.parse_args()
     if options.against is not None:
         here = Path(__file__).resolve().parents[1]
-        turns = 5 if options.quick else 15
+        turns = 5 if options.quick else 60
         print(report(options.against.resolve(), here, turns, options.cold))
         return
     out = options.out or (None if options.quick else Path(__file__).parent / "results")
