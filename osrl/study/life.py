@@ -6,12 +6,14 @@ from dataclasses import replace
 from numbers import Integral
 
 from osrl.errors import OsrlError, StudyEnded
-from osrl.study.events import Budgeted, Closed, Continued, Paused, Staged
+from osrl.study.events import Budgeted, Closed, Continued, Created, Paused, Staged
 from osrl.study.progress import Progress
 from osrl.study.session import Session, Turn
 from osrl.study.settings import check_names
 
 MOST = 2**63 - 1
+CLOSED = "closed"
+RULE = "the limit of harm"  # who has withdrawn an arm by rule
 
 
 def pause(session: Session, reason: str, by: str | None) -> None:
@@ -42,9 +44,6 @@ def close(session: Session, reason: str, by: str | None) -> None:
         turn.do(Closed(reason, verdict, by))
 
 
-CLOSED = "closed"
-
-
 def raise_budget(session: Session, budget: int, reason: str | None, by: str | None) -> None:
     """Allow more trials in all."""
     if isinstance(budget, bool) or not isinstance(budget, Integral) or not 1 <= budget <= MOST:
@@ -69,14 +68,10 @@ def withdraw(
     with session.turn() as turn:
         _check_running(turn.progress)
         turn.progress.index_of(axis, name)
-        created = turn.progress.created
-        left = [
-            [each for each in names if (place, each) != (axis, name)]
-            for place, names in ((1, created.representations), (2, created.predictors))
-        ]
-        if not all(left) or len(left[0]) == len(left[1]) == 1:
+        left = _without(turn.progress.created, axis, name)
+        if left is None:
             raise OsrlError(f"without {name!r} there is nothing left to compare; close the study instead")
-        turn.do(Staged(left[0], left[1], reason, by))
+        turn.do(Staged(*left, reason, by))
 
 
 def withdraw_by_rule(turn: Turn) -> None:
@@ -85,16 +80,12 @@ def withdraw_by_rule(turn: Turn) -> None:
     while progress.verdict is None and progress.harm is not None and (found := progress.harm.found()):
         axis, name = found
         reason = f"{axis} {name}: more harm than {progress.created.harm_limit:g} on average"
-        left = [list(progress.created.representations), list(progress.created.predictors)]
-        left[axis == "predictor"].remove(name)
-        if not all(left) or len(left[0]) == len(left[1]) == 1:
+        left = _without(progress.created, 2 if axis == "predictor" else 1, name)
+        if left is None:
             if progress.paused is None:
                 turn.do(Paused(reason, RULE))
             return
-        turn.do(Staged(left[0], left[1], reason, RULE))
-
-
-RULE = "the limit of harm"  # who has withdrawn it
+        turn.do(Staged(*left, reason, RULE))
 
 
 def add(
@@ -110,6 +101,13 @@ def add(
         names[axis - 1].append(name)
         check_names(list(created.tasks), *names)
         turn.do(Staged(names[0], names[1], reason, by))
+
+
+def _without(created: Created, axis: int, name: str) -> tuple[list[str], list[str]] | None:
+    """The representations and predictors that are left; None where nothing is left to compare."""
+    left = list(created.representations), list(created.predictors)
+    left[axis - 1].remove(name)
+    return left if all(left) and max(map(len, left)) > 1 else None
 
 
 def _one(representation: str | None, predictor: str | None) -> tuple[int, str]:
