@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from numbers import Integral
-from typing import Any
+from typing import Any, NamedTuple
 
 from osrl.errors import OsrlError, StorageDamaged, UnknownTrial
 from osrl.study.checks import check_ask
@@ -32,36 +32,57 @@ class TrialRecord(Trial):
     ended_at: int | None
 
 
-def ask(
-    session: Session,
+class Wanted(NamedTuple):
+    """What is asked for: how many trials, in which task, for how long, known by what."""
+
+    task: str | None
+    n: int
+    length: int | None  # of the lease, in microseconds
+    key: str | None
+    note: dict[str, Any] | None
+
+
+def read_wanted(
     task: str | None,
     n: int | None,
     lease: str | timedelta | None,
     key: str | None,
     note: Mapping[str, Any] | None,
-) -> tuple[Trial, ...]:
-    """Hand out ``n`` trials (one, where it is None); the one that has the key already, if there is one."""
+) -> Wanted:
+    """What is asked for; an error where that cannot be."""
     length = None if lease is None else read_lease(lease)
     count = _count(n)
     if key is not None and n is not None:
         raise OsrlError("a key is that of one trial; ask without n, once for each key")
     if key is not None:
         read_key(key)
-    about = None if note is None else read_note(note)
-    session.rehearse("ask", lambda progress: practise_ask(progress, task))
+    return Wanted(task, count, length, key, None if note is None else read_note(note))
+
+
+def ask(session: Session, wanted: Wanted) -> tuple[Trial, ...]:
+    """Hand out the trials that are wanted; the one that has the key already, if there is one."""
+    session.rehearse("ask", lambda progress: practise_ask(progress, wanted.task))
     weights = Weights()
-    trials: list[Trial] = []
-    while not trials:
+    while True:
         with session.turn() as turn:
-            progress = turn.progress
-            if key is not None and (again := _asked_before(turn, key, task, about)) is not None:
-                return (again,)
-            check_ask(progress, task, count)
-            for _ in range(count if weights.renew(turn) else 0):
-                until = None if length is None else now() + length
-                asked = replace(progress.choose(task), until=until, key=key, note=about)
-                trials.append(new_trial(asked, progress.created, turn.do(asked).hash))
+            trials = hand_out(turn, wanted, weights)
+        if trials:
+            return trials
         weights.solve()
+
+
+def hand_out(turn: Turn, wanted: Wanted, weights: Weights) -> tuple[Trial, ...]:
+    """Hand out trials; none where the log is to be let go, to solve for new weights."""
+    task, count, length, key, note = wanted
+    progress = turn.progress
+    if key is not None and (again := _asked_before(turn, key, task, note)) is not None:
+        return (again,)
+    check_ask(progress, task, count)
+    trials = []
+    for _ in range(count if weights.renew(turn) else 0):
+        until = None if length is None else now() + length
+        asked = replace(progress.choose(task), until=until, key=key, note=note)
+        trials.append(new_trial(asked, progress.created, turn.do(asked).hash))
     return tuple(trials)
 
 
@@ -90,6 +111,12 @@ def _asked_before(turn: Turn, key: str, task: str | None, note: object) -> Trial
             f"key {key!r} is that of trial {number}, which has another note; a note cannot be changed, "
             "ask again without one"
         )
+    return new_trial(asked, turn.progress.settings_of(number), hash)
+
+
+def again(turn: Turn, number: int) -> Trial:
+    """A trial that was handed out before."""
+    asked, hash = _handed_out(turn.log.about(number), number, None)
     return new_trial(asked, turn.progress.settings_of(number), hash)
 
 

@@ -32,11 +32,11 @@ def tell(
     session: Session, trial: Which | None, key: str | None, reward: Any, by: str | None, harm: Any
 ) -> None:
     """The reward of one trial."""
-    which = _either(trial, key)
+    which = read_which(trial, key)
     check_said(by)
     session.rehearse("tell", practise_reward)
     with session.turn() as turn:
-        _take(turn, which, reward, by, harm)
+        take(turn, which, reward, by, harm)
 
 
 def tell_many(session: Session, rewards: Iterable[Any], by: str | None) -> int:
@@ -44,16 +44,16 @@ def tell_many(session: Session, rewards: Iterable[Any], by: str | None) -> int:
     rows = _rows(rewards, "reward", "harm")
     check_said(by)
     session.rehearse("tell", practise_reward)
-    return _all_or_none(session, rows, lambda turn, which, value: _take(turn, which, value[0], by, value[1]))
+    return _all_or_none(session, rows, lambda turn, which, value: take(turn, which, value[0], by, value[1]))
 
 
 def abandon(session: Session, trial: Which | None, key: str | None, loss: Loss) -> None:
     """The loss of one trial."""
-    which = _either(trial, key)
+    which = read_which(trial, key)
     check_said(loss.by, loss.reason)
     session.rehearse("abandon", lambda progress: practise_loss(progress, loss.ignorable))
     with session.turn() as turn:
-        _lose(turn, which, loss)
+        lose(turn, which, loss)
 
 
 def abandon_many(session: Session, trials: Iterable[Any], loss: Loss) -> int:
@@ -61,27 +61,27 @@ def abandon_many(session: Session, trials: Iterable[Any], loss: Loss) -> int:
     rows = _rows(trials)
     check_said(loss.by, loss.reason)
     session.rehearse("abandon", lambda progress: practise_loss(progress, loss.ignorable))
-    return _all_or_none(session, rows, lambda turn, which, _: _lose(turn, which, loss))
+    return _all_or_none(session, rows, lambda turn, which, _: lose(turn, which, loss))
 
 
-class _Key(NamedTuple):
+class Key(NamedTuple):
     """A trial that is meant by its key."""
 
     key: str
 
 
-def _either(trial: object, key: object) -> Token | _Key:
+def read_which(trial: object, key: object) -> Token | Key:
     """Which trial is meant; refused where it is not said, or said twice."""
     if (trial is None) == (key is None):
         raise OsrlError(
             f"the trial is {trial!r}, and the key {key!r}; give a trial that was handed out, or its key"
         )
-    return read_token(trial) if key is None else _Key(read_key(key))
+    return read_token(trial) if key is None else Key(read_key(key))
 
 
-def _rows(given: Iterable[Any], value: str | None = None, more: str = "") -> list[tuple[Token | _Key, Any]]:
+def _rows(given: Iterable[Any], value: str | None = None, more: str = "") -> list[tuple[Token | Key, Any]]:
     """Which trials are meant, each with its ``value``: by pairs, or tables with ``trial`` or ``key``."""
-    rows: list[tuple[Token | _Key, Any]] = []
+    rows: list[tuple[Token | Key, Any]] = []
     for row in given:
         with_row = _Where(len(rows) + 1)
         with with_row:
@@ -89,7 +89,7 @@ def _rows(given: Iterable[Any], value: str | None = None, more: str = "") -> lis
                 names = {"trial", "key"} | ({value, more} if value else set())
                 if unknown := [name for name in row if name not in names]:
                     raise OsrlError(f"{unknown[0]!r} is not known; give {', '.join(sorted(names))}")
-                which = _either(row.get("trial"), row.get("key"))
+                which = read_which(row.get("trial"), row.get("key"))
                 rows.append((which, (row.get(value), row.get(more)) if value else None))
             elif value is None:
                 rows.append((read_token(row), None))
@@ -118,8 +118,8 @@ class _Where:
 
 def _all_or_none(
     session: Session,
-    rows: list[tuple[Token | _Key, Any]],
-    act: Callable[[Turn, Token | _Key, Any], bool],
+    rows: list[tuple[Token | Key, Any]],
+    act: Callable[[Turn, Token | Key, Any], bool],
 ) -> int:
     """Do something to each of the trials in one transaction; to how many it was new."""
     if not rows:
@@ -132,7 +132,7 @@ def _all_or_none(
     return new
 
 
-def _meant(turn: Turn, which: Token | _Key) -> Token:
+def find_meant(turn: Turn, which: Token | Key) -> Token:
     """The trial that is meant; refused where no trial has the key."""
     if isinstance(which, Token):
         return which
@@ -142,11 +142,11 @@ def _meant(turn: Turn, which: Token | _Key) -> Token:
     return Token("", number, "")
 
 
-def _take(turn: Turn, which: Token | _Key, reward: Any, by: str | None, harm: Any) -> bool:
+def take(turn: Turn, which: Token | Key, reward: Any, by: str | None, harm: Any) -> bool:
     """Take in a reward; whether it is new."""
     value = read_reward(reward, turn.progress.created)
     hurt = None if harm is None else read_harm(harm, turn.progress.created)
-    token = _meant(turn, which)
+    token = find_meant(turn, which)
     number, before = token.trial, ending(turn, token)
     if before is None:
         verdict = turn.progress.take(number, value, hurt)
@@ -163,9 +163,9 @@ def _take(turn: Turn, which: Token | _Key, reward: Any, by: str | None, harm: An
     return False
 
 
-def _lose(turn: Turn, which: Token | _Key, loss: Loss) -> bool:
+def lose(turn: Turn, which: Token | Key, loss: Loss) -> bool:
     """Take in a loss; whether it is new."""
-    token = _meant(turn, which)
+    token = find_meant(turn, which)
     number, before = token.trial, ending(turn, token)
     if before is None:
         check_loss(turn.progress, loss.ignorable)

@@ -17,7 +17,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, SupportsFloat, overload
 
@@ -31,6 +31,7 @@ from osrl.study.running import Run, shown
 from osrl.study.session import Session
 from osrl.study.settings import Names, new_settings
 from osrl.study.storage import Storage, Tombstone
+from osrl.study.together import Call, do_together
 from osrl.study.trial import Trial, check_said
 
 DEFAULT_NAME = "study"
@@ -218,7 +219,7 @@ class Study(Reading):
         Trials may be asked for before earlier ones are told. A randomised policy (`osrl`) then draws them
         independently; a tracking rule (`tas`, `osrl-sc`) hands out the same arm until a reward comes in.
         """
-        trials = asking.ask(self._session, task, n, lease, key, note)
+        trials = asking.ask(self._session, asking.read_wanted(task, n, lease, key, note))
         return trials[0] if n is None else trials
 
     def trial(self, which: Trial | str | int) -> TrialRecord:
@@ -292,6 +293,13 @@ class Study(Reading):
         Each is a trial, its number or its token, or a table with ``trial`` or ``key``.
         """
         return ending.abandon_many(self._session, trials, ending.Loss(ignorable, by, reason))
+
+    def together(self, calls: Sequence[Call]) -> Sequence[Any]:
+        """The answers of many calls in one transaction, each an error where it was refused.
+
+        For programs with many callers, such as a server: see `osrl.study.together`.
+        """
+        return do_together(self._session, calls)
 
     def recover(self, reason: str, *, by: str | None = None) -> None:
         """Confirm that the study goes on from the log as it is now, though others may have seen a longer one.
