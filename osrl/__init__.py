@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from osrl.analysis.analyse import analyse
     from osrl.bounds import LowerBound, lower_bound
     from osrl.errors import (
+        AccessRefused,
         BudgetSpent,
         OsrlError,
         RewardRefused,
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
         StorageError,
         StudyEnded,
         StudyPaused,
+        UnknownStudy,
         UnknownTrial,
     )
     from osrl.glr import rho
@@ -53,6 +55,7 @@ _HOME = {
     "Instance": "osrl.instance",
     "LowerBound": "osrl.bounds",
     "Needs": "osrl.allocation",
+    "AccessRefused": "osrl.errors",
     "BudgetSpent": "osrl.errors",
     "OsrlError": "osrl.errors",
     "RewardRefused": "osrl.errors",
@@ -61,6 +64,7 @@ _HOME = {
     "StorageError": "osrl.errors",
     "StudyEnded": "osrl.errors",
     "StudyPaused": "osrl.errors",
+    "UnknownStudy": "osrl.errors",
     "UnknownTrial": "osrl.errors",
     "Runs": "osrl.simulation.runs",
     "Study": "osrl.study.study",
@@ -74,6 +78,7 @@ _HOME = {
 }
 
 __all__ = [
+    "AccessRefused",
     "Allocation",
     "BudgetSpent",
     "Instance",
@@ -89,6 +94,7 @@ __all__ = [
     "StudyEnded",
     "StudyPaused",
     "Trial",
+    "UnknownStudy",
     "UnknownTrial",
     "allocate",
     "analyse",

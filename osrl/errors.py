@@ -23,6 +23,14 @@ class UnknownTrial(OsrlError):  # noqa: N818 - the names of these errors are a c
     """A trial that the study has not handed out: of another study, of another branch, or of nobody."""
 
 
+class UnknownStudy(OsrlError):  # noqa: N818
+    """A study that is not there: never created, or deleted."""
+
+
+class AccessRefused(OsrlError):  # noqa: N818
+    """A server does not know the token, or the token does not allow this."""
+
+
 class RewardRefused(OsrlError):  # noqa: N818
     """A reward that cannot be taken in: outside the family, or another one than was told before."""
 

@@ -22,8 +22,10 @@ from osrl.cli.analyse import analyse
 from osrl.cli.bound import bound
 from osrl.cli.paper import paper
 from osrl.cli.plan import plan
+from osrl.cli.serve import serve
 from osrl.cli.simulate import simulate
 from osrl.cli.study import app as study
+from osrl.cli.token import app as token
 from osrl.errors import OsrlError
 
 INTERRUPTED = 130  # the exit code of a shell for Ctrl-C
@@ -39,6 +41,8 @@ app.command()(paper)
 app.command()(plan)
 app.add_typer(study, name="study")
 app.command()(analyse)
+app.command()(serve)
+app.add_typer(token, name="token")
 
 
 @app.callback(invoke_without_command=True)

@@ -142,6 +142,20 @@ def find_trial(session: Session, which: Trial | str | int) -> TrialRecord:
     return _record(asked, created, events)
 
 
+def find_trials(session: Session, first: int, last: int) -> list[TrialRecord]:
+    """The trials from number ``first`` to ``last``, with what became of each."""
+    trials: dict[int, list[Event]] = {}
+    for event in session.storage.between(session.number, first, last):
+        assert event.trial is not None
+        trials.setdefault(event.trial, []).append(event)
+    with session.reading() as progress:
+        created = {number: progress.settings_of(number) for number in trials}
+    return [
+        _record(_handed_out(events, number, None)[0], created[number], events)
+        for number, events in sorted(trials.items())
+    ]
+
+
 def _is_token(text: str) -> bool:
     try:
         read_token(text)

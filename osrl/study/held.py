@@ -61,13 +61,14 @@ class HeldLog(Log):
     """The log of one study, inside the transaction of its only writer."""
 
     def __init__(self, cursor: Cursor, turn: TurnStatements, study: int) -> None:
-        self._cursor, self._turn, self._study = cursor, turn, study
+        self.cursor = cursor  # for what others keep in the same transaction
+        self._turn, self._study = turn, study
 
     def read(self, position: int) -> Iterator[Event]:
         """The events from number ``position`` on."""
         head = None if position else ""
         while True:
-            page = self._cursor.fetch(self._turn.page, study=self._study, position=position, limit=PAGE)
+            page = self.cursor.fetch(self._turn.page, study=self._study, position=position, limit=PAGE)
             yield from read_events(page, head)
             if len(page) < PAGE:
                 return
@@ -75,27 +76,27 @@ class HeldLog(Log):
 
     def about(self, trial: int) -> list[Event]:
         """The events about one trial, in order."""
-        rows = self._cursor.fetch(self._turn.about, study=self._study, trial=trial)
+        rows = self.cursor.fetch(self._turn.about, study=self._study, trial=trial)
         return [event for row in rows for event in read_events([row], None)]
 
     def find_key(self, key: str) -> int | None:
         """The number of the trial with this key, if there is one."""
-        rows = self._cursor.fetch(self._turn.keyed, study=self._study, key=key)
+        rows = self.cursor.fetch(self._turn.keyed, study=self._study, key=key)
         return int(rows[0][0]) if rows else None
 
     def append(self, events: Sequence[Event | Stored]) -> None:
         """Add events, numbered on from the last one, and the keys of trials."""
         rows = stored(events)
         if rows:
-            self._cursor.run_many(self._turn.append, rows_of(self._study, rows))
+            self.cursor.run_many(self._turn.append, rows_of(self._study, rows))
         if added := keys_of(self._study, rows):
-            self._cursor.run_many(self._turn.add_key, added)
+            self.cursor.run_many(self._turn.add_key, added)
 
     def keep(self, snapshot: Snapshot) -> None:
         """Keep a snapshot in place of the one before."""
         values = {"study": self._study, **snapshot._asdict()}
-        self._cursor.run_many(self._turn.forget, [values])
-        self._cursor.run_many(self._turn.keep, [values])
+        self.cursor.run_many(self._turn.forget, [values])
+        self.cursor.run_many(self._turn.keep, [values])
 
 
 def stored(new: Iterable[Event | Stored]) -> list[Stored]:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from osrl.hypotheses.words import Answer
+from osrl.study.asking import TrialRecord, find_trials
 from osrl.study.events import Created, Event
 from osrl.study.session import Session
 from osrl.study.storage import Storage
@@ -127,6 +129,27 @@ class Reading:
         with self._session.reading() as progress:
             status, compute = read_status(progress), look_ahead(progress)
         return status._replace(forecast=compute())
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        """What is known without any computation, at one moment, as JSON knows it."""
+        with self._session.reading() as progress:
+            return {
+                "id": short_id(progress.created),
+                "verdict": progress.status,
+                "paused": progress.paused,
+                "handed_out": progress.asked,
+                "told": progress.told,
+                "abandoned": progress.abandoned,
+                "pending": list(progress.pending),
+                "events": progress.position,
+                "head": progress.last.hash,
+                "settings": asdict(progress.created),
+            }
+
+    def records(self, first: int, last: int) -> list[TrialRecord]:
+        """The trials from number ``first`` to ``last``, as far as they were handed out."""
+        return find_trials(self._session, first, last)
 
     @property
     def history(self) -> pl.DataFrame:

@@ -12,18 +12,18 @@ import os
 import sqlite3
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from itertools import islice
 from typing import Any
 
-from sqlalchemy import Connection, delete, insert, select, text
+from sqlalchemy import ClauseElement, Connection, delete, insert, select, text
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
-from osrl.errors import OsrlError, StorageDamaged, StorageError
+from osrl.errors import OsrlError, StorageDamaged, StorageError, UnknownStudy
 from osrl.study import place as place_settings
 from osrl.study import schema
-from osrl.study.driver import Cursor, explain, failure, transaction
-from osrl.study.events import Event, Stored, check_rows, now, read_events
+from osrl.study.driver import Cursor, Prepared, explain, failure, prepare, transaction
+from osrl.study.events import Event, Row, Stored, check_rows, now, read_events
 from osrl.study.gate import Gate
 from osrl.study.held import ADD_KEY, APPEND, LOCK, PAGE, HeldLog, keys_of, new_turn, rows_of, stored
 from osrl.study.place import new_server_engine, path_of, read_place, show_place
@@ -138,7 +138,7 @@ class SqlStorage(Storage):
                     f"{self.place}: the index of names is damaged: study {name!r} is there, but not found; "
                     "restore a backup"
                 )
-            raise OsrlError(
+            raise UnknownStudy(
                 f"{self.place} has no study {name!r}; it has {', '.join(map(repr, names)) or 'none'}"
             )
         return int(number)
@@ -193,6 +193,17 @@ class SqlStorage(Storage):
         """The events about one trial, in order."""
         with self._raw_transaction(write=False) as cursor:
             return HeldLog(cursor, self._turn, study).about(trial)
+
+    def between(self, study: int, first: int, last: int) -> list[Event]:
+        """The events about the trials from number ``first`` to ``last``, in order."""
+        wanted = (
+            select(*(events.c[name] for name in Row._fields))
+            .where(events.c.study == study, events.c.trial.between(first, last))
+            .order_by(events.c.seq)
+        )
+        with self._transaction() as connection:
+            rows = connection.execute(wanted).all()
+        return [event for row in rows for event in self._events([row], None)]
 
     def find_key(self, study: int, key: str) -> int | None:
         """The number of the trial with this key, if there is one."""
@@ -257,6 +268,14 @@ class SqlStorage(Storage):
             finally:
                 connection.close()
 
+    def beside(self, *, write: bool = False) -> AbstractContextManager[Connection]:
+        """A transaction on tables that are kept beside the studies."""
+        return self._transaction(write)
+
+    def prepare(self, statement: ClauseElement) -> Prepared:
+        """A statement that is run in the transaction of a writer, see `HeldLog.cursor`."""
+        return prepare(statement, self._engine)
+
     def check(self) -> list[str]:
         """What is wrong with the database itself: its pages and indexes, and whether it is append-only."""
         with self._transaction() as connection:
@@ -273,7 +292,7 @@ class SqlStorage(Storage):
         schema.check_version(rows[0][0])
 
     def _deleted(self) -> OsrlError:
-        return OsrlError(f"the study was deleted from {self.place}; create a new one")
+        return UnknownStudy(f"the study was deleted from {self.place}; create a new one")
 
     def _check_place(self, write: bool) -> None:
         """Refuse to go on in a SQLite file that was removed: what is written there would be lost."""

@@ -122,6 +122,10 @@ class Storage(ABC):
         """The events about one trial, in order."""
 
     @abstractmethod
+    def between(self, study: int, first: int, last: int) -> list[Event]:
+        """The events about the trials from number ``first`` to ``last``, in order."""
+
+    @abstractmethod
     def find_key(self, study: int, key: str) -> int | None:
         """The number of the trial with this key, if there is one."""
 

@@ -1,0 +1,7 @@
+"""`python -m osrl.cli`."""
+
+import sys
+
+from osrl.cli import main
+
+sys.exit(main())

@@ -1,0 +1,57 @@
+"""`osrl serve`: studies over HTTP."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from osrl.cli.output import echo
+from osrl.errors import OsrlError
+
+if TYPE_CHECKING:
+    from osrl.service.app import Application
+
+MISSING = "serving studies needs the extra 'service'; install osrl[service]"
+
+
+def serve(
+    place: Annotated[
+        str, typer.Argument(metavar="[DB]", help="A SQLite file, or the URL of a PostgreSQL database.")
+    ] = "osrl.db",
+    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 for any that is free.")] = 8765,
+    token_file: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE", help="A file with a token that owns everything; made if it is not there."
+        ),
+    ] = None,
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="A name by which the server may be called; may be repeated."),
+    ] = None,
+    root_path: Annotated[
+        str, typer.Option(metavar="PATH", help="The path under which a proxy shows the server.")
+    ] = "",
+) -> None:
+    """Serve studies over HTTP, to programs and people who have a token."""
+    try:
+        from osrl.service.server import serve as run
+    except ModuleNotFoundError:
+        raise OsrlError(MISSING) from None
+    run(
+        place,
+        host=host,
+        port=port,
+        token_file=token_file,
+        hosts=allow_host or [],
+        root_path=root_path,
+        started=_say,
+    )
+
+
+def _say(address: str, application: Application) -> None:
+    echo(f"serving {application.storage.place} at {address}", err=True)
+    if not application.roster.valid:
+        echo("there is no token yet; make one with: osrl token create DB --role own", err=True)

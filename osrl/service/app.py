@@ -1,0 +1,119 @@
+"""The application: every route, behind the guard."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from importlib.metadata import version
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from osrl.errors import OsrlError
+from osrl.service import accounts, calls, life, pages, reading
+from osrl.service.context import Access, Context, tidy_up
+from osrl.service.feeds import Feeds
+from osrl.service.guard import Guard
+from osrl.service.problems import Problem, problem
+from osrl.service.roles import Grant
+from osrl.service.routing import said
+from osrl.service.tables import prepare_tables
+from osrl.service.tokens import Roster
+from osrl.service.workers import Workers
+from osrl.study.sql import SqlStorage
+
+LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
+
+
+class Application:
+    """The service as an ASGI application: ``api`` with its routes, behind the guard.
+
+    ``token`` is one that owns everything, besides those in the database. ``hosts``: the names by which the
+    server may be called, besides those of this machine.
+    """
+
+    def __init__(self, place: str, *, token: str | None = None, hosts: Sequence[str] = ()) -> None:
+        self._place = place
+        self.storage = SqlStorage(place, make=True)
+        prepare_tables(self.storage)
+        self.roster = Roster(self.storage, token)
+        self.roster.refresh()
+        self.api = new_api(self._lifespan)
+        self._guard = Guard(self.api, self._find, (*LOOPBACK, *hosts))
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Answer a request."""
+        await self._guard(scope, receive, send)
+
+    async def _find(self, token: str) -> Grant | None:
+        context: Context = self.api.state.context
+        return await context.access.find(token)
+
+    @asynccontextmanager
+    async def _lifespan(self, api: FastAPI) -> AsyncIterator[None]:
+        feeds = Feeds(self.storage)
+        workers = Workers(self.storage, feeds.wake)
+        access = Access(self.roster, feeds)
+        api.state.context = Context(self._place, self.storage, workers, feeds, access)
+        tasks = [asyncio.create_task(each) for each in (access.keep_up(), tidy_up(self.storage))]
+        try:
+            yield
+        finally:
+            for task in tasks:
+                task.cancel()
+            await feeds.close()
+            await workers.stop()
+
+    def end_streams(self) -> None:
+        """Let open streams end: the server is about to."""
+        context: Context | None = getattr(self.api.state, "context", None)
+        if context is not None:
+            context.feeds.closing = True
+            context.feeds.publish()
+
+
+def new_api(lifespan: Any = None) -> FastAPI:
+    """The routes, with what is said when something is refused."""
+    api = FastAPI(
+        title="osrl",
+        version=version("osrl"),
+        description="Studies over HTTP: ask for a trial, run it, tell its reward, until there is a verdict.",
+        openapi_url="/api/v1/openapi.json",
+        docs_url=None,
+        redoc_url=None,
+        lifespan=lifespan,
+        redirect_slashes=False,
+    )
+    for each in (reading, calls, life, accounts, pages):
+        api.include_router(each.router)
+    api.add_exception_handler(OsrlError, _refused)
+    api.add_exception_handler(Problem, _refused)
+    api.add_exception_handler(RequestValidationError, _invalid)
+    api.add_exception_handler(HTTPException, _http)
+    return api
+
+
+async def _refused(request: Request, error: Exception) -> Response:
+    if isinstance(error, Problem):
+        return problem(error.error, error.status, error.headers)
+    assert isinstance(error, OsrlError)
+    return problem(error)
+
+
+async def _invalid(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    return problem(OsrlError(said(error.errors())))
+
+
+async def _http(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    what = f"{request.method} {request.url.path}"
+    text = {404: f"there is no {what}", 405: f"{what} is not possible"}.get(
+        error.status_code, str(error.detail)
+    )
+    return problem(OsrlError(f"{text}; see /api/v1/openapi.json"), error.status_code, error.headers)

@@ -1,0 +1,179 @@
+"""What every request passes first: the name of the host, its size, its token; and what every answer has.
+
+No answer leaves without the headers of `SECURITY`, and no error with more than a sentence.
+"""
+
+from __future__ import annotations
+
+import html
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from http.cookies import CookieError, SimpleCookie
+
+from starlette.responses import HTMLResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from osrl.errors import AccessRefused, OsrlError
+from osrl.service.problems import Problem, problem
+from osrl.service.roles import Grant
+from osrl.service.routing import GRANT
+
+MOST_BYTES = 4 * 2**20  # of a request
+COOKIE = "osrl-token"
+OPEN = ("/healthz", "/session")  # says only that it is alive; reads a token itself
+READING = ("GET", "HEAD", "OPTIONS")
+
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "base-uri 'none'; form-action {forms}; frame-ancestors 'none'"
+)
+SECURITY = {
+    "content-security-policy": POLICY.format(forms="'none'"),
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "permissions-policy": "camera=(), geolocation=(), microphone=()",
+    "cache-control": "no-store",
+}
+_SECURITY = [(name.encode(), value.encode()) for name, value in SECURITY.items()]
+_LOG = logging.getLogger("osrl.service")
+
+SIGN_IN = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>osrl: sign in</title>
+<meta name="viewport" content="width=device-width, initial-scale=1"></head>
+<body><main><h1>Sign in</h1>
+<p>{why}</p>
+<form method="post" action="{root}/session">
+<p><label>Token <input name="token" type="password" autocomplete="current-password" required></label></p>
+<p><button>Sign in</button></p>
+</form></main></body></html>
+"""
+
+
+class Guard:
+    """The application behind it sees requests for an allowed host, with a token that is known, and no others.
+
+    ``find`` gives what a token allows, or None.
+    """
+
+    def __init__(
+        self, app: ASGIApp, find: Callable[[str], Awaitable[Grant | None]], hosts: Sequence[str]
+    ) -> None:
+        self._app, self._find = app, find
+        self._hosts = frozenset(host.lower() for host in hosts)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        if scope["type"] != "http":
+            if scope["type"] == "lifespan":
+                await self._app(scope, receive, send)
+            else:
+                await send({"type": "websocket.close", "code": 1008})
+            return
+        started = False
+
+        async def safely(message: Message) -> None:
+            nonlocal started
+            if message["type"] == "http.response.start":
+                started = True
+                headers = list(message.get("headers", ()))
+                there = {name for name, _ in headers}
+                message["headers"] = headers + [each for each in _SECURITY if each[0] not in there]
+            await send(message)
+
+        refused: Response | None = None
+        try:
+            refused = await self._refuse(scope)
+            if refused is None:
+                await self._app(scope, _limited(receive), safely)
+        except Problem as error:
+            refused = problem(error.error, error.status, error.headers)
+        except Exception:
+            _LOG.exception("%s %s has failed", scope["method"], scope["path"])
+            refused = problem(OsrlError("the server has failed; its log says why"), 500)
+        if refused is not None and not started:
+            await refused(scope, receive, safely)
+
+    async def _refuse(self, scope: Scope) -> Response | None:
+        """The answer to a request that may not pass; None where it may."""
+        headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
+        host = headers.get(b"host", "").lower()
+        if (host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host) not in self._hosts:
+            return problem(
+                OsrlError(f"this server is not called {host!r:.100}; start it with --allow-host to allow it"),
+                400,
+            )
+        length = headers.get(b"content-length", "0")
+        if not length.isdigit() or int(length) > MOST_BYTES:
+            return problem(_too_large(), 413, {"Connection": "close"})
+        root = scope.get("root_path", "")
+        path = scope["path"].removeprefix(root)
+        if path in OPEN:
+            return None
+        token, by_cookie = _token(headers)
+        grant = None if token is None else await self._find(token)
+        if grant is None:
+            why = "give a token" if token is None else "this token is not known, or was revoked; give another"
+            return _unknown(why, headers, scope, root)
+        if by_cookie and scope["method"] not in READING and not _same_origin(headers, host):
+            error = AccessRefused("a page of another site has sent this; open the page of this server")
+            return problem(error, 403)
+        scope[GRANT] = grant
+        return None
+
+
+def _token(headers: dict[bytes, str]) -> tuple[str | None, bool]:
+    """The token of a request, and whether it came as a cookie."""
+    scheme, _, token = headers.get(b"authorization", "").partition(" ")
+    if token and scheme.lower() == "bearer":
+        return token.strip(), False
+    try:
+        cookie = SimpleCookie(headers.get(b"cookie", "")).get(COOKIE)
+    except CookieError:
+        cookie = None
+    return (None, False) if cookie is None else (cookie.value, True)
+
+
+def _same_origin(headers: dict[bytes, str], host: str) -> bool:
+    """Whether a page of this server has sent the request, by what the browser says."""
+    origin = headers.get(b"origin")
+    if origin is not None:
+        return origin.partition("://")[2].lower() == host
+    return headers.get(b"sec-fetch-site") == "same-origin"
+
+
+def _unknown(why: str, headers: dict[bytes, str], scope: Scope, root: str) -> Response:
+    """Without a token that is known: a problem, or for a person a page to sign in."""
+    known = {"WWW-Authenticate": "Bearer"}
+    if scope["method"] == "GET" and "text/html" in headers.get(b"accept", ""):
+        return sign_in(f"To see this page, {why}.", root, known)
+    return problem(AccessRefused(f"{why} (Authorization: Bearer ...)"), 401, known)
+
+
+def sign_in(why: str, root: str, headers: dict[str, str] | None = None) -> Response:
+    """The page on which a person gives a token."""
+    page = SIGN_IN.format(why=html.escape(why), root=html.escape(root))
+    policy = {"content-security-policy": POLICY.format(forms="'self'")}
+    return HTMLResponse(page, 401, {**policy, **(headers or {})})
+
+
+def _limited(receive: Receive) -> Receive:
+    """A body of at most so many bytes."""
+    seen = 0
+
+    async def limited() -> Message:
+        nonlocal seen
+        message = await receive()
+        if message["type"] == "http.request":
+            seen += len(message.get("body", b""))
+            if seen > MOST_BYTES:
+                raise Problem(413, _too_large(), {"Connection": "close"})
+        return message
+
+    return limited
+
+
+def _too_large() -> OsrlError:
+    return OsrlError(f"the request has more than {MOST_BYTES:,} bytes; send it in parts")

@@ -1,0 +1,69 @@
+"""What a person sees in a browser: signing in, and the pages of studies.
+
+A token is given once, in a form. The browser keeps it in a cookie that no script can read and that is sent to
+this server alone; it never stands in an address.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+from urllib.parse import parse_qs
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from osrl.errors import AccessRefused
+from osrl.service.context import context_of
+from osrl.service.guard import COOKIE, sign_in
+from osrl.service.problems import problem
+
+router = APIRouter(include_in_schema=False)
+
+
+@router.get("/healthz")
+async def healthz() -> Response:
+    """Alive."""
+    return Response("alive\n", media_type="text/plain")
+
+
+@router.post("/session")
+async def begin(request: Request) -> Response:
+    """Sign in: a form with a token, or a JSON document with one."""
+    root = request.scope.get("root_path", "")
+    token, by_form = _given(request.headers.get("content-type", ""), await request.body())
+    grant = None if token is None else await context_of(request).access.find(token)
+    if grant is None:
+        why = "This token is not known, or was revoked. Give another."
+        return sign_in(why, root) if by_form else problem(AccessRefused("this token is not known"), 401)
+    response: Response = RedirectResponse(f"{root}/", 303) if by_form else Response(status_code=204)
+    response.set_cookie(
+        COOKIE,
+        str(token),
+        path=root or "/",
+        secure=request.url.scheme == "https",
+        httponly=True,
+        samesite="strict",
+    )
+    return response
+
+
+@router.delete("/session")
+async def end(request: Request) -> Response:
+    """Sign out."""
+    response = Response(status_code=204)
+    response.delete_cookie(COOKIE, path=request.scope.get("root_path", "") or "/")
+    return response
+
+
+def _given(kind: str, content: bytes) -> tuple[str | None, bool]:
+    """The token in a body, and whether it came by a form."""
+    by_form = kind.startswith("application/x-www-form-urlencoded")
+    try:
+        if by_form:
+            return parse_qs(content.decode(), max_num_fields=5).get("token", [None])[0], True
+        given: Any = json.loads(content).get("token")
+    except (ValueError, AttributeError, RecursionError):
+        return None, by_form
+    return (given if isinstance(given, str) else None), False

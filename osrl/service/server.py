@@ -1,0 +1,102 @@
+"""The process that serves studies: `osrl serve`."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+
+from osrl.errors import OsrlError
+from osrl.files import new_private_file, read_file
+from osrl.service.app import Application
+from osrl.service.tokens import new_token, read_token
+
+GRACE = 2  # seconds for requests that are being answered, when the server is told to end
+
+
+class Server(uvicorn.Server):
+    """A server that lets its streams end as soon as it is told to."""
+
+    def __init__(
+        self, config: uvicorn.Config, application: Application, started: Callable[[str], object]
+    ) -> None:
+        super().__init__(config)
+        self._application, self._started = application, started
+
+    async def startup(self, sockets: Any = None) -> None:
+        """Begin to listen, and say where."""
+        await super().startup(sockets)
+        if self.started:
+            address = self.servers[0].sockets[0].getsockname()
+            host = f"[{address[0]}]" if ":" in address[0] else address[0]
+            self._started(f"http://{host}:{address[1]}{self.config.root_path}")
+
+    def handle_exit(self, signal: int, frame: Any) -> None:
+        """Begin to end."""
+        self._application.end_streams()
+        super().handle_exit(signal, frame)
+
+
+def serve(
+    place: str,
+    *,
+    host: str,
+    port: int,
+    token_file: str | None,
+    hosts: Sequence[str],
+    root_path: str,
+    started: Callable[[str, Application], object],
+) -> None:
+    """Serve the studies of a database until the process is told to end."""
+    token = None if token_file is None else read_token_file(Path(token_file))
+    application = Application(place, token=token, hosts=[host, *hosts])
+    if not is_loopback(host) and not application.roster.valid:
+        raise OsrlError(
+            f"{host} can be reached by others, and there is no token yet; make one with `osrl token create`, "
+            "or give --token-file"
+        )
+    config = uvicorn.Config(
+        application,
+        host=host,
+        port=port,
+        root_path=root_path.rstrip("/"),
+        access_log=False,
+        log_level="warning",
+        server_header=False,
+        timeout_graceful_shutdown=GRACE,
+        backlog=2048,
+        lifespan="on",
+    )
+    server = Server(config, application, lambda address: started(address, application))
+    server.run()
+    if not server.started:
+        raise OsrlError(
+            f"{host}:{port} cannot be listened on; another program may be there, give another --port"
+        )
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can call an address."""
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def read_token_file(path: Path) -> str:
+    """The token in a file; one is made where there is no file."""
+    try:
+        if not path.exists():
+            new_private_file(path)
+            path.write_text(f"{new_token().token}\n", encoding="ascii")
+        token = read_file(path, 1000).decode("ascii").strip()
+    except (OSError, ValueError) as error:
+        raise OsrlError(f"{path}: the token cannot be read ({error}); give a file with one token") from None
+    try:
+        read_token(token)
+    except OsrlError:
+        raise OsrlError(f"{path} has no token on its first line; remove it, and a new one is made") from None
+    return token

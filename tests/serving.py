@@ -1,0 +1,102 @@
+"""A server for tests: in a thread of this process, or as a process of its own that may be killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import httpx
+import uvicorn
+
+from osrl.service.app import Application
+from osrl.service.server import Server
+from osrl.service.tokens import create_token
+
+NAMES: dict[str, Any] = {
+    "tasks": ["young", "old"],
+    "representations": ["A", "B"],
+    "predictors": ["low", "high"],
+}
+
+
+class Serving:
+    """A server in a thread of this process."""
+
+    def __init__(self, place: str, **given: Any) -> None:
+        self.place = place
+        self.application = Application(place, **given)
+        self._started = threading.Event()
+        config = uvicorn.Config(
+            self.application, port=0, access_log=False, log_level="error", timeout_graceful_shutdown=2
+        )
+        self._server = Server(config, self.application, self._has_started)
+        self._thread = threading.Thread(target=self._server.run, daemon=True)
+        self._thread.start()
+        assert self._started.wait(30)
+
+    def _has_started(self, address: str) -> None:
+        self.url = address
+        self._started.set()
+
+    def token(self, role: str = "own", study: str | None = None) -> str:
+        """A new token."""
+        return create_token(self.application.storage, role, study, None).token
+
+    def client(self, role: str = "own", study: str | None = None, **given: Any) -> httpx.Client:
+        """A client with a new token."""
+        headers = {"Authorization": f"Bearer {self.token(role, study)}"}
+        return httpx.Client(base_url=self.url, headers=headers, timeout=60, **given)
+
+    def stop(self) -> None:
+        """End it as a signal would."""
+        self._server.handle_exit(signal.SIGTERM, None)
+        self._thread.join(20)
+        assert not self._thread.is_alive()
+
+
+@contextmanager
+def serving(place: str, **given: Any) -> Iterator[Serving]:
+    """A server until the end of the block."""
+    server = Serving(place, **given)
+    try:
+        yield server
+    finally:
+        server.stop()
+
+
+class Process:
+    """A server as a process of its own."""
+
+    def __init__(self, place: str, port: int = 0, *more: str) -> None:
+        command = [sys.executable, "-m", "osrl.cli", "serve", place, "--port", str(port), *more]
+        environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
+        self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)
+        assert self.process.stderr is not None
+        line = self.process.stderr.readline()
+        assert " at http" in line, line + self.process.stderr.read()
+        self.url = line.rsplit(" ", 1)[1].strip()
+        threading.Thread(target=self.process.stderr.read, daemon=True).start()
+
+    @property
+    def port(self) -> int:
+        """Where it listens."""
+        return int(self.url.rpartition(":")[2])
+
+    def kill(self) -> None:
+        """At once, as a power cut would."""
+        self.process.kill()
+        self.process.wait()
+
+    def end(self) -> float:
+        """Tell it to end; how long that takes, in seconds."""
+        began = time.monotonic()
+        self.process.send_signal(signal.SIGTERM)
+        assert self.process.wait(20) == 0
+        return time.monotonic() - began
