@@ -24,7 +24,7 @@ from osrl.allocation import Allocation, Needs, allocate
 from osrl.allocation.partition import best_partition
 from osrl.arrays import Floats
 from osrl.families import divergence
-from osrl.instance import BestArms, Instance
+from osrl.instance import BestArms, Given, read_instance
 from osrl.risks import read_risks, read_tolerances
 from osrl.within import WithinBound, bound_within
 
@@ -76,7 +76,7 @@ class LowerBound(NamedTuple):
 
 
 def lower_bound(
-    instance: Instance,
+    instance: Given,
     *,
     delta_g: float | None = None,
     delta_h: float | None = None,
@@ -89,13 +89,16 @@ def lower_bound(
 ) -> LowerBound:
     """How many samples any policy with these risks needs on ``instance``, at least.
 
+    An instance may be given by its name or as an array of means, as in `osrl.simulate`.
+
     ``delta`` sets both risks, ``epsilon`` both tolerances (for ``K_epsilon``). ``tolerance`` is the relative
     width of the certified intervals; when it cannot be reached they are wider, never wrong.
 
-    >>> bound = lower_bound(Instance.load("paper"), delta=0.1)
+    >>> bound = lower_bound("paper", delta=0.1)
     >>> round(bound.K.lower, 1), round(bound.K_G.upper, 2), round(bound.K_H.lower, 1)
     (2821.0, 44.89, 2804.2)
     """
+    instance = read_instance(instance)
     delta_g, delta_h = read_risks(delta, delta_g, delta_h, default=None)
     epsilons = read_tolerances(epsilon, epsilon_g, epsilon_h)
     k_g, k_h = _evidence(1 - delta_g, delta_g), _evidence(1 - delta_h, delta_h)

@@ -51,7 +51,7 @@ compiled. Rules own no random numbers.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from numba.core import config
@@ -76,12 +76,18 @@ class Criterion(NamedTuple):
 
 @dataclass(frozen=True)
 class Problem:
-    """What a policy knows before its first sample: shape, reward family, when to stop, and the tolerances."""
+    """What a policy knows before its first sample: shape, reward family, when to stop, and the tolerances.
+
+    ``draws``: whether its stopping rule needs draws with known probabilities. ``truth`` are the true means
+    (X, G, H), for rules that only a simulation can have, such as an oracle.
+    """
 
     shape: tuple[int, int, int]
     family: Family
     criteria: tuple[Criterion, ...]
     epsilon: tuple[float, float] = (0.0, 0.0)
+    draws: bool = False
+    truth: Floats | None = field(default=None, compare=False)
 
 
 class State(NamedTuple):
@@ -101,7 +107,9 @@ class State(NamedTuple):
 class SamplingRule:
     """Which arm is next. ``given_tasks``: works with tasks that arrive from outside.
 
-    ``knows_risk``: it depends on the risk, so that criteria cannot share a run.
+    ``knows_risk``: it depends on the risk, so that criteria cannot share a run. ``draws``: whether its arms
+    are drawn with known probabilities, True always, False never, None where ``problem.draws`` asks for it.
+    ``reads``: the field of the stopping rule's state that it cannot do without, such as ``contests``.
     """
 
     name: str
@@ -114,6 +122,8 @@ class SamplingRule:
     observe: Callable[[Any, Any, int, int, float], None] | None = None
     given_tasks: bool = False
     knows_risk: bool = False
+    draws: bool | None = None
+    reads: str | None = None
 
 
 @dataclass(frozen=True)
@@ -123,6 +133,7 @@ class StoppingRule:
     ``thresholds`` lists the names it takes, the default first; ``unproved``: those of them that are only
     there to compare with, because nobody has proved that they keep their risks; ``tolerant``: those with
     which it may end within a tolerance. ``shares_runs(options)``: several criteria can be read off one run.
+    ``randomised``: its proof needs arms that are drawn with known probabilities (coins; Gaussian ones not).
     """
 
     name: str
@@ -141,6 +152,7 @@ class StoppingRule:
     unproved: tuple[str, ...] = ()
     tolerant: tuple[str, ...] = ()
     shares_runs: Callable[[Mapping[str, Any]], bool] = lambda options: True
+    randomised: bool = False
 
 
 @dataclass(frozen=True)
@@ -155,6 +167,8 @@ class Policy:
     def new(self, problem: Problem, draw: float, **options: Any) -> State:
         """The state before the first sample; ``draw``: a number in [0, 1) for rules that start at random."""
         of_sampling, of_stopping = split_options(options, self.sampling.new, self.stopping.new)
+        if self.stopping.randomised and problem.family.noise == 0.0:
+            problem = replace(problem, draws=True)
         stopping = self.stopping.new(problem, draw, **of_stopping)
         return State(self.sampling.new(problem, draw, **of_sampling), stopping)
 
@@ -183,6 +197,10 @@ class Policy:
     def unproved(self) -> tuple[str, ...]:
         """Those that are only there to compare with."""
         return self.stopping.unproved
+
+    def proves(self, threshold: str) -> bool:
+        """Whether it is proved to keep its risks with this threshold: a matter of the stopping rule."""
+        return threshold not in self.stopping.unproved
 
     @property
     def given_tasks(self) -> bool:
@@ -231,6 +249,8 @@ class Policy:
 _RULES: dict[type, SamplingRule | StoppingRule] = {}
 _POLICIES: dict[str, Policy] = {}
 _BY_STATES: dict[tuple[type, type], Policy] = {}
+_SAMPLING: dict[str, SamplingRule] = {}
+_STOPPING: dict[str, StoppingRule] = {}
 
 
 def register(policy: Policy) -> Policy:
@@ -238,26 +258,100 @@ def register(policy: Policy) -> Policy:
     known = _POLICIES.get(policy.name)
     if known is not None and _names(known) != _names(policy):
         raise OsrlError(f"a policy {policy.name!r} exists already; give yours another name")
+    _own(policy)
+    _POLICIES[policy.name] = policy
+    return policy
+
+
+def _own(policy: Policy) -> None:
+    """Make the rules of a policy known by the types of their states."""
     for rule in (policy.sampling, policy.stopping):
         owner = _RULES.setdefault(rule.state, rule)
-        if (
-            owner != rule
-        ):  # what is compiled is found by the type of the state, and would be that of the owner
+        # what is compiled is found by the type of the state, and would be that of the owner
+        if _kernels(owner) != _kernels(rule):
             raise OsrlError(
                 f"the state {rule.state.__qualname__} belongs to a rule {owner.name!r} with other kernels; "
                 "define or reload its class again, together with the kernels"
             )
-    _POLICIES[policy.name] = policy
     _BY_STATES[policy.sampling.state, policy.stopping.state] = policy
-    return policy
+
+
+def _kernels(rule: SamplingRule | StoppingRule) -> tuple[Any, ...]:
+    """The functions of a rule that act on its state."""
+    if isinstance(rule, SamplingRule):
+        return rule.wants_design, rule.design, rule.select, rule.observe
+    kernels = (rule.observe, rule.conclude, rule.ticket_size, rule.ticket, rule.stream)
+    return *kernels, rule.clear_pending, rule.pend, rule.forfeit
 
 
 def _names(policy: Policy) -> tuple[str, str]:
     return policy.sampling.state.__qualname__, policy.stopping.state.__qualname__
 
 
+def register_rule(rule: SamplingRule | StoppingRule, name: str | None = None) -> None:
+    """Make a rule known by ``name`` (default: its own), so that it can be paired with others."""
+    rules = _SAMPLING if isinstance(rule, SamplingRule) else _STOPPING
+    name = rule.name if name is None else name
+    if not name or "+" in name or "," in name:
+        raise OsrlError(f"a rule is called {name!r}; give a name without + and commas")
+    rules[name] = rule  # type: ignore[assignment]
+
+
+def sampling_rules() -> Mapping[str, SamplingRule]:
+    """The sampling rules that can be paired, by name."""
+    return _SAMPLING
+
+
+def stopping_rules() -> Mapping[str, StoppingRule]:
+    """The stopping rules that can be paired, by name."""
+    return _STOPPING
+
+
+def pair(sampling: str, stopping: str) -> Policy:
+    """The policy ``sampling+stopping`` of two rules; an error where they do not fit together."""
+    for kind, name, known in (("sampling", sampling, _SAMPLING), ("stopping", stopping, _STOPPING)):
+        if name not in known:
+            raise OsrlError(f"unknown {kind} rule {name!r}; use one of {', '.join(known)}")
+    one, other = _SAMPLING[sampling], _STOPPING[stopping]
+    if one.reads is not None and one.reads not in getattr(other.state, "_fields", ()):
+        raise OsrlError(
+            f"sampling rule {sampling!r} reads {one.reads!r} of its stopping rule, which {stopping!r} does "
+            "not have; see osrl rules for the pairs"
+        )
+    if other.randomised and one.draws is False:
+        raise OsrlError(
+            f"stopping rule {stopping!r} needs arms that are drawn with known probabilities, and those of "
+            f"sampling rule {sampling!r} are not known; use another stopping rule, such as counts"
+        )
+    policy = Policy(f"{sampling}+{stopping}", f"{one.summary}; {other.summary}", one, other)
+    _own(policy)
+    return policy
+
+
+def split_stop(name: str) -> tuple[str, str]:
+    """A stopping rule and its threshold, from ``glr-kk`` or, for its default, ``glr``."""
+    if name in _STOPPING:
+        return name, _STOPPING[name].thresholds[0]
+    for rule, stopping in _STOPPING.items():
+        if name.startswith(f"{rule}-") and name[len(rule) + 1 :] in stopping.thresholds:
+            return rule, name[len(rule) + 1 :]
+    raise OsrlError(f"unknown stopping rule {name!r}; use one of {', '.join(stop_names())}")
+
+
+def stop_names() -> list[str]:
+    """The stopping rules with each of their thresholds, as ``split_stop`` reads them."""
+    several = {name: rule.thresholds for name, rule in _STOPPING.items()}
+    return [
+        name if len(levels) == 1 else f"{name}-{level}"
+        for name, levels in several.items()
+        for level in levels
+    ]
+
+
 def find(name: str) -> Policy:
-    """The policy called ``name``."""
+    """The policy called ``name``, or the pair of rules ``sampling+stopping``."""
+    if "+" in name and name not in _POLICIES:
+        return pair(*name.split("+", 1))
     if name not in _POLICIES:
         raise OsrlError(f"unknown policy {name!r}; use one of {', '.join(sorted(_POLICIES))}")
     return _POLICIES[name]

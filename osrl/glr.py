@@ -25,7 +25,7 @@ from osrl.alternatives import sort_by_mean, sorted_costs
 from osrl.arrays import Floats, Integers
 from osrl.compiled import kernel, kernel_in_place
 from osrl.errors import OsrlError
-from osrl.instance import Instance
+from osrl.instance import Given, read_instance
 
 
 class Glr(NamedTuple):
@@ -110,16 +110,16 @@ def glr_of(mu: Floats, q: Floats, noise: float) -> Glr:
     return glr
 
 
-def rho(instance: Instance, weights: Floats) -> Confusion:
+def rho(instance: Given, weights: Floats) -> Confusion:
     """Information per sample about the shared representation, and the model that limits it.
 
     ``weights`` (X, G, H) is an allocation (or pulls: rho is homogeneous in it).
 
-    >>> paper = Instance.load("paper")
-    >>> confusion = rho(paper, np.full(paper.shape, 1 / 12))
-    >>> round(confusion.value, 6), paper.representations[confusion.representation]
-    (0.021661, 'g2')
+    >>> confusion = rho("paper", np.full((2, 3, 2), 1 / 12))
+    >>> round(confusion.value, 6), confusion.representation
+    (0.021661, 1)
     """
+    instance = read_instance(instance)
     best = instance.best
     weights = np.ascontiguousarray(weights, dtype=float)
     if weights.shape != instance.shape or not (np.isfinite(weights) & (weights >= 0)).all():

@@ -378,3 +378,15 @@ def _render(data: dict[str, Any], suffix: str) -> str:
         return f"{tomli_w.dumps(head)}means = [\n{blocks},\n]\n"
     lines = [f"{json.dumps(key)}: {json.dumps(value, ensure_ascii=False)}" for key, value in head.items()]
     return "{\n" + ",\n".join([*lines, f'"means": [\n{blocks}\n]']) + "\n}\n"
+
+
+Given = Instance | str | os.PathLike[str] | Means
+
+
+def read_instance(given: Given) -> Instance:
+    """An instance as it is, a file or ``paper`` by its name, or coins with an array of means (X, G, H)."""
+    if isinstance(given, Instance):
+        return given
+    if isinstance(given, (str, os.PathLike)):
+        return Instance.load(given)
+    return Instance.bernoulli(given)

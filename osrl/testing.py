@@ -101,7 +101,8 @@ def criteria_for(policy: Policy, risks: Sequence[float] = RISKS) -> tuple[Criter
 
 def new_state(policy: Policy, instance: Instance, criteria: tuple[Criterion, ...], key: Key) -> Any:
     """The state of a policy before its first sample, in the run with this key."""
-    return policy.new(Problem(instance.shape, instance.family, criteria), uniform(key, START, 0))
+    problem = Problem(instance.shape, instance.family, criteria, truth=instance.means)
+    return policy.new(problem, uniform(key, START, 0))
 
 
 def run_compiled(state: Any, instance: Instance, key: Key, budget: int = 10**6) -> int:

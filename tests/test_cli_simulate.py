@@ -18,8 +18,22 @@ from tests.simulations import EASY
 
 Capture = pytest.CaptureFixture[str]
 KEYS = [
-    *("policy", "threshold", "delta", "delta_g", "delta_h", "epsilon_g", "epsilon_h", "seed"),
-    *("mean", "ci975", "std", "min", "max", "tau_g_mean", "tau_h_mean", "error_g", "error_h"),
+    *("policy", "threshold", "delta", "delta_g", "delta_h", "epsilon_g", "epsilon_h", "proved"),
+    *(
+        "seed",
+        "mean",
+        "median",
+        "ci975",
+        "std",
+        "min",
+        "max",
+        "q10",
+        "q90",
+        "tau_g_mean",
+        "tau_h_mean",
+        "error_g",
+        "error_h",
+    ),
     *("error_eps", "within_tolerance", "budget_exhausted", "runs", "rounds", "seconds"),
 ]
 

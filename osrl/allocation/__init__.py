@@ -21,7 +21,7 @@ from osrl.allocation.single_task import SingleTask, single_task
 from osrl.arrays import Floats
 from osrl.compiled import kernel
 from osrl.errors import OsrlError
-from osrl.instance import Instance
+from osrl.instance import Given, Instance, read_instance
 
 __all__ = ["Allocation", "Needs", "SingleTask", "Witness", "allocate", "program_for", "single_task"]
 
@@ -41,8 +41,9 @@ class Needs(NamedTuple):
     pooled: bool = False
 
     @classmethod
-    def of(cls, instance: Instance, need_g: float, need_h: float, *, pooled: bool = False) -> Needs:
+    def of(cls, instance: Given, need_g: float, need_h: float, *, pooled: bool = False) -> Needs:
         """The same need for all tests of a kind, with the best arms of ``instance`` left out."""
+        instance = read_instance(instance)
         tasks, representations, predictors = instance.shape
         best = instance.best
         against_g = np.full(representations, float(need_g))
@@ -116,7 +117,7 @@ def program_for(
 
 
 def allocate(
-    instance: Instance,
+    instance: Given,
     needs: Needs,
     *,
     costs: ArrayLike | None = None,
@@ -144,6 +145,7 @@ def allocate(
     >>> best.weights[0].round(2).tolist()
     [[0.19, 0.0], [0.0, 0.0], [0.19, 0.12]]
     """
+    instance = read_instance(instance)
     if not 0 < tolerance < 1:
         raise OsrlError(f"tolerance is {tolerance}; give a relative width between 0 and 1, such as 1e-6")
     program = program_for(instance, needs, costs=costs, frequencies=frequencies, sigma=sigma)

@@ -22,6 +22,7 @@ from osrl.cli.analyse import analyse
 from osrl.cli.bound import bound
 from osrl.cli.paper import paper
 from osrl.cli.plan import plan
+from osrl.cli.rules import rules
 from osrl.cli.serve import serve
 from osrl.cli.simulate import simulate
 from osrl.cli.study import app as study
@@ -39,6 +40,7 @@ app.command()(bound)
 app.command()(simulate)
 app.command()(paper)
 app.command()(plan)
+app.command()(rules)
 app.add_typer(study, name="study")
 app.command()(analyse)
 app.command()(serve)

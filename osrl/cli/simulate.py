@@ -19,6 +19,13 @@ def simulate(
     policy: Annotated[
         str | None, typer.Option(metavar="NAME,...", help="Policies to run.  [default: osrl]")
     ] = None,
+    sample: Annotated[
+        str | None,
+        typer.Option(metavar="NAME,...", help="Sampling rules, to be paired with --stop; see osrl rules."),
+    ] = None,
+    stop: Annotated[
+        str | None, typer.Option(metavar="NAME,...", help="Stopping rules, such as glr-kk,bets.")
+    ] = None,
     delta: Annotated[
         str | None, typer.Option(metavar="RISK,...", help="Both risks at once.  [default: 0.1]")
     ] = None,
@@ -63,7 +70,7 @@ def simulate(
         # Here, not above: these load kernels, which help and usage errors do not need.
         from osrl.instance import Instance
         from osrl.report.simulate import SimulationReport
-        from osrl.simulation.simulate import DEFAULT_POLICY, DEFAULT_RUNS
+        from osrl.simulation.simulate import DEFAULT_RUNS
         from osrl.simulation.simulate import simulate as run
 
         instance = Instance.load(file)
@@ -71,7 +78,7 @@ def simulate(
         try:
             finished = run(
                 instance,
-                DEFAULT_POLICY if policy is None else policy.split(","),
+                _names(policy),
                 _risks("delta", delta),
                 DEFAULT_RUNS if runs is None else runs,
                 seed,
@@ -80,7 +87,9 @@ def simulate(
                 epsilon=epsilon,
                 epsilon_g=epsilon_g,
                 epsilon_h=epsilon_h,
-                threshold=None if threshold is None else threshold.split(","),
+                sample=_names(sample),
+                stop=_names(stop),
+                threshold=_names(threshold),
                 budget=budget,
                 workers=workers,
                 dask=dask,
@@ -98,6 +107,11 @@ def simulate(
         print_json(report.document())
     else:
         print_report(report)
+
+
+def _names(given: str | None) -> list[str] | None:
+    """Names from a list with commas."""
+    return None if given is None else given.split(",")
 
 
 def _risks(name: str, given: str | None) -> list[float] | None:

@@ -14,6 +14,6 @@ package registers the pairs; `osrl.contract.find` gives one by its name. `docs/p
 one, and `osrl.testing` checks it.
 """
 
-from osrl.policies import named
+from osrl.policies import named, rules
 
-__all__ = ["named"]
+__all__ = ["named", "rules"]

@@ -57,6 +57,8 @@ class SimulationReport(NamedTuple):
         shown = [name for name in cells[0] if name not in left_out]
         if not any(row["budget_exhausted"] for row in rows):
             shown.remove("exhausted")
+        if all(row["proved"] for row in rows):
+            shown.remove("guarantee")
         if rows[0]["error_eps"] is None:
             shown = [name for name in shown if name not in TOLERANCE]
         for name in shown:
@@ -80,6 +82,7 @@ class SimulationReport(NamedTuple):
             "too bad": _share(row["error_eps"]),
             "within": f"{row['within_tolerance']:,}",
             "exhausted": f"{row['budget_exhausted']:,}",
+            "guarantee": "proved" if row["proved"] else "none",
         }
 
     def _notes(self, rows: list[Row]) -> Iterator[str]:
@@ -94,6 +97,8 @@ class SimulationReport(NamedTuple):
             yield "Within: runs that ended because of the tolerance."
         if any(row["budget_exhausted"] for row in rows):
             yield "Exhausted: runs that used up the budget; they enter the mean with it, and are never wrong."
+        if not all(row["proved"] for row in rows):
+            yield "Guarantee: none where nobody has proved that the stopping rule keeps its risks."
         speeds = {row["policy"]: row["rounds"] / row["seconds"] for row in rows if row["seconds"] > 0}
         if speeds:
             each = ", ".join(f"{policy} {_two_digits(speed)}" for policy, speed in speeds.items())

@@ -42,4 +42,5 @@ RULE = SamplingRule(
     new=new,
     select=select,
     given_tasks=True,
+    draws=True,
 )

@@ -248,4 +248,6 @@ RULE = SamplingRule(
     select=select,
     given_tasks=True,
     knows_risk=True,
+    draws=True,
+    reads="evidence_g",
 )

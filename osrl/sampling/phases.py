@@ -111,4 +111,6 @@ RULE = SamplingRule(
     wants_design=wants_design,
     design=design,
     select=select,
+    draws=False,
+    reads="contests",
 )

@@ -115,6 +115,8 @@ RULE = SamplingRule(
     new=new,
     wants_design=wants_design,
     design=design,
+    draws=False,
+    reads="contests",
     select=select,
     observe=observe,
 )

@@ -15,7 +15,7 @@ from numbers import Integral
 from typing import Any
 
 import osrl.policies  # noqa: F401  (registers the policies of the package)
-from osrl.contract import Criterion, Policy, find
+from osrl.contract import Criterion, Policy, find, pair, split_stop
 from osrl.draws import new_key
 from osrl.errors import OsrlError
 from osrl.instance import Instance
@@ -25,6 +25,7 @@ from osrl.stamp import StampError, stamp
 
 FORMAT = 3  # of the manifest and of the tables beside it
 MOST = 2**63 - 1
+DEFAULT = "osrl"  # policy
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ class Campaign:
 
 def read_campaign(
     instance: Instance,
-    policy: str | Sequence[str],
+    policy: str | Sequence[str] | None,
     delta: Risk,
     runs: int,
     seed: int,
@@ -66,19 +67,21 @@ def read_campaign(
     budget: int | None,
     options: Mapping[str, Any] | None,
     epsilon: tuple[float, float] = (0.0, 0.0),
+    sample: str | Sequence[str] | None = None,
+    stop: str | Sequence[str] | None = None,
 ) -> Campaign:
     """The campaign that the arguments of `simulate` ask for; an error when they cannot be used."""
     runs = read_whole("runs", runs, 1, "how many runs to make, at least 1")
     seed = read_whole("seed", seed, 0, "a whole number from 0 to 2^63 - 1")
     if budget is not None:
         budget = read_whole("budget", budget, 1, "the largest number of samples of a run, at least 1")
-    policies = [find(name) for name in _distinct("policy", policy)]
-    names = [] if threshold is None else _distinct("threshold", threshold)
+    wanted = _wanted(policy, threshold, sample, stop)
+    policies = [each for each, _ in wanted]
     chosen = _options_of(policies, options or {})
     risks = read_risk_pairs(delta, delta_g, delta_h)
     groups: list[tuple[Policy, tuple[Criterion, ...]]] = []
-    for each in policies:
-        criteria = each.criteria(risks, _thresholds_of(each, names, policies))
+    for each, names in wanted:
+        criteria = each.criteria(risks, names)
         each.check_tolerance(criteria, epsilon)
         shared = budget is None and each.shares_runs(chosen[each.name])
         groups += [(each, criteria)] if shared else [(each, (criterion,)) for criterion in criteria]
@@ -98,25 +101,43 @@ def read_campaign(
             for each, criteria in groups
         ],
     }
-    jobs = tuple(
+    modules = [each.outside or "osrl.policies" for each, _ in groups]
+    known = [versions(each) for each, _ in groups]
+    campaign = Campaign(_jobs(manifest, modules, known), runs, manifest)
+    for job in campaign.jobs:
+        _try_out(job)
+    return campaign
+
+
+def restore_campaign(stored: Mapping[str, Any]) -> Campaign:
+    """The campaign of a manifest that was kept with its number of ``runs``."""
+    manifest = {key: value for key, value in stored.items() if key != "runs"}
+    count = len(manifest["jobs"])
+    jobs = _jobs(manifest, ["osrl.policies"] * count, [manifest["versions"]] * count)
+    return Campaign(jobs, int(stored["runs"]), manifest)
+
+
+def _jobs(
+    manifest: Mapping[str, Any], modules: Sequence[str], known: Sequence[Mapping[str, str | None]]
+) -> tuple[Job, ...]:
+    """The jobs that a manifest describes."""
+    instance = Instance.from_dict(manifest["instance"])
+    return tuple(
         Job(
             digest(manifest),
             number,
             instance,
-            each.name,
-            each.outside or "osrl.policies",
-            chosen[each.name],
-            criteria,
-            epsilon,
-            seed,
-            budget,
-            versions(each),
+            job["policy"],
+            modules[number],
+            job["options"],
+            tuple(Criterion(**criterion) for criterion in job["criteria"]),
+            (manifest["epsilon"][0], manifest["epsilon"][1]),
+            manifest["seed"],
+            manifest["budget"],
+            known[number],
         )
-        for number, (each, criteria) in enumerate(groups)
+        for number, job in enumerate(manifest["jobs"])
     )
-    for job in jobs:
-        _try_out(job)
-    return Campaign(jobs, runs, manifest)
 
 
 def digest(manifest: Mapping[str, Any]) -> str:
@@ -151,6 +172,33 @@ def _distinct(name: str, given: str | Sequence[str]) -> list[str]:
         if each in names[:i]:
             raise OsrlError(f"{name} {each!r} is given twice; name it once")
     return names
+
+
+def _wanted(
+    policy: str | Sequence[str] | None,
+    threshold: str | Sequence[str] | None,
+    sample: str | Sequence[str] | None,
+    stop: str | Sequence[str] | None,
+) -> list[tuple[Policy, list[str] | None]]:
+    """The policies that are asked for, by name and as pairs of rules, each with its thresholds."""
+    if (sample is None) != (stop is None):
+        raise OsrlError("a pair needs both rules; give sample and stop, such as tas and glr-kk")
+    pairs: dict[str, tuple[Policy, list[str] | None]] = {}
+    if sample is not None and stop is not None:
+        for one in _distinct("sampling rule", sample):
+            for name in _distinct("stopping rule", stop):
+                other, level = split_stop(name)
+                both = pair(one, other)
+                levels = pairs.setdefault(both.name, (both, []))[1]
+                assert levels is not None
+                levels.append(level)
+        if policy is None:
+            if threshold is not None:
+                raise OsrlError("a pair names its threshold with its stopping rule; give stop as glr-kk")
+            return list(pairs.values())
+    policies = [find(name) for name in _distinct("policy", DEFAULT if policy is None else policy)]
+    names = [] if threshold is None else _distinct("threshold", threshold)
+    return [*((each, _thresholds_of(each, names, policies)) for each in policies), *pairs.values()]
 
 
 def _thresholds_of(policy: Policy, names: Sequence[str], policies: Sequence[Policy]) -> list[str] | None:

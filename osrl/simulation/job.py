@@ -17,7 +17,7 @@ from importlib.metadata import version
 from typing import Any, NamedTuple
 
 from osrl.compiled import kernel_version
-from osrl.contract import Criterion, Policy, Problem, find, registered, stamp_of
+from osrl.contract import Criterion, Policy, Problem, find, stamp_of
 from osrl.draws import START, Key, new_key, uniform
 from osrl.errors import OsrlError
 from osrl.hypotheses.possible import Hypotheses
@@ -65,7 +65,8 @@ class Job:
 
     def new_state(self, key: Key) -> Any:
         """The policy before its first sample."""
-        problem = Problem(self.instance.shape, self.instance.family, self.criteria, self.epsilon)
+        instance = self.instance
+        problem = Problem(instance.shape, instance.family, self.criteria, self.epsilon, truth=instance.means)
         return find(self.policy).new(problem, uniform(key, START, 0), **self.options)
 
     def play(self, state: Any, key: Key, budget: int | None) -> int:
@@ -117,7 +118,9 @@ class Stop:
 
 def run_chunk(job: Job, first: int, runs: int, stop: Stop | None = None) -> Chunk | None:
     """Compute the runs first, ..., first + runs - 1; fewer of them, or None, when told to stop."""
-    if all(policy.name != job.policy for policy in registered()):
+    try:
+        find(job.policy)
+    except OsrlError:
         importlib.import_module(job.module)
     if job.versions != versions(find(job.policy)):
         here, there = (json.dumps(each) for each in (versions(find(job.policy)), job.versions))

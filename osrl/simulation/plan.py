@@ -6,7 +6,6 @@ Losses, delays, batches and tasks that arrive are simulated as a study would hav
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -17,7 +16,7 @@ from osrl.bounds import LowerBound, lower_bound
 from osrl.contract import Problem, find
 from osrl.draws import START, new_key, uniform
 from osrl.errors import OsrlError
-from osrl.instance import Instance
+from osrl.instance import Given, Instance, read_instance
 from osrl.policies.conditions import Conditions, new_course
 from osrl.risks import read_risks, read_tolerances
 from osrl.simulation.simulate import simulate
@@ -95,7 +94,7 @@ class Plan(NamedTuple):
 
 
 def plan(
-    instance: Instance | str | os.PathLike[str],
+    instance: Given,
     policy: str | Sequence[str] | None = None,
     *,
     delta: float | None = None,
@@ -126,9 +125,7 @@ def plan(
     """
     if isinstance(runs, bool) or runs < 20:
         raise OsrlError(f"runs is {runs}; quantiles need at least 20")
-    if not isinstance(instance, Instance):
-        instance = Instance.load(instance)
-    instance = with_gaps(instance, gaps)
+    instance = with_gaps(read_instance(instance), gaps)
     risks = read_risks(delta, delta_g, delta_h)
     epsilons = read_tolerances(epsilon, epsilon_g, epsilon_h)
     life = _read_life(instance, loss, delay, batch, shares, per_day, costs)

@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import math
+import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property
+from itertools import product
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 import polars as pl
 
-from osrl.contract import Criterion
+from osrl.arrays import Floats
+from osrl.contract import Criterion, find
+from osrl.errors import OsrlError
 from osrl.instance import Instance
 from osrl.outcome import EXHAUSTED, NO_SHARED, VERDICTS, WITHIN
 from osrl.simulation.campaign import Campaign
 from osrl.simulation.job import Job
-from osrl.simulation.store import Part, Store
+from osrl.simulation.store import Part, Store, open_store
 
 Z975 = 2.2414  # standard errors on either side of a mean in a 97.5 % interval
+QUANTILES = (0.1, 0.9)
 _CRITERION = ("policy", "threshold", "delta_g", "delta_h")
 _COUNTED = ("verdict", "tau", "tau_g", "correct_g", "correct_h", "shortfall", "rounds")
 _ROUNDING = 1e-12  # a difference of means that is meant to be epsilon is not more than it
@@ -30,8 +36,10 @@ _SCHEMA: dict[str, type[pl.DataType]] = {
     "delta_h": pl.Float64,
     "epsilon_g": pl.Float64,
     "epsilon_h": pl.Float64,
+    "proved": pl.Boolean,
     "seed": pl.Int64,
     "mean": pl.Float64,
+    "median": pl.Float64,
     "ci975": pl.Float64,
     "std": pl.Float64,
     "min": pl.Int64,
@@ -64,11 +72,53 @@ class Runs:
         each = rows.sort("run", maintain_order=True).partition_by(_CRITERION, maintain_order=True)
         return pl.concat(each)
 
-    def summary(self) -> pl.DataFrame:
+    @classmethod
+    def open(cls, folder: str | os.PathLike[str]) -> Runs:
+        """The runs that ``simulate(..., out=folder)`` has kept, as far as every criterion has them."""
+        store = open_store(folder)
+        return cls(store.campaign, store)
+
+    @property
+    def answers(self) -> pl.DataFrame:
+        """What was answered: one row for each run and task, with names; null where nothing was."""
+        lists = ["representations", "predictors", "shortfall"]
+        lists += ["correct_h"] if self.instance.in_model_class else []
+        rows = self.frame.select(*_CRITERION, "run", "verdict", "correct_h", *lists[:3]).explode(lists)
+        task = pl.Series("task", list(self.instance.tasks) * len(self.frame), dtype=pl.String)
+        return rows.with_columns(task).select(
+            *_CRITERION,
+            "run",
+            "verdict",
+            "task",
+            pl.col.representations.alias("representation"),
+            pl.col.predictors.alias("predictor"),
+            pl.col.correct_h if self.instance.in_model_class else pl.lit(None, pl.Boolean).alias("correct_h"),
+            "shortfall",
+        )
+
+    @property
+    def pulls(self) -> pl.DataFrame:
+        """Samples of each arm: one row for each run, task, representation and predictor."""
+        rows = self.frame.select(*_CRITERION, "run", "pulls")
+        arms = list(product(self.instance.tasks, self.instance.representations, self.instance.predictors))
+        names = [
+            pl.Series(name, [arm[i] for arm in arms] * len(rows), dtype=pl.String)
+            for i, name in enumerate(("task", "representation", "predictor"))
+        ]
+        return (
+            rows.explode("pulls")
+            .with_columns(*names)
+            .select(*_CRITERION, "run", "task", "representation", "predictor", "pulls")
+        )
+
+    def summary(self, *, confidence: float = 0.975, quantiles: Sequence[float] = QUANTILES) -> pl.DataFrame:
         """One row for each criterion: policy, threshold and risks (``delta`` where both are the same).
 
-        - ``mean``, ``std``, ``min`` and ``max`` of tau, where runs that exhausted their budget count
-          with the budget; ``ci975`` = 2.2414 std / sqrt(runs), the half-width of a 97.5 % interval;
+        - ``proved``: whether the stopping rule is proved to keep its risks with this threshold;
+        - ``mean``, ``median``, ``std``, ``min`` and ``max`` of tau, where runs that exhausted their budget
+          count with the budget; ``q10``, ``q90``, or the ``quantiles`` that are asked for; ``ci975`` =
+          2.2414 std / sqrt(runs), the half-width of a 97.5 % interval, or ``ci95`` with another
+          ``confidence``;
         - ``tau_g_mean``, ``tau_h_mean``: samples until the representation was decided, and after it;
         - ``error_g``: the share of runs that answered with a wrong representation; ``error_h``: the
           largest share, over tasks, of runs with the right representation and a wrong predictor.
@@ -80,9 +130,21 @@ class Runs:
         - ``rounds`` that were simulated, and ``seconds`` of processor time that they took: the same
           ones for criteria that were read off the same runs.
         """
-        return pl.DataFrame(
-            [row for job in self._campaign.jobs for row in self._summaries(job)], schema=_SCHEMA
-        )
+        interval = _name_of("ci", confidence)
+        names = {q: _name_of("q", q) for q in quantiles}
+        schema: dict[str, type[pl.DataType]] = {}
+        for name, kind in _SCHEMA.items():
+            schema[interval if name == "ci975" else name] = kind
+            if name == "max":
+                schema |= dict.fromkeys(names.values(), pl.Float64)
+        z = Z975 if confidence == 0.975 else NormalDist().inv_cdf(0.5 + confidence / 2)
+        rows = []
+        for job in self._campaign.jobs:
+            for row, tau in self._summaries(job):
+                half = None if row["std"] is None else z * row["std"] / math.sqrt(row["runs"])
+                spread = {name: _quantile(tau, q) for q, name in names.items()}
+                rows.append({**row, interval: half, "median": _quantile(tau, 0.5), **spread})
+        return pl.DataFrame(rows, schema=schema)
 
     def _parts(self, job: Job) -> list[Part]:
         """The files with runs of a job that belong to this campaign: the folder may hold more."""
@@ -92,8 +154,9 @@ class Runs:
         frame = pl.read_parquet(part.path, columns=columns, glob=False)
         return frame.filter(pl.col.run < self._campaign.runs)
 
-    def _summaries(self, job: Job) -> Iterator[dict[str, Any]]:
-        """The summary of each criterion of a job. One file after the other, so that memory stays flat."""
+    def _summaries(self, job: Job) -> Iterator[tuple[dict[str, Any], Floats]]:
+        """The summary of each criterion of a job, and its taus in order; one file after the other."""
+        policy = find(job.policy)
         tallies = {
             criterion: _Tally(len(self.instance.tasks), max(job.epsilon)) for criterion in job.criteria
         }
@@ -104,9 +167,10 @@ class Runs:
                 tallies[Criterion(*key)].add(some)
             seconds += part.label.seconds * len(rows) / (part.label.runs * len(job.criteria))
         for criterion, tally in tallies.items():
-            yield {
+            row = {
                 "policy": job.policy,
                 **criterion._asdict(),
+                "proved": policy.proves(criterion.threshold),
                 "delta": criterion.delta_g if criterion.delta_g == criterion.delta_h else None,
                 "epsilon_g": job.epsilon[0],
                 "epsilon_h": job.epsilon[1],
@@ -114,6 +178,20 @@ class Runs:
                 **tally.summary(self.instance.in_model_class),
                 "seconds": seconds,
             }
+            yield row, np.sort(np.concatenate(tally.taus))
+
+
+def _name_of(word: str, share: float) -> str:
+    """The name of a column: ci975, q10."""
+    if not 0 < share < 1:
+        raise OsrlError(f"a share is {share}; give a number between 0 and 1, such as 0.95")
+    digits = f"{share:.6f}"[2:].rstrip("0")
+    return word + (digits if len(digits) > 1 else f"{digits}0")
+
+
+def _quantile(tau: Floats, share: float) -> float:
+    """The smallest tau that this share of the runs does not exceed; ``tau`` is in order."""
+    return float(tau[max(math.ceil(share * len(tau)) - 1, 0)])
 
 
 class _Tally:
@@ -124,6 +202,7 @@ class _Tally:
         self.runs = self.tau = self.squares = self.tau_g = self.rounds = 0
         self.exhausted = self.wrong_g = 0
         self.within = 0
+        self.taus: list[Any] = []
         self.wrong_h, self.too_bad = np.zeros((2, tasks), np.int64)
         self.least, self.most = sys.maxsize, 0
 
@@ -131,6 +210,7 @@ class _Tally:
         """Count some more runs."""
         taus: list[int] = rows["tau"].to_list()
         self.runs += len(taus)
+        self.taus.append(rows["tau"].to_numpy())
         self.tau += sum(taus)
         self.squares += sum(tau * tau for tau in taus)
         self.tau_g += sum(rows["tau_g"])
@@ -156,7 +236,6 @@ class _Tally:
             std = math.sqrt((runs * self.squares - self.tau**2) / (runs * (runs - 1)))
         return {
             "mean": self.tau / runs,
-            "ci975": None if std is None else Z975 * std / math.sqrt(runs),
             "std": std,
             "min": self.least,
             "max": self.most,

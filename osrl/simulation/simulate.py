@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from osrl.errors import OsrlError
-from osrl.instance import Instance
+from osrl.instance import Given, read_instance
 from osrl.risks import Risk, read_tolerances
 from osrl.simulation.campaign import read_campaign
 from osrl.simulation.engine import Engine, drive
@@ -18,19 +18,20 @@ from osrl.simulation.schedule import Schedule
 from osrl.simulation.store import Store
 from osrl.simulation.threads import Threads
 
-DEFAULT_POLICY = "osrl"
 DEFAULT_RUNS = 1120  # as many as in the paper
 
 
 def simulate(
-    instance: Instance,
-    policy: str | Sequence[str] = DEFAULT_POLICY,
+    instance: Given,
+    policy: str | Sequence[str] | None = None,
     delta: Risk = None,
     runs: int = DEFAULT_RUNS,
     seed: int = 0,
     *,
     delta_g: Risk = None,
     delta_h: Risk = None,
+    sample: str | Sequence[str] | None = None,
+    stop: str | Sequence[str] | None = None,
     epsilon: float | None = None,
     epsilon_g: float | None = None,
     epsilon_h: float | None = None,
@@ -43,6 +44,10 @@ def simulate(
     progress: Callable[[int, int], None] | None = None,
 ) -> Runs:
     """Run policies on ``instance`` many times: ``runs`` runs of each policy, threshold and risk.
+
+    ``instance``: an `Instance`, a file or ``paper``, or an array of means (tasks, representations,
+    predictors) of coins. ``policy`` names policies (default: osrl); ``sample`` and ``stop`` name sampling and
+    stopping rules, and every pair of them is run: ``sample=["tas", "uniform"], stop=["glr-kk", "bets"]``.
 
     ``delta`` (default 0.1) is both risks; ``delta_g`` and ``delta_h`` set each. Risks, policies and
     thresholds may be lists; a policy takes from ``threshold`` and ``options`` what it knows. A run
@@ -57,13 +62,13 @@ def simulate(
     on where it stopped, and one with more runs adds to them. ``progress(done, total)`` is told the
     number of finished runs as they come in.
 
-    >>> coins = Instance.bernoulli([[[0.9, 0.1], [0.2, 0.1]], [[0.1, 0.9], [0.2, 0.1]]])
+    >>> coins = [[[0.9, 0.1], [0.2, 0.1]], [[0.1, 0.9], [0.2, 0.1]]]
     >>> finished = simulate(coins, "tas", runs=20)
     >>> finished.summary().select("policy", "delta", "error_g", "runs").row(0)
     ('tas', 0.1, 0.0, 20)
     """
     campaign = read_campaign(
-        instance,
+        read_instance(instance),
         policy,
         delta,
         runs,
@@ -74,6 +79,8 @@ def simulate(
         threshold=threshold,
         budget=budget,
         options=options,
+        sample=sample,
+        stop=stop,
     )
     if out is not None or dask is not None:
         campaign.check_stamps()

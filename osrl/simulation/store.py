@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 from osrl.errors import OsrlError
 from osrl.files import replace_file
-from osrl.simulation.campaign import Campaign
+from osrl.simulation.campaign import Campaign, restore_campaign
 from osrl.simulation.job import Chunk
 from osrl.simulation.table import Label
 
@@ -49,6 +49,24 @@ class Part(NamedTuple):
     label: Label
 
 
+def open_store(folder: str | os.PathLike[str]) -> Store:
+    """The folder of a campaign, to be read: nothing is written, and nothing removed."""
+    place = Path(folder)
+    try:
+        manifest = json.loads((place / MANIFEST).read_bytes())
+        campaign = restore_campaign(manifest)
+    except (OSError, ValueError, TypeError, KeyError):
+        raise OsrlError(
+            f"{place} holds no campaign; give a folder that osrl simulate --out has written"
+        ) from None
+    store = Store(campaign, place)
+    store.find_parts()
+    missing = store.left()
+    if missing:
+        raise OsrlError(f"{missing} runs in {place} are not finished; repeat the command that began them")
+    return store
+
+
 class Store:
     """The folder of a campaign, open for writing: ``with`` it. Without a folder, a temporary one.
 
@@ -56,7 +74,7 @@ class Store:
     """
 
     def __init__(self, campaign: Campaign, folder: str | os.PathLike[str] | None) -> None:
-        self._campaign = campaign
+        self.campaign = campaign
         self._parts: dict[str, Part] = {}
         self._lock: int | None = None
         self._temporary = folder is None
@@ -76,12 +94,12 @@ class Store:
         for part in self.parts(job):
             gaps.append(range(start, part.label.first))
             start = part.label.first + part.label.runs
-        gaps.append(range(start, self._campaign.runs))
-        return [range(gap.start, min(gap.stop, self._campaign.runs)) for gap in gaps]
+        gaps.append(range(start, self.campaign.runs))
+        return [range(gap.start, min(gap.stop, self.campaign.runs)) for gap in gaps]
 
     def left(self) -> int:
         """How many runs are still to be computed, over all jobs."""
-        return sum(len(gap) for job in self._campaign.jobs for gap in self.gaps(job.number))
+        return sum(len(gap) for job in self.campaign.jobs for gap in self.gaps(job.number))
 
     def keep(self, chunk: Chunk) -> None:
         """Write finished runs; in a folder that was given they are safe when this returns."""
@@ -125,8 +143,8 @@ class Store:
         elif names:
             raise OsrlError(f"{self._folder} holds {names[0]!r} and no campaign; give a new or empty folder")
         self._read_parts()
-        if runs < self._campaign.runs:
-            manifest = {**self._campaign.manifest, "runs": self._campaign.runs}
+        if runs < self.campaign.runs:
+            manifest = {**self.campaign.manifest, "runs": self.campaign.runs}
             self._write(MANIFEST, json.dumps(manifest, indent=2).encode())
 
     def _check_manifest(self) -> int:
@@ -138,7 +156,7 @@ class Store:
             raise OsrlError(
                 f"{self._folder / MANIFEST} is no manifest of a campaign; give a new or empty folder"
             ) from None
-        for key, value in self._campaign.manifest.items():
+        for key, value in self.campaign.manifest.items():
             if manifest.get(key) != value:
                 raise OsrlError(f"{self._folder} holds a campaign {_DIFFERENCES[key]}; give another folder")
         return runs
@@ -146,7 +164,12 @@ class Store:
     def _read_parts(self) -> None:
         """Find the finished runs; files that are damaged, not finished, or of no use are removed."""
         lost = [path for path in self._folder.glob(".*") if path.name.startswith((".runs-", f".{MANIFEST}"))]
-        parts = []
+        for path in lost + self.find_parts():
+            path.unlink()
+
+    def find_parts(self) -> list[Path]:
+        """Find the finished runs; the files that are of no use."""
+        lost, parts = [], []
         for path in self._folder.glob("runs-*.parquet"):
             try:
                 content = path.read_bytes()
@@ -156,7 +179,7 @@ class Store:
             except ValueError:
                 lost.append(path)
                 continue
-            if label.campaign != self._campaign.name:
+            if label.campaign != self.campaign.name:
                 raise OsrlError(f"{path} belongs to another campaign; move it to another folder")
             if path.name == label.file_name(content):
                 parts.append(Part(path, label))
@@ -169,8 +192,7 @@ class Store:
             else:
                 end = (part.label.job, part.label.first + part.label.runs)
                 self._parts[part.path.name] = part
-        for path in lost:
-            path.unlink()
+        return lost
 
     def _write(self, name: str, content: bytes) -> None:
         try:

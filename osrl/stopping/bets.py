@@ -60,4 +60,5 @@ RULE = StoppingRule(
     forfeit=forfeit_trial,
     tolerant=("own",),
     shares_runs=lambda options: False,
+    randomised=True,
 )

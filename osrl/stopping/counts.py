@@ -1,0 +1,29 @@
+"""Stop by counts: as `osrl.stopping.bets`, with evidence that holds for any sampling rule.
+
+Counts need no probabilities, so there is nothing to know about how the arms were chosen; they are looked
+at again when there are 2 % more samples (`osrl.evidence.counts`, `pairs`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from osrl.contract import Problem
+from osrl.hypotheses.possible import Hypotheses, new_hypotheses
+from osrl.stopping import bets
+
+
+def new(problem: Problem, draw: float) -> Hypotheses:
+    """Everything is possible."""
+    criterion = problem.criteria[0]
+    risks = (criterion.delta_g, criterion.delta_h)
+    return new_hypotheses(problem.shape, problem.family, risks, epsilon=problem.epsilon, by_counts=True)
+
+
+RULE = replace(
+    bets.RULE,
+    name="counts",
+    summary="counts rule out what is not best, whatever the sampling",
+    new=new,
+    randomised=False,
+)
