@@ -21,7 +21,7 @@ from osrl.service.feeds import Feeds
 from osrl.service.guard import Guard
 from osrl.service.problems import Problem, problem
 from osrl.service.roles import Grant
-from osrl.service.routing import said
+from osrl.service.routing import Shortcut, said
 from osrl.service.tables import prepare_tables
 from osrl.service.tokens import Roster
 from osrl.service.workers import Workers
@@ -44,7 +44,8 @@ class Application:
         self.roster = Roster(self.storage, token)
         self.roster.refresh()
         self.api = new_api(self._lifespan)
-        self._guard = Guard(self.api, self._find, (*LOOPBACK, *hosts))
+        shortcut = Shortcut(self.api, "/api/v1/studies/", (calls.router, life.router))
+        self._guard = Guard(shortcut, self._find, (*LOOPBACK, *hosts))
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Answer a request."""

@@ -1,25 +1,27 @@
 """Routes that are closed by default, and that read their bodies without detours.
 
 A route says with `needs` what it needs; one that says nothing is closed to everybody. Declarations are
-FastAPI's, and so is the description of the API. The body of a request goes straight from its bytes to its
-model, past FastAPI's general machinery, which takes longer than an ask.
+FastAPI's, and so is the description of the API. Calls to a study go past FastAPI's general machinery, which
+takes longer than an ask: straight to the route, and from the bytes of the body to its model.
 """
 
 from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
+from fastapi import FastAPI
 from fastapi.routing import APIRoute, APIRouter
 from pydantic import BaseModel, ValidationError
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
 
 from osrl.errors import AccessRefused, OsrlError
 from osrl.service.models import Problem as ProblemDocument
-from osrl.service.problems import MEDIA_TYPE, Problem
+from osrl.service.problems import MEDIA_TYPE, Problem, problem
 from osrl.service.roles import Grant, Need
 
 GRANT = "osrl.grant"  # in the scope of a request
@@ -47,12 +49,22 @@ REFUSALS: dict[int | str, dict[str, Any]] = {
 
 
 class ClosedRoute(APIRoute):
-    """A route that checks what it needs before anything else."""
+    """A route that checks what it needs before anything else.
+
+    ``direct`` answers a request without FastAPI, where the endpoint takes a body and the study's name alone.
+    """
+
+    direct: Handler | None = None
 
     def get_route_handler(self) -> Handler:
         """What answers a request."""
+        reads = self._reads_body()
+        handler = self._closed(reads or super().get_route_handler())
+        self.direct = handler if reads is not None else None
+        return handler
+
+    def _closed(self, answer: Handler) -> Handler:
         need: Need | None = getattr(self.endpoint, "__needs__", None)
-        answer = self._direct() or super().get_route_handler()
 
         async def handle(request: Request) -> Response:
             if need is None:
@@ -62,7 +74,7 @@ class ClosedRoute(APIRoute):
 
         return handle
 
-    def _direct(self) -> Handler | None:
+    def _reads_body(self) -> Handler | None:
         """What reads a body and calls the endpoint, where this takes nothing else but the study's name."""
         parameters = inspect.signature(self.endpoint, eval_str=True).parameters
         if not parameters.keys() <= {"request", "name", "body"} or "body" not in parameters:
@@ -77,6 +89,38 @@ class ClosedRoute(APIRoute):
             return response
 
         return answer
+
+
+class Shortcut:
+    """Calls to a study go straight to their handlers, all else to the application.
+
+    FastAPI looks at one route after the other for longer than an ask takes.
+    """
+
+    def __init__(self, api: FastAPI, prefix: str, routers: Sequence[APIRouter]) -> None:
+        self._api, self._prefix = api, prefix
+        self._calls = {
+            route.path.rpartition("/")[2]: route.direct
+            for router in routers
+            for route in router.routes
+            if isinstance(route, ClosedRoute) and route.direct and route.path.startswith(f"{prefix}{{name}}/")
+        }
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        if scope["type"] == "http" and scope["method"] == "POST":
+            path = scope["path"].removeprefix(scope.get("root_path", ""))
+            name, _, verb = path.removeprefix(self._prefix).rpartition("/")
+            call = self._calls.get(verb)
+            if call is not None and path.startswith(self._prefix) and name and "/" not in name:
+                scope["path_params"], scope["app"] = {"name": name}, self._api
+                try:
+                    response = await call(Request(scope, receive))
+                except OsrlError as error:
+                    response = problem(error)
+                await response(scope, receive, send)
+                return
+        await self._api(scope, receive, send)
 
 
 async def read_body(request: Request, model: type[BaseModel]) -> BaseModel:

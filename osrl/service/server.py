@@ -35,9 +35,10 @@ class Server(uvicorn.Server):
             self._started(f"http://{host}:{address[1]}{self.config.root_path}")
 
     def handle_exit(self, signal: int, frame: Any) -> None:
-        """Begin to end."""
+        """Begin to end; told twice, do not wait for anybody."""
         self._application.end_streams()
-        super().handle_exit(signal, frame)
+        self.force_exit = self.should_exit
+        self.should_exit = True
 
 
 def serve(
