@@ -14,6 +14,7 @@ The data flow, and the tree:
 - `simulate`, `Runs`: replications of a policy on an instance (`osrl.simulation`)
 - `plan`: how many trials an experiment will need, before it begins (`osrl.simulation.plan`)
 - `Study`, `Trial`: a live experiment, with ask and tell (`osrl.study`)
+- `connect`, `connect_async`: a study that a server keeps (`osrl.client`, `osrl.service`)
 - `analyse`: what a log proves that was collected elsewhere (`osrl.analysis`)
 - `OsrlError`: what the package raises, with several kinds below it (`osrl.errors`)
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from osrl.allocation import Allocation, Needs, allocate
     from osrl.analysis.analyse import analyse
     from osrl.bounds import LowerBound, lower_bound
+    from osrl.client import connect, connect_async
     from osrl.errors import (
         AccessRefused,
         BudgetSpent,
@@ -71,6 +73,8 @@ _HOME = {
     "Trial": "osrl.study.trial",
     "allocate": "osrl.allocation",
     "analyse": "osrl.analysis.analyse",
+    "connect": "osrl.client",
+    "connect_async": "osrl.client",
     "lower_bound": "osrl.bounds",
     "plan": "osrl.simulation.plan",
     "rho": "osrl.glr",
@@ -98,6 +102,8 @@ __all__ = [
     "UnknownTrial",
     "allocate",
     "analyse",
+    "connect",
+    "connect_async",
     "lower_bound",
     "plan",
     "rho",

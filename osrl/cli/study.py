@@ -12,13 +12,14 @@ import typer
 
 from osrl.cli.arguments import Tolerance, ToleranceG, ToleranceH, key_value
 from osrl.cli.output import echo, print_json, print_report
+from osrl.cli.places import create_study, is_remote, open_study
 from osrl.cli.rows import read_reward, read_rows
 from osrl.errors import OsrlError
 from osrl.shown import printable
 
 if TYPE_CHECKING:
     from osrl.report.study import StudyReport
-    from osrl.study.study import Study
+    from osrl.study.interface import AnyStudy
     from osrl.study.trial import Trial
 
 app = typer.Typer(
@@ -28,7 +29,11 @@ app = typer.Typer(
 )
 
 Place = Annotated[
-    str, typer.Argument(metavar="DB", help="A SQLite file, or the URL of a PostgreSQL database.")
+    str,
+    typer.Argument(
+        metavar="DB",
+        help="A SQLite file, the URL of a PostgreSQL database, or that of a server (http://...).",
+    ),
 ]
 Name = Annotated[str | None, typer.Option("--name", help="The study, if the database holds several.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
@@ -84,8 +89,6 @@ def create(
     as_json: Json = False,
 ) -> None:
     """Begin a study."""
-    from osrl.study.study import Study
-
     given = {"tasks": tasks, "representations": representations, "predictors": predictors}
     names: dict[str, Any] = {key: _names(value) for key, value in given.items() if value}
     if instance is not None:
@@ -104,7 +107,7 @@ def create(
     for key in given:
         if key not in names:
             raise OsrlError(f"the {key} are missing; give --{key} NAME,... or --instance FILE")
-    study = Study.create(
+    study = create_study(
         place,
         **names,
         family=family or "bernoulli",
@@ -354,20 +357,18 @@ def watch(
 
 
 @contextmanager
-def opened(place: str, name: str | None) -> Iterator[Study]:
+def opened(place: str, name: str | None) -> Iterator[AnyStudy]:
     """The study, as long as the command needs it."""
     # Loading makes many objects that stay. To look for garbage among them is a sixth of a cold start.
     gc.disable()
     try:
-        from osrl.study.study import Study
-
-        with Study.open(place, name) as study:
+        with open_study(place, name) as study:
             yield study
     finally:
         gc.enable()
 
 
-def _report(study: Study, place: str) -> StudyReport:
+def _report(study: AnyStudy, place: str) -> StudyReport:
     from datetime import UTC, datetime
 
     from osrl.report.study import StudyReport
@@ -392,6 +393,8 @@ def shown(place: str) -> str:
     """Where the study is, as it was given, but without a password."""
     from osrl.study.place import read_place, show_place
 
+    if is_remote(place):
+        return printable(place)
     return show_place(read_place(place)) if "://" in place else printable(place)
 
 

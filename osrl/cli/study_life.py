@@ -11,7 +11,7 @@ from osrl.cli.output import echo, print_json
 from osrl.cli.study import By, Json, Name, Place, Reason, app, opened
 
 if TYPE_CHECKING:
-    from osrl.study.study import Study
+    from osrl.study.interface import AnyStudy
 
 Why = Annotated[str, typer.Option("--reason", metavar="TEXT", help="The reason, kept in the log.")]
 Representation = Annotated[str | None, typer.Option(metavar="NAME", help="A representation.")]
@@ -86,7 +86,7 @@ def add(
     _do(place, name, as_json, done, lambda study: study.add(**arm, reason=reason, by=by))
 
 
-def _do(place: str, name: str | None, as_json: bool, done: str, act: Callable[[Study], None]) -> None:
+def _do(place: str, name: str | None, as_json: bool, done: str, act: Callable[[AnyStudy], None]) -> None:
     """Do something with the study, and say that it is done."""
     with opened(place, name) as study:
         act(study)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from osrl.cli.output import echo, print_json
+from osrl.cli.places import check_local, delete_study, deleted_studies, list_studies
 from osrl.cli.study import By, Json, Name, Place, Reason, app, opened, shown
 from osrl.errors import OsrlError, StorageDamaged
 
@@ -15,11 +16,9 @@ if TYPE_CHECKING:
 
 
 @app.command("list")
-def list_studies(place: Place, as_json: Json = False) -> None:
+def list_all(place: Place, as_json: Json = False) -> None:
     """List the studies of a database."""
-    from osrl.study.study import Study
-
-    names, deleted = Study.list(place), Study.deleted(place)
+    names, deleted = list_studies(place), deleted_studies(place)
     summaries = []
     for name in names:
         with opened(place, name) as study:
@@ -70,6 +69,7 @@ def import_log(
     """Make a study from an exported log, after replaying it."""
     from osrl.study.study import Study
 
+    check_local(place)
     with Study.read_log(place, file, name) as study:
         handed_out, verdict = study.trials, study.verdict
     if as_json:
@@ -135,6 +135,7 @@ def backup(
     """Write every study of a database to one verified file, while others go on writing."""
     from osrl.study.backup import backup
 
+    check_local(place)
     _print_copied(backup(place, file), file, as_json)
 
 
@@ -147,6 +148,7 @@ def restore(
     """Recreate the studies of a backup. Trials that were handed out after the backup are then refused."""
     from osrl.study.backup import restore
 
+    check_local(place)
     _print_copied(restore(place, file), shown(place), as_json)
 
 
@@ -179,13 +181,11 @@ def delete(
     as_json: Json = False,
 ) -> None:
     """Remove a study and all its events for good. Only a record that it existed is kept."""
-    from osrl.study.study import Study
-
-    if not yes and not as_json and name in Study.list(place):
+    if not yes and not as_json and name in list_studies(place):
         typer.confirm(f"remove study {name!r} from {shown(place)}, with all its events?", abort=True)
     if not yes and as_json:
         raise OsrlError("removing a study cannot be undone; add --yes to do it")
-    Study.delete(place, name, by=by, reason=reason)
+    delete_study(place, name, by, reason)
     if as_json:
         print_json({"deleted": name})
     else:

@@ -11,8 +11,9 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from threading import Event, Lock, Thread
-from typing import SupportsFloat, TypeVar
+from typing import Any, Protocol, SupportsFloat, TypeVar
 
 from osrl.errors import BudgetSpent, OsrlError, RewardRefused, StorageBusy, StorageError, StudyEnded
 from osrl.study.trial import Trial
@@ -135,3 +136,45 @@ def shown(total: int | None, told: int, progress: bool | None) -> Iterator[Calla
     with rich.Progress(*parts, console=console, transient=True) as bar:
         task = bar.add_task("told", total=total, completed=told)
         yield lambda done: bar.update(task, completed=told + done)
+
+
+class Runnable(Protocol):
+    """What a run needs of a study."""
+
+    def ask(self, task: str | None = None, *, lease: str | timedelta | None = None) -> Trial:
+        """The next trial."""
+
+    def tell(self, trial: Trial, reward: SupportsFloat, *, by: str | None = None) -> None:
+        """The reward of a trial."""
+
+    @property
+    def status(self) -> Any:
+        """Everything that is known."""
+
+    @property
+    def verdict(self) -> str:
+        """How it has ended, if it has."""
+
+
+def run_study(
+    study: Runnable,
+    function: Function,
+    workers: int,
+    task: str | None,
+    lease: str | timedelta | None,
+    retries: int,
+    progress: bool | None,
+    by: str | None,
+) -> str:
+    """Ask, do it by ``function``, tell what it returns, until the study ends; the verdict."""
+    run = Run(
+        lambda: study.ask(task, lease=lease),
+        lambda trial, reward: study.tell(trial, reward, by=by),
+        function,
+        workers,
+        retries,
+    )
+    status = study.status
+    with shown(status.settings.budget, status.told + status.abandoned, progress) as show:
+        run.wait(show)
+    return study.verdict

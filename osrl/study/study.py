@@ -27,7 +27,7 @@ from osrl.study import asking, ending, life
 from osrl.study.asking import TrialRecord
 from osrl.study.events import Event, Recovered, Row, next_event
 from osrl.study.reading import Place, Reading
-from osrl.study.running import Run, shown
+from osrl.study.running import run_study
 from osrl.study.session import Session
 from osrl.study.settings import Names, new_settings
 from osrl.study.storage import Storage, Tombstone
@@ -332,17 +332,7 @@ class Study(Reading):
         pending. At Ctrl-C what is being done is finished and told; a second one does not wait. ``progress``
         shows a bar (by default on a terminal).
         """
-        run = Run(
-            lambda: self.ask(task, lease=lease),
-            lambda trial, reward: self.tell(trial, reward, by=by),
-            function,
-            workers,
-            retries,
-        )
-        status = self.status
-        with shown(status.settings.budget, status.told + status.abandoned, progress) as show:
-            run.wait(show)
-        return self.verdict
+        return run_study(self, function, workers, task, lease, retries, progress, by)
 
     # Its life
 
