@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -34,12 +35,21 @@ def serve(
     root_path: Annotated[
         str, typer.Option(metavar="PATH", help="The path under which a proxy shows the server.")
     ] = "",
+    on_verdict: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            help="Send a message here when a study has ended, signed with the secret in OSRL_VERDICT_SECRET.",
+        ),
+    ] = None,
 ) -> None:
     """Serve studies over HTTP, to programs and people who have a token."""
     try:
         from osrl.service.server import serve as run
+        from osrl.service.verdicts import SECRET, read_receiver
     except ModuleNotFoundError:
         raise OsrlError(MISSING) from None
+    receiver = None if on_verdict is None else read_receiver(on_verdict, os.environ.get(SECRET))
     run(
         place,
         host=host,
@@ -47,6 +57,7 @@ def serve(
         token_file=token_file,
         hosts=allow_host or [],
         root_path=root_path,
+        receiver=receiver,
         started=_say,
     )
 

@@ -15,15 +15,16 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from osrl.errors import OsrlError
-from osrl.service import accounts, calls, life, pages, reading
+from osrl.service import accounts, calls, flags, life, pages, reading
 from osrl.service.context import Access, Context, tidy_up
 from osrl.service.feeds import Feeds
 from osrl.service.guard import Guard
-from osrl.service.problems import Problem, problem
+from osrl.service.problems import Problem, failed, problem
 from osrl.service.roles import Grant
 from osrl.service.routing import Shortcut, said
 from osrl.service.tables import prepare_tables
 from osrl.service.tokens import Roster
+from osrl.service.verdicts import Messenger, Receiver
 from osrl.service.workers import Workers
 from osrl.study.sql import SqlStorage
 
@@ -34,11 +35,18 @@ class Application:
     """The service as an ASGI application: ``api`` with its routes, behind the guard.
 
     ``token`` is one that owns everything, besides those in the database. ``hosts``: the names by which the
-    server may be called, besides those of this machine.
+    server may be called, besides those of this machine. ``receiver``: who is told when a study has ended.
     """
 
-    def __init__(self, place: str, *, token: str | None = None, hosts: Sequence[str] = ()) -> None:
-        self._place = place
+    def __init__(
+        self,
+        place: str,
+        *,
+        token: str | None = None,
+        hosts: Sequence[str] = (),
+        receiver: Receiver | None = None,
+    ) -> None:
+        self._place, self._receiver = place, receiver
         self.storage = SqlStorage(place, make=True)
         prepare_tables(self.storage)
         self.roster = Roster(self.storage, token)
@@ -61,7 +69,10 @@ class Application:
         workers = Workers(self.storage, feeds.wake)
         access = Access(self.roster, feeds)
         api.state.context = Context(self._place, self.storage, workers, feeds, access)
-        tasks = [asyncio.create_task(each) for each in (access.keep_up(), tidy_up(self.storage))]
+        chores = [access.keep_up(), tidy_up(self.storage)]
+        if self._receiver is not None:
+            chores.append(Messenger(self.storage, self._receiver).run())
+        tasks = [asyncio.create_task(each) for each in chores]
         try:
             yield
         finally:
@@ -90,12 +101,13 @@ def new_api(lifespan: Any = None) -> FastAPI:
         lifespan=lifespan,
         redirect_slashes=False,
     )
-    for each in (reading, calls, life, accounts, pages):
-        api.include_router(each.router)
+    for each in (reading, calls, life, accounts, flags, pages):
+        api.routes.extend(each.router.routes)
     api.add_exception_handler(OsrlError, _refused)
     api.add_exception_handler(Problem, _refused)
     api.add_exception_handler(RequestValidationError, _invalid)
     api.add_exception_handler(HTTPException, _http)
+    api.add_exception_handler(Exception, _failed)
     return api
 
 
@@ -109,6 +121,10 @@ async def _refused(request: Request, error: Exception) -> Response:
 async def _invalid(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     return problem(OsrlError(said(error.errors())))
+
+
+async def _failed(request: Request, error: Exception) -> Response:
+    return failed()
 
 
 async def _http(request: Request, error: Exception) -> Response:

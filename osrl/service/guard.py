@@ -14,7 +14,7 @@ from starlette.responses import HTMLResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from osrl.errors import AccessRefused, OsrlError
-from osrl.service.problems import Problem, problem
+from osrl.service.problems import Problem, failed, problem
 from osrl.service.roles import Grant
 from osrl.service.routing import GRANT
 
@@ -92,7 +92,7 @@ class Guard:
             refused = problem(error.error, error.status, error.headers)
         except Exception:
             _LOG.exception("%s %s has failed", scope["method"], scope["path"])
-            refused = problem(OsrlError("the server has failed; its log says why"), 500)
+            refused = failed()
         if refused is not None and not started:
             await refused(scope, receive, safely)
 

@@ -76,3 +76,8 @@ def problem(
     if status in (429, 503):
         given.setdefault("Retry-After", str(RETRY_AFTER))
     return Response(json.dumps(document(error, status)), status, given, MEDIA_TYPE)
+
+
+def failed() -> Response:
+    """The answer to a request in which the server has made a mistake: what it was is in its log."""
+    return problem(OsrlError("the server has failed; its log says why"), 500)

@@ -13,6 +13,7 @@ from osrl.errors import OsrlError
 from osrl.files import new_private_file, read_file
 from osrl.service.app import Application
 from osrl.service.tokens import new_token, read_token
+from osrl.service.verdicts import Receiver
 
 GRACE = 2  # seconds for requests that are being answered, when the server is told to end
 
@@ -49,11 +50,12 @@ def serve(
     token_file: str | None,
     hosts: Sequence[str],
     root_path: str,
+    receiver: Receiver | None,
     started: Callable[[str, Application], object],
 ) -> None:
     """Serve the studies of a database until the process is told to end."""
     token = None if token_file is None else read_token_file(Path(token_file))
-    application = Application(place, token=token, hosts=[host, *hosts])
+    application = Application(place, token=token, hosts=[host, *hosts], receiver=receiver)
     if not is_loopback(host) and not application.roster.valid:
         raise OsrlError(
             f"{host} can be reached by others, and there is no token yet; make one with `osrl token create`, "

@@ -40,6 +40,9 @@ class Worker:
 
     def __init__(self, study: Study, number: int, requests: Requests, wrote: Callable[[], object]) -> None:
         self.study, self.number, self.requests = study, number, requests
+        self.attribute: str | None = (
+            None  # by which OpenFeature knows the task of a subject, once it was read
+        )
         self._wrote = wrote
         self._loop = asyncio.get_running_loop()
         self._queue: queue.SimpleQueue[_Waiting | None] = queue.SimpleQueue()
