@@ -82,7 +82,13 @@ class Process:
         line = self.process.stderr.readline()
         assert " at http" in line, line + self.process.stderr.read()
         self.url = line.rsplit(" ", 1)[1].strip()
-        threading.Thread(target=self.process.stderr.read, daemon=True).start()
+        self._reader = threading.Thread(target=self._drain, daemon=True)
+        self._reader.start()
+
+    def _drain(self) -> None:
+        assert self.process.stderr is not None
+        with self.process.stderr as lines:
+            lines.read()
 
     @property
     def port(self) -> int:
@@ -93,10 +99,13 @@ class Process:
         """At once, as a power cut would."""
         self.process.kill()
         self.process.wait()
+        self._reader.join()
 
     def end(self) -> float:
         """Tell it to end; how long that takes, in seconds."""
         began = time.monotonic()
         self.process.send_signal(signal.SIGTERM)
         assert self.process.wait(20) == 0
-        return time.monotonic() - began
+        took = time.monotonic() - began
+        self._reader.join()
+        return took

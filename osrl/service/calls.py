@@ -26,7 +26,7 @@ from osrl.service.models import (
 )
 from osrl.service.requests import read_request
 from osrl.service.roles import OPERATE, READ, needs
-from osrl.service.routing import answer, new_router
+from osrl.service.routing import OPTIONAL_BODY, answer, new_router
 from osrl.study.asking import read_wanted
 from osrl.study.ending import Loss, read_which
 from osrl.study.study import Study
@@ -51,7 +51,9 @@ def trial_document(trial: Trial) -> dict[str, Any]:
 
 
 @router.post(
-    "/{name}/ask", response_model=TrialDocument | TrialsDocument, openapi_extra={"parameters": [_KEY]}
+    "/{name}/ask",
+    response_model=TrialDocument | TrialsDocument,
+    openapi_extra={"parameters": [_KEY], **OPTIONAL_BODY},
 )
 @needs(OPERATE)
 async def ask(request: Request, name: str, body: Ask) -> Response:

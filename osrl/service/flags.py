@@ -20,15 +20,21 @@ from starlette.responses import Response
 
 from osrl.errors import BudgetSpent, OsrlError, StudyEnded, StudyPaused, UnknownStudy
 from osrl.service.context import Context, context_of
+from osrl.service.problems import MEDIA_TYPE
 from osrl.service.reading import attribute_of
 from osrl.service.roles import OPERATE, needs
-from osrl.service.routing import answer, grant_of, new_router
+from osrl.service.routing import OPTIONAL_BODY, answer, grant_of, new_router
 from osrl.service.workers import Worker
 from osrl.study.asking import read_wanted
 from osrl.study.study import Study
 from osrl.study.together import ask_call
 
 router = new_router("/ofrep/v1/evaluate", tags=["OpenFeature"])
+
+_WITHOUT: dict[int | str, dict[str, Any]] = {
+    status: {"description": why, "content": {"application/json": {}, MEDIA_TYPE: {}}}
+    for status, why in ((400, "the flag has no value for this context"), (404, "there is no such flag"))
+}
 
 
 class Evaluation(BaseModel):
@@ -49,7 +55,7 @@ class _Unusable(Exception):  # noqa: N818 - it becomes an answer
         self.status, self.code = status, code
 
 
-@router.post("/flags/{name}", response_model=dict[str, Any])
+@router.post("/flags/{name}", response_model=dict[str, Any], responses=_WITHOUT, openapi_extra=OPTIONAL_BODY)
 @needs(OPERATE)
 async def evaluate(request: Request, name: str, body: Evaluation) -> Response:
     """The arm of a subject: its trial, asked for when it is seen for the first time."""
@@ -57,7 +63,7 @@ async def evaluate(request: Request, name: str, body: Evaluation) -> Response:
     return answer(flag, status)
 
 
-@router.post("/flags", response_model=dict[str, Any])
+@router.post("/flags", response_model=dict[str, Any], openapi_extra=OPTIONAL_BODY)
 @needs(OPERATE, "any")
 async def evaluate_all(request: Request, body: Evaluation) -> Response:
     """The arms of a subject in every study that the token may operate."""

@@ -15,7 +15,7 @@ from osrl.service.context import context_of
 from osrl.service.models import Arm, Budget, Correct, Create, LifeDocument, Whether, Why
 from osrl.service.reading import show_study
 from osrl.service.roles import OWN, needs
-from osrl.service.routing import answer, new_router
+from osrl.service.routing import OPTIONAL_BODY, answer, new_router
 from osrl.service.tables import flags
 from osrl.study.study import Study
 
@@ -66,7 +66,7 @@ async def pause(request: Request, name: str, body: Why) -> Response:
     return await _do(request, name, lambda study: study.pause(body.reason, by=body.by))
 
 
-@router.post("/{name}/resume", response_model=LifeDocument)
+@router.post("/{name}/resume", response_model=LifeDocument, openapi_extra=OPTIONAL_BODY)
 @needs(OWN)
 async def resume(request: Request, name: str, body: Whether) -> Response:
     """Go on after a pause."""

@@ -43,6 +43,7 @@ _REFUSALS = {
     503: "the storage is busy or out of reach: call again",
 }
 _PROBLEM = {MEDIA_TYPE: {"schema": ProblemDocument.model_json_schema()}}
+OPTIONAL_BODY = {"requestBody": {"required": False}}  # without one, everything is as it is by default
 REFUSALS: dict[int | str, dict[str, Any]] = {
     status: {"description": why, "content": _PROBLEM} for status, why in _REFUSALS.items()
 }
