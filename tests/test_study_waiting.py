@@ -16,7 +16,7 @@ import pytest
 from osrl.errors import StorageBusy
 from osrl.policies.round import wants_design
 from osrl.study.events import Designed
-from osrl.study.line import in_line, length_of
+from osrl.study.line import InLine, length_of
 from osrl.study.progress import Progress
 from osrl.study.replay import verify
 from osrl.study.study import Study
@@ -230,10 +230,10 @@ def test_writers_are_served_in_the_order_of_arrival(tmp_path: Path) -> None:
     path, served, threads, lengths = str(tmp_path / "study.db"), [], [], []
 
     def write(i: int) -> None:
-        with in_line(path, None):
+        with InLine(path, None):
             served.append(i)
 
-    with in_line(path, None):
+    with InLine(path, None):
         for i in range(8):
             threads.append(threading.Thread(target=write, args=(i,)))
             threads[-1].start()
@@ -253,7 +253,7 @@ def test_a_process_that_was_stopped_in_line_does_not_stop_the_others(
     monkeypatch.setattr("osrl.study.line.PATIENCE", 0.1)
     with new_study(path, policy="uniform") as study:
         play(study, 2)
-        with in_line(path, None):  # and never goes on
+        with InLine(path, None):  # and never goes on
             play(study, 2)
         assert study.trials == 4
 
@@ -275,7 +275,7 @@ def test_who_stands_in_line_reads_what_others_write(path: str, monkeypatch: pyte
             read.append(other._session._fold.asked)  # type: ignore[union-attr]
 
         monkeypatch.setattr(type(other._session), "_catch_up", lambda session: counted())
-        with in_line(path, None):
+        with InLine(path, None):
             other.ask()
         assert read and read[0] == 5
 

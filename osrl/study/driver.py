@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import ctypes
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from sqlalchemy import ClauseElement, Engine
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from osrl.errors import OsrlError, StorageBusy, StorageDamaged, StorageError
-from osrl.study.sqlite_file import LOG, begin, log_identity
-from osrl.study.watchdog import answer_within
+from osrl.study.sqlite_file import LOG, begin, log_identity, note_log
+from osrl.study.watchdog import unwatch, watch
 
 GRACE = 5  # seconds beyond the patience of a server, after which it is taken to be gone
 _FULL = "the disk is full ({}); nothing was stored, make room and call again"
@@ -41,7 +41,7 @@ class Prepared(NamedTuple):
     def values(self, given: Mapping[str, Any]) -> Any:
         """The values of one execution, as the driver takes them."""
         every = {**self.own, **given} if self.own else given
-        return every if self.order is None else tuple(every[name] for name in self.order)
+        return every if self.order is None else [every[name] for name in self.order]
 
 
 def prepare(statement: ClauseElement, engine: Engine) -> Prepared:
@@ -62,78 +62,141 @@ class Cursor(NamedTuple):
         rows: list[Any] = self.driver.fetchall()
         return rows
 
+    def run_rows(self, statement: Prepared, names: tuple[str, ...], rows: Sequence[Sequence[Any]]) -> None:
+        """Run a statement for each of the rows, whose values have these names."""
+        if statement.order == names and not statement.own:
+            self.driver.executemany(statement.text, rows)
+        else:
+            self.run_many(statement, [dict(zip(names, row, strict=True)) for row in rows])
+
     def run_many(self, statement: Prepared, values: Sequence[Mapping[str, Any]]) -> None:
         """Run a statement for each of the values."""
         self.driver.executemany(statement.text, [statement.values(each) for each in values])
 
 
-@contextmanager
-def transaction(
-    engine: Engine,
-    place: str,
-    *,
-    write: bool,
-    log: str | None,
-    wait: float,
-    meanwhile: Callable[[], object] | None = None,
-) -> Iterator[Cursor]:
-    """One transaction: committed at the end of the block, undone after an error.
+class Connections:
+    """The connections of an engine. Some are kept at hand: the pool takes longer than a short statement."""
+
+    def __init__(self, engine: Engine, kept: int) -> None:
+        self.engine = engine
+        self._kept = kept  # so many at most
+        self._idle: list[Any] = []
+
+    def take(self) -> tuple[Any, list[Any]]:
+        """A connection, and where it belongs."""
+        idle = self._idle
+        try:
+            return idle.pop(), idle
+        except IndexError:
+            return self.engine.raw_connection(), idle
+
+    def give(self, connection: Any, home: list[Any]) -> None:
+        """Take back a connection without a transaction; it is let go if all were let go meanwhile."""
+        if home is self._idle and len(home) < self._kept:
+            home.append(connection)
+        else:
+            connection.close()
+
+    def dispose(self) -> None:
+        """Let go of all of them. New ones are made when needed."""
+        idle, self._idle = self._idle, []
+        while idle:
+            idle.pop().close()
+        self.engine.dispose()
+
+
+class Transaction:
+    """One transaction: committed at the end of a ``with`` block, undone after an error.
 
     ``log`` is the SQLite file whose write-ahead log must still be there at the end. ``meanwhile`` is called
     there while others write; a server keeps its own queue.
     """
-    dialect: Any = engine.dialect
-    try:
-        connection: Any = engine.raw_connection()
-    except SQLAlchemyError as error:
-        raise explain(place, error) from error
-    except (dialect.loaded_dbapi.Error, UnicodeDecodeError) as error:
-        raise failure(place, error, lost=True) from error
-    try:
-        with ExitStack() as watched:
+
+    __slots__ = ("_connection", "_connections", "_home", "_log", "_place", "_watched")
+
+    def __init__(self, connections: Connections, place: str, log: str | None) -> None:
+        self._connections, self._place, self._log = connections, place, log
+        self._watched: int | None = None
+        dialect: Any = connections.engine.dialect
+        try:
+            self._connection, self._home = connections.take()
+        except SQLAlchemyError as error:
+            raise explain(place, error) from error
+        except (dialect.loaded_dbapi.Error, UnicodeDecodeError) as error:
+            raise failure(place, error, lost=True) from error
+
+    def begin(self, *, write: bool, wait: float, meanwhile: Callable[[], object] | None = None) -> Cursor:
+        """Wait for one's turn, if it is to ``write``; undone if that fails."""
+        connection, log = self._connection, self._log
+        try:
             if log is None:
-                watched.enter_context(answer_within(wait + GRACE, connection.driver_connection.pgconn.socket))
+                self._watched = watch(wait + GRACE, connection.driver_connection.pgconn.socket)
             else:
-                _check_log(engine, connection, log, place)
+                self._check_log(log)
                 begin(connection, log, write=write, wait=wait, meanwhile=meanwhile)
-            yield Cursor(connection.cursor())
-            connection.commit()
-            if log is not None:
-                _check_log(engine, connection, log, place)
-    except UnicodeDecodeError as error:
-        _drop(connection)
-        raise failure(place, error, lost=False) from error
-    except dialect.loaded_dbapi.Error as error:
-        lost = dialect.is_disconnect(error, connection.driver_connection, None)
-        _drop(connection)
-        raise failure(place, error, lost) from error
-    except OsrlError:
-        raise
-    except BaseException:
-        _drop(connection)
-        raise
-    finally:
-        if not connection.is_detached:
-            connection.close()  # a transaction that a refusal has left open is undone by the pool
+            return Cursor(connection.cursor())
+        except BaseException as error:
+            self.undo(error)
+            raise
+
+    def commit(self) -> None:
+        """Make it last; undone if that fails."""
+        try:
+            self._connection.commit()
+            if self._log is not None:
+                self._check_log(self._log, done=True)
+        except BaseException as error:
+            self.undo(error)
+            raise
+        self._let_go()
+
+    def undo(self, error: BaseException) -> None:
+        """Undo it after an error, and say in our words what is wrong with the database, if it is that."""
+        connection, dialect = self._connection, self._connections.engine.dialect
+        broken = isinstance(error, (dialect.loaded_dbapi.Error, UnicodeDecodeError))
+        try:
+            if broken:
+                lost = isinstance(error, dialect.loaded_dbapi.Error) and dialect.is_disconnect(
+                    error, connection.driver_connection, None
+                )
+                raise failure(self._place, error, lost) from error
+        finally:
+            if not connection.is_detached:
+                if not isinstance(error, OsrlError) or not _rolled_back(connection):
+                    _drop(connection)
+                    connection.close()
+                    self._unwatch()
+                else:
+                    self._let_go()
+
+    def _let_go(self) -> None:
+        self._unwatch()
+        self._connections.give(self._connection, self._home)
+
+    def _unwatch(self) -> None:
+        if self._watched is not None:
+            unwatch(self._watched)
+
+    def _check_log(self, path: str, done: bool = False) -> None:
+        """Refuse to go on where the log of a connection was removed: nobody else would see what it writes."""
+        connection, found = self._connection, log_identity(path)
+        known = connection.info.get(LOG)
+        if known is None and done:
+            note_log(connection.info, found)
+        if known is None or found == known:
+            return
+        _forget(connection)
+        with suppress(Exception):  # a new connection may fail beside the old ones
+            while (other := self._connections.take()[0]).info.get(LOG) is not None:
+                _forget(other)
+            other.close()
+        raise StorageDamaged(
+            f"{self._place}: its write-ahead log ({path}-wal) was removed while it was in use; what was "
+            "written last may be lost. End this process, look with `osrl study verify`, and restore a backup"
+        )
 
 
-def _check_log(engine: Engine, connection: Any, path: str, place: str) -> None:
-    """Refuse to go on where the write-ahead log of a connection was removed: nobody else would see it."""
-    found, known = log_identity(path), connection.info.get(LOG)
-    if known is None or found == known:
-        return
-    _let_go(connection)
-    with suppress(Exception):  # a new connection may fail beside the old ones
-        while (other := engine.raw_connection()).info.get(LOG) is not None:
-            _let_go(other)
-        other.close()
-    raise StorageDamaged(
-        f"{place}: its write-ahead log ({path}-wal) was removed while it was in use; what was written last "
-        "may be lost. End this process, look with `osrl study verify`, and restore a backup"
-    )
-
-
-def _let_go(connection: Any) -> None:
+def _forget(connection: Any) -> None:
     """Forget a connection whose write-ahead log was removed, without closing it.
 
     When it is closed, SQLite may copy the removed log over what others have written since.
@@ -141,6 +204,14 @@ def _let_go(connection: Any) -> None:
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(connection.driver_connection))
     connection.detach()
     connection.info[LOG] = None
+
+
+def _rolled_back(connection: Any) -> bool:
+    """Whether the transaction of a connection could be undone."""
+    with suppress(Exception):
+        connection.rollback()
+        return True
+    return False
 
 
 def _drop(connection: Any) -> None:

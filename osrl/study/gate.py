@@ -15,18 +15,22 @@ class Gate:
 
     def __enter__(self) -> None:
         me = get_ident()
+        if me in self._inside:  # only this thread changes its own number
+            self._inside[me] += 1
+            return
         with self._changed:
-            while me not in self._inside and self._shut_by not in (None, me):
+            while self._shut_by not in (None, me):
                 self._changed.wait()
-            self._inside[me] = self._inside.get(me, 0) + 1
+            self._inside[me] = 1
 
     def __exit__(self, *error: object) -> None:
         me = get_ident()
-        with self._changed:
+        if self._inside[me] > 1:
             self._inside[me] -= 1
-            if not self._inside[me]:
-                del self._inside[me]
-                self._changed.notify_all()
+            return
+        with self._changed:
+            del self._inside[me]
+            self._changed.notify_all()
 
     def shut(self) -> None:
         """Let nobody else in, and wait until all others have left; then the state in memory is whole."""

@@ -12,6 +12,7 @@ from osrl.study.events import Event, Row, Stored, key_of, read_events
 from osrl.study.schema import events, keys, snapshots, studies, version_table
 from osrl.study.storage import Log, Snapshot
 
+_COLUMNS = ("study", *Row._fields)
 PAGE = 10_000  # events that are read at once
 
 _STUDY = bindparam("study", type_=Integer)
@@ -66,13 +67,27 @@ class HeldLog(Log):
 
     def read(self, position: int) -> Iterator[Event]:
         """The events from number ``position`` on."""
-        head = None if position else ""
+        return self._read_on(position, self.rows(position, PAGE), None if position else "")
+
+    def news(self, last: Event) -> Iterator[Event] | None:
+        """The events after ``last``; None if the log has another in its place."""
+        page = self.rows(last.seq, PAGE)
+        if not page or page[0][0] != last.seq or page[0][-1] != last.hash:
+            return None
+        return self._read_on(last.seq, page, last.hash, known=1)
+
+    def _read_on(self, position: int, page: list[Any], head: str | None, known: int = 0) -> Iterator[Event]:
+        """The events of a page after the first ``known`` ones, whose hash is ``head``, and of those after."""
         while True:
-            page = self.cursor.fetch(self._turn.page, study=self._study, position=position, limit=PAGE)
-            yield from read_events(page, head)
+            yield from read_events(page[known:], head)
             if len(page) < PAGE:
                 return
-            position, head = page[-1][0] + 1, page[-1][-1]
+            position, head, known = page[-1][0] + 1, page[-1][-1], 0
+            page = self.rows(position, PAGE)
+
+    def rows(self, position: int, limit: int) -> list[Any]:
+        """At most ``limit`` events from number ``position`` on, as they are stored."""
+        return self.cursor.fetch(self._turn.page, study=self._study, position=position, limit=limit)
 
     def about(self, trial: int) -> list[Event]:
         """The events about one trial, in order."""
@@ -88,7 +103,7 @@ class HeldLog(Log):
         """Add events, numbered on from the last one, and the keys of trials."""
         rows = stored(events)
         if rows:
-            self.cursor.run_many(self._turn.append, rows_of(self._study, rows))
+            self.cursor.run_rows(self._turn.append, _COLUMNS, [(self._study, *row) for row in rows])
         if added := keys_of(self._study, rows):
             self.cursor.run_many(self._turn.add_key, added)
 

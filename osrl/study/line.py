@@ -20,8 +20,7 @@ import os
 import random
 import struct
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 FIRST, MOST = 2**61, 2**61  # the byte of the first number, and how many there are
 PATIENCE = 10.0  # seconds in line, before one tries one's luck
@@ -32,23 +31,33 @@ _LOCK = struct.Struct("@hhqqi4x")  # type, whence, start, length, process
 _GET, _SET = getattr(fcntl, "F_OFD_GETLK", None), getattr(fcntl, "F_OFD_SETLK", None)
 
 
-@contextmanager
-def in_line(path: str, meanwhile: Callable[[], object] | None) -> Iterator[None]:
-    """Be the first in the line of writers to a SQLite file, until the end of the block.
+class InLine:
+    """Be the first in the line of writers to a SQLite file, in a ``with`` block.
 
     ``meanwhile`` is called now and then while others are before us.
     """
-    try:
-        descriptor = os.open(f"{path}-wal", os.O_RDWR | os.O_CLOEXEC)
-    except OSError:  # nobody has written yet
-        yield
-        return
-    try:
-        if _GET is not None:
-            _wait(descriptor, meanwhile)
-        yield
-    finally:
-        os.close(descriptor)  # and the next one is the first
+
+    __slots__ = ("_descriptor", "_meanwhile", "_path")
+
+    def __init__(self, path: str, meanwhile: Callable[[], object] | None) -> None:
+        self._path, self._meanwhile = path, meanwhile
+        self._descriptor: int | None = None
+
+    def __enter__(self) -> None:
+        try:
+            self._descriptor = os.open(f"{self._path}-wal", os.O_RDWR | os.O_CLOEXEC)
+        except OSError:  # nobody has written yet
+            return
+        try:
+            if _GET is not None:
+                _wait(self._descriptor, self._meanwhile)
+        except BaseException:
+            os.close(self._descriptor)
+            raise
+
+    def __exit__(self, *error: object) -> None:
+        if self._descriptor is not None:
+            os.close(self._descriptor)  # and the next one is the first
 
 
 def _wait(descriptor: int, meanwhile: Callable[[], object] | None) -> None:

@@ -166,33 +166,36 @@ class Session:
             if self._fold is not None and len(self._fold.pending) > 1:
                 self._practise()
             for last in (False, False, True):
-                known, ready = -1, False
-                with self._locked_late() as locked:
-                    try:
-                        with self.storage.hold(self.number, self._catch_up) as log:
-                            locked()
-                            progress = other or self._fold
-                            news = None if progress is None else _news(progress, log.read)
-                            if progress is not None and news is not None:
-                                few = list(islice(news, FEW + 1))
-                                ready = last or self._is_ready(few)
-                            if progress is not None and news is not None and ready:
+                known, ready, locked = -1, False, False
+                try:
+                    with self.storage.hold(self.number, self._catch_up) as log:
+                        locked = self._lock.acquire()
+                        progress = other or self._fold
+                        news = None if progress is None else log.news(progress.last)
+                        if progress is not None and news is not None:
+                            few = list(islice(news, FEW + 1))
+                            ready = last or self._is_ready(few)
+                        if progress is not None and news is not None and ready:
+                            if few:
                                 _take_in(progress, chain(few, news))
-                                known = progress.position
-                                turn = Turn(progress, log, [], [])
-                                yield turn
-                                if turn.events and (other or progress.position - progress.kept >= EVERY):
-                                    log.keep(_take_snapshot(turn))
-                                log.append(turn.rows)
-                        if progress is not None and ready:
-                            self._keep(progress)
-                            return
-                    except BaseException as error:
-                        # A refusal comes before any change. Otherwise the progress may be ahead of the log.
-                        changed = self._fold is None or self._fold.position != known
-                        if changed or not isinstance(error, OsrlError):
-                            self._fold = None
-                        raise
+                            known = progress.position
+                            turn = Turn(progress, log, [], [])
+                            yield turn
+                            if turn.events and (other or progress.position - progress.kept >= EVERY):
+                                log.keep(_take_snapshot(turn))
+                            log.append(turn.rows)
+                    if progress is not None and ready:
+                        self._keep(progress)
+                        return
+                except BaseException as error:
+                    # A refusal comes before any change. Otherwise the progress may be ahead of the log.
+                    changed = self._fold is None or self._fold.position != known
+                    if changed or not isinstance(error, OsrlError):
+                        self._fold = None
+                    raise
+                finally:
+                    if locked:
+                        self._lock.release()
                 self._practise()
                 self._catch_up()  # refuses what no person has confirmed
             raise StorageDamaged(f"{self.storage.place}: the log was replaced while it was used; call again")
@@ -213,21 +216,6 @@ class Session:
         """Take in what others have written, while nobody waits for this."""
         with self._lock:
             self._current()
-
-    @contextmanager
-    def _locked_late(self) -> Iterator[Callable[[], object]]:
-        """A lock on the progress, taken inside the block when it is called for, and kept to its end."""
-        held = False
-
-        def take() -> None:
-            nonlocal held
-            held = self._lock.acquire()
-
-        try:
-            yield take
-        finally:
-            if held:
-                self._lock.release()
 
     def rehearse(self, what: str, act: Callable[[Progress], object]) -> None:
         """Do something to a copy of the progress, once in a process: nobody waits for what it compiles."""

@@ -22,7 +22,7 @@ from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 from osrl.errors import OsrlError, StorageDamaged, StorageError, UnknownStudy
 from osrl.study import place as place_settings
 from osrl.study import schema
-from osrl.study.driver import Cursor, Prepared, explain, failure, prepare, transaction
+from osrl.study.driver import Connections, Prepared, Transaction, explain, failure, prepare
 from osrl.study.events import Event, Row, Stored, check_rows, now, read_events
 from osrl.study.gate import Gate
 from osrl.study.held import ADD_KEY, APPEND, LOCK, PAGE, HeldLog, keys_of, new_turn, rows_of, stored
@@ -39,6 +39,7 @@ from osrl.study.sqlite_file import (
 )
 from osrl.study.storage import Log, Snapshot, Storage, Tombstone
 
+KEPT = 2  # connections to a file that are at hand; a server may go away, and is asked every time
 _SCHEMA_LOCK = 0x6F73726C  # of PostgreSQL, while tables are made
 
 _NEW = insert(studies).returning(studies.c.id)
@@ -66,7 +67,9 @@ class SqlStorage(Storage):
             self._engine = new_server_engine(self._url)
         else:
             self._engine = new_sqlite_engine(self._file, wait)
-        self._finalizer = weakref.finalize(self, self._engine.dispose)
+        self._connections = Connections(self._engine, kept=0 if self._file is None else KEPT)
+        self._path = None if self._file is None else str(self._file.read)
+        self._finalizer = weakref.finalize(self, self._connections.dispose)
         self._turn = new_turn(self._engine)
 
     def _prepare(self, make: bool) -> None:
@@ -78,7 +81,7 @@ class SqlStorage(Storage):
                 version = None
             if version == schema.VERSION:
                 return
-            self._engine.dispose()
+            self._connections.dispose()
             assert self._file is not None
             self._file = copied(self._file)
             self._connect()
@@ -168,12 +171,9 @@ class SqlStorage(Storage):
         with self._transaction() as connection:
             return tuple(Tombstone(*row) for row in connection.execute(wanted))
 
-    @contextmanager
-    def hold(self, study: int, meanwhile: Callable[[], object] | None = None) -> Iterator[Log]:
+    def hold(self, study: int, meanwhile: Callable[[], object] | None = None) -> AbstractContextManager[Log]:
         """Hold the log of a study as its only writer."""
-        with self._raw_transaction(write=True, meanwhile=meanwhile) as cursor:
-            self._check_study(cursor.fetch(self._turn.lock, study=study))
-            yield HeldLog(cursor, self._turn, study)
+        return self._held(study, write=True, meanwhile=meanwhile)
 
     def first(self, study: int) -> Event:
         """The event with which a study begins."""
@@ -191,8 +191,8 @@ class SqlStorage(Storage):
 
     def about(self, study: int, trial: int) -> list[Event]:
         """The events about one trial, in order."""
-        with self._raw_transaction(write=False) as cursor:
-            return HeldLog(cursor, self._turn, study).about(trial)
+        with self._held(study, write=False) as log:
+            return log.about(trial)
 
     def between(self, study: int, first: int, last: int) -> list[Event]:
         """The events about the trials from number ``first`` to ``last``, in order."""
@@ -207,8 +207,8 @@ class SqlStorage(Storage):
 
     def find_key(self, study: int, key: str) -> int | None:
         """The number of the trial with this key, if there is one."""
-        with self._raw_transaction(write=False) as cursor:
-            return HeldLog(cursor, self._turn, study).find_key(key)
+        with self._held(study, write=False) as log:
+            return log.find_key(key)
 
     def rows(self, study: int) -> Iterator[list[Stored]]:
         """The log of a study as it is stored, in parts, with its chain checked."""
@@ -237,8 +237,8 @@ class SqlStorage(Storage):
             position = page[-1][0] + 1
 
     def _read_page(self, study: int, position: int, limit: int) -> list[Any]:
-        with self._raw_transaction(write=False) as cursor:
-            return cursor.fetch(self._turn.page, study=study, position=position, limit=limit)
+        with self._held(study, write=False) as log:
+            return log.rows(position, limit)
 
     def _events(self, rows: list[Any], head: str | None) -> Iterator[Event]:
         """The events of these rows, which follow the event with hash ``head``."""
@@ -256,6 +256,7 @@ class SqlStorage(Storage):
 
     def settle(self) -> None:
         """Bring everything into the one file of a SQLite database, which nobody else has open."""
+        self.close()  # SQLite wants to be alone for it
         self._pragma("journal_mode = DELETE")
         self.close()
 
@@ -283,7 +284,7 @@ class SqlStorage(Storage):
 
     def close(self) -> None:
         """Let go of files and connections."""
-        self._engine.dispose()
+        self._connections.dispose()
 
     def _check_study(self, rows: Sequence[Any]) -> None:
         """Refuse a study that no longer exists, or a database that is too new."""
@@ -303,24 +304,28 @@ class SqlStorage(Storage):
         if self._known is not None:
             there = identity(self._file.path)
             if there != self._known:
-                self._engine.dispose()
+                self._connections.dispose()
                 if there is None:
                     raise StorageError(f"{self.place}: the file is gone; call again when it is back")
                 self._known = there
 
     @contextmanager
-    def _raw_transaction(
-        self, *, write: bool, meanwhile: Callable[[], object] | None = None
-    ) -> Iterator[Cursor]:
-        """A transaction that goes past SQLAlchemy's execution, see `osrl.study.driver`."""
+    def _held(
+        self, study: int, *, write: bool, meanwhile: Callable[[], object] | None = None
+    ) -> Iterator[HeldLog]:
+        """The log of a study in a transaction that goes past SQLAlchemy's execution (`osrl.study.driver`)."""
         with self.gate:
             self._check_place(write)
-            log = None if self._file is None else str(self._file.read)
-            wait = self._wait
-            with transaction(
-                self._engine, self.place, write=write, log=log, wait=wait, meanwhile=meanwhile
-            ) as cursor:
-                yield cursor
+            transaction = Transaction(self._connections, self.place, self._path)
+            cursor = transaction.begin(write=write, wait=self._wait, meanwhile=meanwhile)
+            try:
+                if write:
+                    self._check_study(cursor.fetch(self._turn.lock, study=study))
+                yield HeldLog(cursor, self._turn, study)
+            except BaseException as error:
+                transaction.undo(error)
+                raise
+            transaction.commit()
 
     @contextmanager
     def _transaction(self, write: bool = False, own: bool = False) -> Iterator[Connection]:
@@ -357,7 +362,7 @@ _forking: list[SqlStorage] = []
 def _before_fork() -> None:
     for storage in list(_OPEN):
         storage.gate.shut()
-        storage._engine.dispose()
+        storage._connections.dispose()
         _forking.append(storage)
 
 

@@ -23,7 +23,7 @@ from sqlalchemy.pool import QueuePool
 from osrl.errors import OsrlError, StorageDamaged
 from osrl.files import new_private_file
 from osrl.study import schema
-from osrl.study.line import in_line
+from osrl.study.line import InLine
 
 WRITING = "osrl_writing"  # execution option of a connection whose transaction will write
 LOG = "osrl_log"  # in the info of a connection: which write-ahead log it uses
@@ -175,15 +175,15 @@ def new_sqlite_engine(file: File, wait: float) -> Engine:
     event.listen(
         engine, "connect", lambda connection, record: connection.execute("PRAGMA synchronous = FULL")
     )
-    event.listen(engine, "checkin", lambda made, record: _note_log(record, str(file.read)))
+    event.listen(engine, "checkin", lambda made, record: note_log(record.info, log_identity(str(file.read))))
     event.listen(engine, "begin", lambda connection: _begin(connection, str(file.read), wait))
     return engine
 
 
-def _note_log(record: Any, path: str) -> None:
+def note_log(info: dict[Any, Any], found: tuple[Identity, Identity]) -> None:
     """After its first transaction a connection has its write-ahead log open, for good."""
-    if record.info.get(LOG) is None and (found := log_identity(path)) != (None, None):
-        record.info[LOG] = found
+    if info.get(LOG) is None and found != (None, None):
+        info[LOG] = found
 
 
 def _mode(file: File) -> str:
@@ -228,7 +228,7 @@ def begin(
         connection.execute("BEGIN")
         return
     end = time.monotonic() + wait
-    with in_line(path, meanwhile):
+    with InLine(path, meanwhile):
         while not _hold(connection, last=time.monotonic() > end):
             time.sleep(random.uniform(0.5, 1.5) * PAUSE)
 

@@ -37,6 +37,10 @@ class Log(ABC):
         """The events from number ``position`` on."""
 
     @abstractmethod
+    def news(self, last: Event) -> Iterator[Event] | None:
+        """The events after ``last``; None if the log has another in its place."""
+
+    @abstractmethod
     def about(self, trial: int) -> list[Event]:
         """The events about one trial, in order."""
 

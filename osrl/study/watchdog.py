@@ -22,18 +22,29 @@ _numbers = itertools.count()
 _thread: threading.Thread | None = None
 
 
-@contextmanager
-def answer_within(seconds: float, number: int) -> Iterator[None]:
-    """Cut the socket with this number if the block lasts longer."""
+def watch(seconds: float, number: int) -> int:
+    """Cut the socket with this number after so many seconds, unless `unwatch` is told what this returns."""
     key = next(_numbers)
     with _lock:
         _due[key] = (time.monotonic() + seconds, number)
         _start()
+    return key
+
+
+def unwatch(key: int) -> None:
+    """The server has answered."""
+    with _lock:  # a number may be another socket as soon as this one is closed
+        _due.pop(key, None)
+
+
+@contextmanager
+def answer_within(seconds: float, number: int) -> Iterator[None]:
+    """Cut the socket with this number if the block lasts longer."""
+    key = watch(seconds, number)
     try:
         yield
     finally:
-        with _lock:  # a number may be another socket as soon as this one is closed
-            _due.pop(key, None)
+        unwatch(key)
 
 
 def _start() -> None:
