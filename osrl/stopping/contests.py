@@ -119,11 +119,15 @@ def note_lead(contests: Contests, x: int, a: int, reward: float) -> None:
 
 
 @kernel_in_place
-def contest_evidence(contests: Contests, x: int) -> float:
+def contest_evidence(contests: Contests, x: int, thresholds: Floats) -> float:
     """How clearly the leader of task ``x`` leads: the least two-arm likelihood ratio, or -1 for a tie.
 
     min over b of N_1 kl(mu_1, m) + N_b kl(mu_b, m), m their pooled mean; -1 while an arm is untried.
+    It is of use only above the least of the ``thresholds`` (R, 3): below that, the first b will do.
     """
+    enough = math.inf
+    for r in range(thresholds.shape[0]):
+        enough = min(enough, contest_threshold(contests, x, thresholds[r]))
     arms, noise = contests.arms, contests.noise
     first, last = competing(contests)
     pulls, sums, means = arms[PULLS, x, first:last], arms[SUMS, x, first:last], arms[MEANS, x, first:last]
@@ -140,10 +144,18 @@ def contest_evidence(contests: Contests, x: int) -> float:
         value = pulls[leader] * divergence(means[leader], m, noise)
         value += pulls[b] * divergence(means[b], m, noise)
         least = min(least, value)
+        if least <= enough:
+            break
     return least
 
 
 @kernel_in_place
 def contest_stops(contests: Contests, x: int, evidence: float, terms: Floats) -> bool:
     """Whether the evidence of task ``x`` exceeds the threshold with these ``terms``."""
-    return bool(evidence > terms[0] + terms[2] * math.log(max(contests.rounds[x], 1.0)))
+    return evidence > contest_threshold(contests, x, terms)
+
+
+@kernel_in_place
+def contest_threshold(contests: Contests, x: int, terms: Floats) -> float:
+    """The threshold with these ``terms`` for task ``x``."""
+    return float(terms[0] + terms[2] * math.log(max(contests.rounds[x], 1.0)))

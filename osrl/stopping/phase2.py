@@ -112,7 +112,7 @@ def _goes_on(phase: Phase2, contests: Contests, outcome: Outcome, x: int) -> boo
     counting, stopped, g = phase.counting, phase.stopped, contests.asked[OF_G]
     if look_due(counting, x, contests.rounds[x]):
         count_predictors(counting, x, contests)
-    evidence = contest_evidence(contests, x)
+    evidence = contest_evidence(contests, x, phase.threshold)
     undecided = False
     for r in range(stopped.shape[0]):
         if outcome.answer[REPRESENTATION, r, x] == g and not stopped[r, x]:

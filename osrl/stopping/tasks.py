@@ -63,7 +63,7 @@ def observe(tasks: Tasks, x: int, a: int, reward: float, ticket: Floats) -> None
     """Take in a reward; on to the next task when every criterion is met in this one."""
     contests, stopped = tasks.contests, tasks.stopped
     contest_observe(contests, x, a, reward)
-    evidence = contest_evidence(contests, x)
+    evidence = contest_evidence(contests, x, tasks.threshold)
     undecided = False
     for r in range(stopped.shape[0]):
         if stopped[r, x] == 0:

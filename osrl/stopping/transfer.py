@@ -76,7 +76,7 @@ def observe(transfer: Transfer, x: int, a: int, reward: float, ticket: Floats) -
         phase_2_observe(phase2, contests, outcome, x, a, reward, ticket, False)
         return
     contest_observe(contests, x, a, reward)
-    evidence = contest_evidence(contests, x)
+    evidence = contest_evidence(contests, x, transfer.threshold)
     undecided = False
     for r in range(representation.shape[0]):
         if representation[r, 0] < 0:
