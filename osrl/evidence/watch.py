@@ -54,8 +54,14 @@ def new_watch(tasks: int, arms: int) -> Watch:
 @kernel
 def odds_of(watch: Watch, x: int, a: int, weights: Floats) -> Floats:
     """Log factors (2, C + 1) of a trial, for either fate; ``weights`` (n,) sum to 1."""
-    number, expected = watch.number, watch.expected
     odds = np.zeros((2, CAUTION.size + 1))
+    _write_odds(watch, x, a, weights, odds)
+    return odds
+
+
+@kernel
+def _write_odds(watch: Watch, x: int, a: int, weights: Floats, odds: Floats) -> None:
+    number, expected = watch.number, watch.expected
     for fate in range(2):
         for i in range(CAUTION.size):
             total = 0.0
@@ -63,7 +69,6 @@ def odds_of(watch: Watch, x: int, a: int, weights: Floats) -> Floats:
                 total += weights[b] * (number[fate, x, b] + CAUTION[i]) / (expected[fate, x, b] + CAUTION[i])
             own = (number[fate, x, a] + CAUTION[i]) / (expected[fate, x, a] + CAUTION[i])
             odds[fate, i] = math.log(own / total)
-    return odds
 
 
 @kernel
@@ -87,12 +92,35 @@ def end(watch: Watch, x: int, a: int, weights: Floats, odds: Floats, fate: int) 
 
 
 @kernel
-def count_all(watch: Watch, tasks: Integers, arms: Integers, weights: Floats) -> None:
-    """Trials (k,), each counted before the next is handed out; their ``weights`` (k, n) sum to 1."""
+def draw(watch: Watch, x: int, a: int, propensities: Floats, drawn: Floats) -> None:
+    """A trial goes out: write its probabilities (n,), then its odds, for `end_drawn`."""
+    n = propensities.size
+    total = propensities.sum()
+    for b in range(n):
+        drawn[b] = propensities[b] / total
+    odds = drawn[n:].reshape(watch.wealth.shape)
+    _write_odds(watch, x, a, drawn[:n], odds)
+    hand_out(watch, odds)
+
+
+@kernel
+def end_drawn(watch: Watch, x: int, a: int, drawn: Floats, fate: int) -> bool:
+    """The fate of a trial that went out by `draw` is known; whether any was left out so far."""
+    n = watch.number.shape[2]
+    end(watch, x, a, drawn[:n], drawn[n:].reshape(watch.wealth.shape), fate)
+    for number in watch.number[LEFT_OUT].flat:
+        if number > 0.0:
+            return True
+    return False
+
+
+@kernel
+def count_all(watch: Watch, tasks: Integers, arms: Integers, propensities: Floats) -> None:
+    """Trials (k,), each counted before the next is handed out, drawn with these ``propensities`` (k, n)."""
+    drawn = np.zeros(propensities.shape[1] + watch.wealth.size)
     for i in range(tasks.size):
-        odds = odds_of(watch, tasks[i], arms[i], weights[i])
-        hand_out(watch, odds)
-        end(watch, tasks[i], arms[i], weights[i], odds, COUNTED)
+        draw(watch, tasks[i], arms[i], propensities[i], drawn)
+        end_drawn(watch, tasks[i], arms[i], drawn, COUNTED)
 
 
 def evidence_of(watch: Watch) -> float:

@@ -287,7 +287,12 @@ class Steps:
 
     def __init__(self, state: State) -> None:
         kinds = type(state.sampling), type(state.stopping)
-        rules, stopping = Rules(*map(direct, _rules(*kinds))), rules_of(*kinds)[1]
+        sampling, stopping = rules_of(*kinds)
+        rules = Rules(*map(direct, _rules(*kinds)))
+        if sampling.observe is None:  # nothing is called in its place
+            rules = rules._replace(look_on=lambda sampling, stopping, x, a, reward: None)
+        if stopping.ticket is None:
+            rules = rules._replace(ticket=lambda stopping, x, a, propensities, ticket: None)
         self.wants_design: Callable[[State], bool] = _MADE_BY[wants_design](rules)
         self.design: Callable[[State], None] = _MADE_BY[design](rules)
         self.choose_arm: Callable[[State, int, Key, int, Floats], int] = _MADE_BY[choose_arm](rules)

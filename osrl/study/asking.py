@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 from numbers import Integral
 from typing import Any, NamedTuple
@@ -81,7 +81,7 @@ def hand_out(turn: Turn, wanted: Wanted, weights: Weights) -> tuple[Trial, ...]:
     trials = []
     for _ in range(count if weights.renew(turn) else 0):
         until = None if length is None else now() + length
-        asked = replace(progress.choose(task), until=until, key=key, note=note)
+        asked = progress.choose(task, until, key, note)
         trials.append(new_trial(asked, progress.created, turn.do(asked).hash))
     return tuple(trials)
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from osrl.arrays import Floats, Integers
 from osrl.compiled import direct
-from osrl.evidence.watch import COUNTED, LEFT_OUT, count_all, end, evidence_of, hand_out, new_watch, odds_of
+from osrl.evidence.watch import COUNTED, LEFT_OUT, count_all, draw, end_drawn, evidence_of, new_watch
 from osrl.hypotheses.possible import Hypotheses
 from osrl.hypotheses.trials import clear_trials, forfeit_trial, take_reward
 from osrl.policies.states import arrays_of
@@ -38,7 +38,7 @@ class Losses:
         self._all = hypotheses
         self._limit = math.log(1 / level) if level > 0 else math.inf
         self.watch = new_watch(*hypotheses.possible_h.shape)
-        self._odds_of, self._hand_out, self._end = direct(odds_of), direct(hand_out), direct(end)
+        self._draw, self._end = direct(draw), direct(end_drawn)
         self._strict = copy.deepcopy(hypotheses)
         self._largest = np.zeros(1)
         self._flags = np.zeros(3, np.bool_)  # strict tests differ; alarm; alarm after a verdict rested on it
@@ -59,22 +59,18 @@ class Losses:
 
     def hand_out(self, x: int, a: int, propensities: Floats) -> Floats:
         """A trial goes out: how its arm was drawn, for its end. Its probabilities (n,), then its odds."""
-        weights = propensities / propensities.sum()
-        odds = self._odds_of(self.watch, x, a, weights)
-        self._hand_out(self.watch, odds)
-        return np.concatenate([weights, odds.ravel()])
+        drawn = np.zeros(propensities.size + self.watch.wealth.size)
+        self._draw(self.watch, x, a, propensities, drawn)
+        return drawn
 
     @property
     def void(self) -> bool:
         """Whether the alarm came after a verdict that rests on losses which were left out."""
         return bool(self._flags[2])
 
-    def end(self, x: int, a: int, draw: Floats, ignorable: bool, final: bool) -> bool:
+    def end(self, x: int, a: int, drawn: Floats, ignorable: bool, final: bool) -> bool:
         """A trial has ended, after the verdict if ``final``; whether this raises the alarm, once."""
-        n = self.watch.number.shape[2]
-        odds = draw[n:].reshape(self.watch.wealth.shape)
-        self._end(self.watch, x, a, draw[:n], odds, LEFT_OUT if ignorable else COUNTED)
-        if not self.watch.number[LEFT_OUT].any():
+        if not self._end(self.watch, x, a, drawn, LEFT_OUT if ignorable else COUNTED):
             return False
         self._largest[0] = max(self._largest[0], evidence_of(self.watch))
         if self.alarm or self._largest[0] < self._limit:
@@ -85,8 +81,7 @@ class Losses:
 
     def count_all(self, tasks: Integers, arms: Integers, propensities: Floats) -> None:
         """Trials of which each was told before the next was handed out, and none was lost so far."""
-        weights = propensities / propensities.sum(axis=1, keepdims=True)
-        count_all(self.watch, tasks, arms, weights)
+        count_all(self.watch, tasks, arms, propensities)
 
     def count(self, x: int, a: int, ticket: Floats, reward: float) -> None:
         """What a trial brought, for the strict tests; NaN: it is lost, and counts by its worst factor."""

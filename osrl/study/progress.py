@@ -13,9 +13,8 @@ rewards have no worst factor, and count in the order of their reports.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -64,8 +63,7 @@ class CorrectedPastError(OsrlError):
 class Pending(NamedTuple):
     """A trial that has not reported: task, arm of the task, when it was handed out (microseconds since
     1970), what its reward will be judged with, the hash of the event that handed it out, how its arm was
-    drawn (empty where losses are not watched), when its lease ends, if it has one, how people know it, and
-    the stage of the study that has handed it out.
+    drawn (empty where losses are not watched), what that event says, and the stage of the study then.
     """
 
     x: int
@@ -74,8 +72,7 @@ class Pending(NamedTuple):
     ticket: Floats
     hash: str
     draw: Floats
-    until: int | None
-    trial: Trial
+    asked: Asked
     stage: int
 
 
@@ -96,6 +93,7 @@ class Progress(Stages):
         self.pending: dict[int, Pending] = {}
         self.pace = Pace(self.shape[0])
         self.verdict: Verdict | None = None
+        self._some_count = True  # whether pending trials may count in the state by their worst factor
 
     def begin_stage(self, representations: Sequence[str], predictors: Sequence[str]) -> None:
         """Go on with these arms; evidence counts from here on, and no loss is ignorable after an alarm."""
@@ -116,6 +114,10 @@ class Progress(Stages):
         if stage == 1:
             return self.pending
         return {trial: one for trial, one in self.pending.items() if one.stage == stage}
+
+    def trial_of(self, pending: Pending) -> Trial:
+        """A pending trial, as people know it."""
+        return new_trial(pending.asked, self.stages[pending.stage - 1][1], pending.hash)
 
     # From the log
 
@@ -141,6 +143,8 @@ class Progress(Stages):
     def advance(self, event: Event) -> None:
         """Go past an event that the state has taken in already."""
         match event.body:
+            case Asked():
+                pass
             case Told() | Abandoned() | Corrected() | Closed() as ended:
                 self.verdict = self.verdict or ended.verdict
             case Paused() as paused:
@@ -221,7 +225,13 @@ class Progress(Stages):
         changed = {name: array for name, array in arrays.items() if array.tobytes() != before[name]}
         return Designed({name: to_lists(array) for name, array in changed.items()}, digest(before))
 
-    def choose(self, task: str | None) -> Asked:
+    def choose(
+        self,
+        task: str | None,
+        until: int | None = None,
+        key: str | None = None,
+        note: Mapping[str, Any] | None = None,
+    ) -> Asked:
         """The next trial: the arm that the policy names, or one drawn from its probabilities."""
         tasks, representations, predictors = self.shape
         n = representations * predictors
@@ -229,14 +239,18 @@ class Progress(Stages):
         given = -1 if task is None else self.index_of(0, task)
         arm = int(self.steps.choose_arm(self.state, given, self.key, self.asked, propensities))
         x, a = arm // n, arm % n
+        drawn = propensities[x].tolist()
         return Asked(
             self.asked + 1,
             self.created.tasks[x],
             self.created.representations[a // predictors],
             self.created.predictors[a % predictors],
-            propensities[x].tolist() if propensities.any() else None,
+            drawn if any(drawn) else None,
             task is not None,
             self.design,
+            until,
+            key,
+            note,
         )
 
     def _hand_out(self, asked: Asked, event: Event) -> None:
@@ -251,10 +265,8 @@ class Progress(Stages):
         draw = np.zeros(0) if self.losses is None else self.losses.hand_out(x, a, propensities)
         if self.harm is not None:
             self.harm.hand_out(*divmod(a, self.shape[2]))
-        trial = new_trial(asked, self.created, event.hash)
-        self.pending[asked.trial] = Pending(
-            x, a, event.at, ticket, event.hash, draw, asked.until, trial, len(self.stages)
-        )
+        stage = len(self.stages)
+        self.pending[asked.trial] = Pending(x, a, event.at, ticket, event.hash, draw, asked, stage)
         if self.prefix is not None:
             self.prefix.hand_out(asked.trial, x)
         self.pace.hand_out(x, asked.given, event.at)
@@ -265,16 +277,17 @@ class Progress(Stages):
         told = self.pending.pop(trial)
         self.told += 1
         reward = float(self.scaled(reward))
-        self.tally.tell(told.trial, reward)
+        self.tally.tell(told.asked, reward)
         if self.harm is not None and harm is not None and told.stage == len(self.stages):
             self.harm.take(*divmod(told.a, self.shape[2]), harm)
         self.pace.end(self.asked - trial)
         alarm = self._watch(told, ignorable=False)
         if self.verdict is not None or told.stage != len(self.stages):
             return self._judge()
-        with self._in_order(trial, Ended(told.x, told.a, told.ticket, reward)):
-            self.count_pending()
-            self.steps.settle(self.state, told.x, told.a, reward, told.ticket)
+        self._before_end()
+        self.count_pending()
+        self.steps.settle(self.state, told.x, told.a, reward, told.ticket)
+        self._end_in_order(trial, Ended(told.x, told.a, told.ticket, reward))
         if self.losses is not None:
             self.losses.count(told.x, told.a, told.ticket, reward)
         if alarm:
@@ -290,21 +303,22 @@ class Progress(Stages):
         self.abandoned += 1
         self.pace.end(self.asked - trial)
         self.left_out += ignorable
-        self.tally.lose(lost.trial, ignorable)
+        self.tally.lose(lost.asked, ignorable)
         alarm = self._watch(lost, ignorable)
         if self.verdict is not None or lost.stage != len(self.stages):
             return self._judge()
         ignorable = ignorable and (alarm or not self.alarm)
         ended = LEFT_OUT if ignorable else Ended(lost.x, lost.a, lost.ticket, np.nan)
-        with self._in_order(trial, ended):
-            if not ignorable:
-                if self.policy.stopping.forfeit is not None:
-                    self.policy.stopping.forfeit(self.state.stopping, lost.x, lost.a, lost.ticket)
-            elif self.prefix is not None:  # without its worst factor, there is more evidence
-                self.count_pending()
-                first = lost.a - lost.a % self.shape[2]
-                reject(self.state.stopping, lost.x, first, first + self.shape[2])
-                compare(self.state.stopping, lost.x)
+        self._before_end()
+        if not ignorable:
+            if self.policy.stopping.forfeit is not None:
+                self.policy.stopping.forfeit(self.state.stopping, lost.x, lost.a, lost.ticket)
+        elif self.prefix is not None:  # without its worst factor, there is more evidence
+            self.count_pending()
+            first = lost.a - lost.a % self.shape[2]
+            reject(self.state.stopping, lost.x, first, first + self.shape[2])
+            compare(self.state.stopping, lost.x)
+        self._end_in_order(trial, ended)
         if self.losses is not None and ignorable:
             self.losses.leave_out(lost.x, lost.a, lost.ticket)
         elif self.losses is not None:
@@ -334,24 +348,25 @@ class Progress(Stages):
             reject(self.state.stopping, x, 0, self.shape[1] * self.shape[2])
             compare(self.state.stopping, x)
 
-    @contextmanager
-    def _in_order(self, trial: int, ended: Ended) -> Iterator[None]:
-        """The end of a trial, for all trials and in the order of hand-out where evidence is kept by it."""
-        if self.prefix is None:
-            yield
-            return
-        self.prefix.before_end(last=not self.current)
-        yield
-        if self.current and self.state.outcome.status[0] == RUNNING:
+    def _before_end(self) -> None:
+        """A trial is about to end, in the order of reports."""
+        if self.prefix is not None:
+            self.prefix.before_end(last=not self.current)
+
+    def _end_in_order(self, trial: int, ended: Ended) -> None:
+        """The same end in the order of hand-out, where evidence is kept by it."""
+        if self.prefix is not None and self.current and self.state.outcome.status[0] == RUNNING:
             self.prefix.end(trial, ended, self.current)
 
     def count_pending(self) -> None:
         """Let every trial that has not reported count by its worst factor, in order of hand-out."""
+        pend, pending = self.steps.pend, self.current
+        if pend is None or not (pending or self._some_count):
+            return
         self.clear_pending()
-        pend = self.steps.pend
-        if pend is not None:
-            for trial in self.current.values():
-                pend(self.state.stopping, trial.x, trial.a, trial.ticket)
+        self._some_count = bool(pending)
+        for trial in pending.values():
+            pend(self.state.stopping, trial.x, trial.a, trial.ticket)
 
     def _judge(self) -> Verdict | None:
         """The verdict, when there is one now."""

@@ -50,7 +50,7 @@ def read_rates(progress: Progress, guess: Verdict) -> tuple[ArmRate, ...]:
     told, total, lost, left_out = tally.counts[[TOLD, SUM, LOST, LEFT_OUT]]
     pending = np.zeros_like(told)
     for one in progress.pending.values():
-        pending[tally.arms[one.trial.task, one.trial.representation, one.trial.predictor]] += 1.0
+        pending[tally.arms[one.asked.task, one.asked.representation, one.asked.predictor]] += 1.0
     missing = pending + lost + (left_out if progress.alarm else 0.0)
     if noise > 0.0:
         missing = np.zeros_like(told)  # they have no worst reward: that they are missing must tell nothing

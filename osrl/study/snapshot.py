@@ -16,14 +16,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from osrl.study.events import Created, Event, Verdict
+from osrl.study.events import Asked, Created, Event, Verdict
 from osrl.study.prefix import Ended, Prefix
 from osrl.study.progress import Pending, Progress
 from osrl.study.storage import Snapshot
-from osrl.study.trial import Trial
 from osrl.study.versions import versions
 
-FORMAT = 9
+FORMAT = 10
 EVERY = 1000  # events between two snapshots
 
 _HEADER, _TICKETS, _DRAWS, _REWARDS, _STATE = "header", "tickets", "draws", "rewards", "state."
@@ -63,7 +62,7 @@ def facts(progress: Progress) -> dict[str, Any]:
         ],
         "verdict": None if progress.verdict is None else _plain(asdict(progress.verdict)),
         "pending": [
-            [trial, p.x, p.a, p.at, p.hash, p.until, vars(p.trial), p.stage, p.ticket.size]
+            [trial, p.x, p.a, p.at, p.hash, vars(p.asked), p.stage, p.ticket.size]
             for trial, p in progress.pending.items()
         ],
         "ended": [[trial, e.x, e.a, e.ticket.size] for trial, e in waiting],
@@ -114,10 +113,10 @@ def _unpack(snapshot: Snapshot, created: Created) -> Progress | None:
     sizes = [entry[-1] for entry in (*header["pending"], *header["ended"])]
     parts = iter(np.split(tickets, np.cumsum(sizes)))
     drawn, now = iter(draws), len(header["stages"])
-    for number, x, a, at, handed_out, until, trial, stage, _ in header["pending"]:
+    for number, x, a, at, handed_out, asked, stage, _ in header["pending"]:
         ticket, draw = next(parts).copy(), next(drawn).copy() if stage == now else np.zeros(0)
-        known = Trial(**trial)
-        progress.pending[number] = Pending(x, a, at, ticket, handed_out, draw, until, known, stage)
+        said = Asked(**asked)
+        progress.pending[number] = Pending(x, a, at, ticket, handed_out, draw, said, stage)
     if progress.prefix is not None:
         _unpack_prefix(progress.prefix, header, parts, rewards)
     progress.position = snapshot.position

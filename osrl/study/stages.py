@@ -79,8 +79,8 @@ class Stages:
 
     def scaled(self, reward: Any) -> Any:
         """A reward, or several, in the scale of the evidence: 0 to 1 for bounded ones."""
-        low, scale = self.created.low, self.created.scale
-        return reward if (low, scale) == (0.0, 1.0) else (reward - low) / scale
+        low, high = self.created.low, self.created.high
+        return reward if low == 0.0 and high == 1.0 else (reward - low) / (high - low)
 
     @property
     def bears_loss(self) -> bool:

@@ -90,7 +90,12 @@ def read_status(progress: Progress) -> Status:
     """The status of a study, from its progress, but for the forecast."""
     created, at = progress.created, now()
     pending = tuple(
-        PendingTrial(**vars(one.trial), asked_at=one.at, until=one.until, overdue=(one.until or at) < at)
+        PendingTrial(
+            **vars(progress.trial_of(one)),
+            asked_at=one.at,
+            until=one.asked.until,
+            overdue=(one.asked.until or at) < at,
+        )
         for one in progress.pending.values()
     )
     guess = progress.verdict or progress.best_guess()

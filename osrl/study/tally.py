@@ -8,8 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from osrl.arrays import Floats, Integers
-from osrl.study.events import Created
-from osrl.study.trial import Trial
+from osrl.study.events import Asked, Created
 
 TOLD, SUM, LOST, LEFT_OUT = range(4)  # rows of `counts`: lost trials count by their worst, or are left out
 
@@ -40,9 +39,9 @@ class Tally:
         place = [self.arms[arm] for arm in names]
         self.place: Integers = np.array(place, np.int64).reshape(len(created.tasks), -1)  # (X, n)
 
-    def tell(self, trial: Trial, reward: float) -> None:
+    def tell(self, asked: Asked, reward: float) -> None:
         """A trial has brought a reward."""
-        own = self.counts[:, self._column(trial)]
+        own = self.counts[:, self._column(asked)]
         own[TOLD] += 1.0
         own[SUM] += reward
 
@@ -52,9 +51,9 @@ class Tally:
         np.add.at(self.counts[TOLD], columns, 1.0)
         np.add.at(self.counts[SUM], columns, rewards)
 
-    def lose(self, trial: Trial, ignorable: bool) -> None:
+    def lose(self, asked: Asked, ignorable: bool) -> None:
         """A trial will never report."""
-        self.counts[LEFT_OUT if ignorable else LOST, self._column(trial)] += 1.0
+        self.counts[LEFT_OUT if ignorable else LOST, self._column(asked)] += 1.0
 
-    def _column(self, trial: Trial) -> int:
-        return self.arms[trial.task, trial.representation, trial.predictor]
+    def _column(self, asked: Asked) -> int:
+        return self.arms[asked.task, asked.representation, asked.predictor]
