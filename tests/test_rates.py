@@ -13,9 +13,10 @@ import pytest
 from scipy.stats import binom
 
 from osrl.evidence.intervals import mean_intervals
-from osrl.study.rates import COVERAGE, ArmRate, reconciled
+from osrl.study.rates import COVERAGE, ArmRate, read_rates, reconciled
 from osrl.study.study import Study
 from tests.commands import Capture, printed
+from tests.live import Live
 from tests.studies import late_and_lost, new_study, play
 
 STUDIES, ROUNDS = 2000, 200
@@ -78,6 +79,48 @@ def test_the_intervals_hold_at_the_worst_moment(noise: float, loss: bool) -> Non
 )
 def test_the_test_finds_intervals_that_are_wrong(intervals: Intervals, noise: float, loss: bool) -> None:
     assert binom.sf(missed(intervals, noise, loss) - 1, STUDIES, LEVEL) < 1e-12
+
+
+def is_wrong_once(seed: int, loss: bool, clumsy: bool = False) -> bool:
+    """Whether some interval of a whole study is wrong at one of its looks, ties and all.
+
+    With ``loss`` two of three failures of arm 0 of a task never report, nor two of three successes of arm 1.
+    ``clumsy``: whoever reads the rates forgets those.
+    """
+    live, rng = Live(tasks=2, representations=2, predictors=2, policy="osrl", seed=seed), random.Random(seed)
+    for trial in range(1, 151):
+        if not live.running:
+            break
+        asked = live.ask()
+        x, g, h = live.arm(asked)
+        reward = rng.random() < MEANS[2 * g + h]
+        lost = loss and 2 * g + h < 2 and reward == bool(h) and rng.random() < 2 / 3
+        if lost:
+            live.abandon(asked.trial, ignorable=clumsy)
+        else:
+            live.tell(asked.trial, float(reward))
+        if trial % 5 == 0:
+            progress = live.progress
+            for arm in read_rates(progress, progress.verdict or progress.best_guess()):
+                truth = MEANS[
+                    2 * progress.index_of(1, arm.representation) + progress.index_of(2, arm.predictor)
+                ]
+                if arm.lower is not None and arm.upper is not None and not arm.lower <= truth <= arm.upper:
+                    return True
+    return False
+
+
+@pytest.mark.validate
+@pytest.mark.parametrize("loss", [False, True])
+def test_the_intervals_of_whole_studies_hold_at_every_look(loss: bool) -> None:
+    wrong = sum(is_wrong_once(seed, loss) for seed in range(STUDIES))
+    assert binom.sf(wrong - 1, STUDIES, LEVEL) > 1e-3, f"{wrong} of {STUDIES} studies"
+
+
+@pytest.mark.validate
+def test_whole_studies_find_losses_that_are_forgotten() -> None:
+    wrong = sum(is_wrong_once(seed, loss=True, clumsy=True) for seed in range(STUDIES))
+    assert binom.sf(wrong - 1, STUDIES, LEVEL) < 1e-6, f"{wrong} of {STUDIES} studies"
 
 
 def test_an_interval_is_of_use() -> None:
