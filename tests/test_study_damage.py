@@ -273,6 +273,23 @@ def test_a_running_process_goes_on_with_what_was_restored(path: str, tmp_path: P
         assert_sound(study)
 
 
+def test_a_backup_remembers_what_was_deleted(place: str, tmp_path: Path) -> None:
+    """Also when it is taken of what was restored. A tombstone of elsewhere lets nobody delete anything."""
+    for name in ("kept", "gone", "gone too"):
+        new_study(place, name=name).close()
+    Study.delete(place, "gone", by="Ada", reason="a rehearsal")
+    Study.delete(place, "gone too")
+    first, second, copy = (str(tmp_path / name) for name in ("first.db", "second.db", "copy.db"))
+    backup(place, first)
+    restore(copy, first)
+    Study.delete(copy, "kept")
+    backup(copy, second)
+    assert Study.deleted(first) == Study.deleted(place)
+    assert [stone.name for stone in Study.deleted(second)] == ["gone", "gone too", "kept"]
+    with sqlite3.connect(first) as connection, pytest.raises(sqlite3.Error, match="append-only"):
+        connection.execute("DELETE FROM osrl_events")
+
+
 def test_what_does_not_verify_is_no_backup(path: str, tmp_path: Path) -> None:
     with new_study(path) as study:
         play(study, 5)

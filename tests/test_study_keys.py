@@ -102,6 +102,12 @@ def test_the_key_and_the_note_are_in_the_chain(tmp_path: Path) -> None:
             study.trial("b")
         with pytest.raises(StorageDamaged, match="is said to have key"):
             study.ask(key="b")
+        assert any("trial 2 is said to have key 'b'" in each for each in study.verify().problems)
+    with sqlite3.connect(path) as connection:
+        connection.execute("DROP TRIGGER osrl_keys_delete")
+        connection.execute("DELETE FROM osrl_keys")
+    with Study.open(path) as study:
+        assert any("trial 1 has key 'a', which is missing" in each for each in study.verify().problems)
     with sqlite3.connect(path) as connection:
         connection.execute("DROP TRIGGER osrl_events_update")
         connection.execute("""UPDATE osrl_events SET payload = replace(payload, '"key":"a"', '"key":"z"')""")

@@ -46,6 +46,7 @@ def backup(place: Place, file: Place) -> list[Copied]:
         with closing(SqlStorage(place)) as source, closing(SqlStorage(partial, make=True)) as copy:
             for name in source.names():
                 copy.create(name, chain.from_iterable(source.rows(source.find(name))))
+            copy.bury(source.deleted())
             copies = [_verified(copy, name) for name in copy.names()]
             copy.settle()
         with partial.open("rb") as written:
@@ -76,6 +77,7 @@ def restore(place: Place, file: Place) -> list[Copied]:
                     f"{target.place} has a study {taken[0]!r} already; restore to a new place, or move that "
                     "database away first"
                 )
+            target.bury(source.deleted())
             return [_restored(source, target, name) for name in names]
 
 

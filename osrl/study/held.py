@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
-from sqlalchemy import Engine, Integer, bindparam, delete, insert, select
+from sqlalchemy import Connection, Engine, Integer, bindparam, delete, insert, select
 
+from osrl.errors import StorageDamaged
 from osrl.study.driver import Cursor, Prepared, prepare
 from osrl.study.events import Event, Row, Stored, key_of, read_events
 from osrl.study.schema import events, keys, snapshots, studies, version_table
@@ -14,6 +16,7 @@ from osrl.study.storage import Log, Snapshot
 
 _COLUMNS = ("study", *Row._fields)
 PAGE = 10_000  # events that are read at once
+MOST_WRONG = 5  # keys that are listed
 
 _STUDY = bindparam("study", type_=Integer)
 LOCK = (
@@ -128,3 +131,21 @@ def keys_of(study: int, new: Iterable[Stored]) -> list[dict[str, Any]]:
     """The keys of the trials that these events hand out."""
     pairs = ((key_of(row), row[3]) for row in new)
     return [{"study": study, "key": key, "trial": trial} for key, trial in pairs if key is not None]
+
+
+def find_wrong_keys(connection: Connection) -> list[str]:
+    """Where the table of keys and the events that hand out trials with a key do not agree."""
+    asks = select(events.c.study, *_ROW).where(events.c.kind == "ask", events.c.payload.contains('"key":'))
+    said = set()
+    for study, *row in connection.execute(asks):
+        with suppress(StorageDamaged):  # which a replay says
+            if (key := key_of((row[0], row[1], row[2], row[3], row[4], row[5]))) is not None:
+                said.add((study, key, row[3]))
+    kept = {
+        (row[0], row[1], row[2]) for row in connection.execute(select(keys.c.study, keys.c.key, keys.c.trial))
+    }
+    missing = [f"trial {trial} has key {key!r}, which is missing" for _, key, trial in sorted(said - kept)]
+    wrong = [
+        f"trial {trial} is said to have key {key!r}, and does not" for _, key, trial in sorted(kept - said)
+    ]
+    return [f"the table of keys: {each}; restore a backup" for each in (missing + wrong)[:MOST_WRONG]]

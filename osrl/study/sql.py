@@ -16,7 +16,7 @@ from contextlib import AbstractContextManager, contextmanager
 from itertools import islice
 from typing import Any
 
-from sqlalchemy import ClauseElement, Connection, delete, insert, select, text
+from sqlalchemy import ClauseElement, Connection, delete, func, insert, select, text
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
 from osrl.errors import OsrlError, StorageDamaged, StorageError, UnknownStudy
@@ -25,7 +25,18 @@ from osrl.study import schema
 from osrl.study.driver import Connections, Prepared, Transaction, explain, failure, prepare
 from osrl.study.events import Event, Row, Stored, check_rows, now, read_events
 from osrl.study.gate import Gate
-from osrl.study.held import ADD_KEY, APPEND, LOCK, PAGE, HeldLog, keys_of, new_turn, rows_of, stored
+from osrl.study.held import (
+    ADD_KEY,
+    APPEND,
+    LOCK,
+    PAGE,
+    HeldLog,
+    find_wrong_keys,
+    keys_of,
+    new_turn,
+    rows_of,
+    stored,
+)
 from osrl.study.place import new_server_engine, path_of, read_place, show_place
 from osrl.study.schema import events, keys, snapshots, studies, tombstones
 from osrl.study.sqlite_file import (
@@ -171,6 +182,13 @@ class SqlStorage(Storage):
         with self._transaction() as connection:
             return tuple(Tombstone(*row) for row in connection.execute(wanted))
 
+    def bury(self, stones: Iterable[Tombstone]) -> None:
+        """Keep what is left of studies that were deleted elsewhere, under numbers that no study can have."""
+        with self._transaction(write=True) as connection:
+            least = connection.execute(select(func.min(tombstones.c.study))).scalar() or 0
+            for number, stone in enumerate(stones, 1):
+                connection.execute(insert(tombstones), {"study": min(least, 0) - number, **stone._asdict()})
+
     def hold(self, study: int, meanwhile: Callable[[], object] | None = None) -> AbstractContextManager[Log]:
         """Hold the log of a study as its only writer."""
         return self._held(study, write=True, meanwhile=meanwhile)
@@ -280,7 +298,7 @@ class SqlStorage(Storage):
     def check(self) -> list[str]:
         """What is wrong with the database itself: its pages and indexes, and whether it is append-only."""
         with self._transaction() as connection:
-            return schema.find_faults(connection)
+            return schema.find_faults(connection) + find_wrong_keys(connection)
 
     def close(self) -> None:
         """Let go of files and connections."""
