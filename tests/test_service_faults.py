@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import random
 import shutil
@@ -136,6 +137,26 @@ def test_it_ends_within_three_seconds_with_streams_open(path: str) -> None:
         assert answers == [200]
     with Study.open(path) as study:
         assert study.trials == 1
+
+
+def test_it_does_not_wait_for_what_takes_long(path: str) -> None:
+    """A forecast or a verification may take minutes; the server ends all the same."""
+    new(path)
+    running = threading.Event()
+    with serving(path) as server, server.client() as http:
+        context = server.application.api.state.context
+        assert http.get("/api/v1/studies/study").status_code == 200
+        loop = context.workers._workers["study"]._loop
+
+        def slow(study: object) -> None:
+            running.set()
+            time.sleep(30)
+
+        loop.call_soon_threadsafe(lambda: context.workers._workers["study"].do(slow))
+        asyncio.run_coroutine_threadsafe(context.workers.look("study", slow), loop)
+        assert running.wait(10)
+        began = time.monotonic()
+    assert time.monotonic() - began < 3
 
 
 def test_a_database_that_goes_away_and_comes_back() -> None:

@@ -101,6 +101,15 @@ def new_api(lifespan: Any = None) -> FastAPI:
         lifespan=lifespan,
         redirect_slashes=False,
     )
+    describe, bearer = api.openapi, {"type": "http", "scheme": "bearer"}
+
+    def openapi() -> dict[str, Any]:
+        described = describe()
+        described.setdefault("components", {})["securitySchemes"] = {"token": bearer}
+        described["security"] = [{"token": []}]
+        return described
+
+    api.openapi = openapi  # type: ignore[method-assign]
     for each in (reading, calls, life, accounts, flags, pages):
         api.routes.extend(each.router.routes)
     api.add_exception_handler(OsrlError, _refused)

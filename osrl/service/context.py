@@ -13,6 +13,7 @@ from osrl.errors import OsrlError
 from osrl.service.feeds import Feeds
 from osrl.service.requests import forget_old
 from osrl.service.roles import Grant
+from osrl.service.threads import in_thread
 from osrl.service.tokens import Roster, is_token
 from osrl.service.workers import Workers
 from osrl.study.sql import SqlStorage
@@ -65,7 +66,7 @@ class Access:
             await asyncio.sleep(self._looked + LEAST - time.monotonic())
             self._looked = time.monotonic()
             with suppress(OsrlError):  # the database is away: who was known is known
-                await asyncio.to_thread(self._roster.refresh)
+                await in_thread(self._roster.refresh)
 
     async def keep_up(self) -> None:
         """Look again and again."""
@@ -81,7 +82,7 @@ async def tidy_up(storage: SqlStorage) -> None:
     """Forget what nobody needs any more, once a day."""
     while True:
         with suppress(OsrlError):
-            await asyncio.to_thread(forget_old, storage)
+            await in_thread(lambda: forget_old(storage))
         await asyncio.sleep(DAY)
 
 

@@ -19,6 +19,7 @@ from sqlalchemy import func, select
 
 from osrl.errors import OsrlError, StorageBusy, StorageError, UnknownStudy
 from osrl.service.problems import Problem
+from osrl.service.threads import in_thread
 from osrl.study.events import Row
 from osrl.study.schema import events, studies
 from osrl.study.sql import SqlStorage
@@ -94,7 +95,7 @@ class Feed:
         while self.streams:
             self._written.clear()
             try:
-                rows = await asyncio.to_thread(self.read, self._position)
+                rows = await in_thread(lambda: self.read(self._position))
             except UnknownStudy:
                 self.ended = True
                 self.publish()
@@ -192,7 +193,7 @@ class Feeds:
         """Events that are no longer kept; none while the database is away."""
         try:
             async with self._reading:
-                return await asyncio.to_thread(feed.read, position)
+                return await in_thread(lambda: feed.read(position))
         except StorageError:
             return []
 
@@ -204,7 +205,7 @@ class Feeds:
                 with self._storage.beside() as connection:
                     return int(connection.execute(last).scalar() or 0) + 1
 
-            found = await asyncio.to_thread(position)
+            found = await in_thread(position)
             self._feeds.setdefault(study, Feed(self._storage, study, found))
         return self._feeds[study]
 

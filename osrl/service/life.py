@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Annotated, Any
 
+from fastapi import Query
 from sqlalchemy import delete as sql_delete
 from sqlalchemy import insert
 from starlette.requests import Request
@@ -20,6 +21,8 @@ from osrl.service.tables import flags
 from osrl.study.study import Study
 
 router = new_router("/api/v1/studies", tags=["life"])
+
+Said = Annotated[str | None, Query(max_length=10_000, pattern="^[^\u0000]*$")]
 
 
 @router.post("", status_code=201, response_model=dict[str, Any])
@@ -48,10 +51,9 @@ async def create(request: Request, body: Create) -> Response:
 
 @router.delete("/{name}", response_model=dict[str, str])
 @needs(OWN)
-async def delete(request: Request, name: str) -> Response:
+async def delete(request: Request, name: str, by: Said = None, reason: Said = None) -> Response:
     """Remove a study and all its events, for good; that it was there is kept."""
     context = context_of(request)
-    by, reason = request.query_params.get("by"), request.query_params.get("reason")
     await context.workers.worker(name)
     await context.workers.read(lambda: Study.delete(context.place, name, by=by, reason=reason))
     context.workers.forget(name)

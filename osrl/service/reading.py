@@ -91,7 +91,9 @@ async def status(request: Request, name: str) -> Response:
     def look(study: Study) -> dict[str, Any]:
         return StudyReport(here, study.name, study.status, datetime.now(UTC)).document()
 
-    return answer(await context_of(request).workers.look(name, look))
+    workers = context_of(request).workers
+    async with (await workers.worker(name)).looking:  # a forecast takes long: others may use the same
+        return answer(await workers.look(name, look))
 
 
 @router.get("/{name}/evidence", response_model=dict[str, Any])

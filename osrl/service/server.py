@@ -70,6 +70,7 @@ def serve(
         log_level="warning",
         server_header=False,
         timeout_graceful_shutdown=GRACE,
+        timeout_keep_alive=30,
         backlog=2048,
         lifespan="on",
     )

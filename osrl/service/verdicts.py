@@ -26,6 +26,7 @@ from sqlalchemy.exc import IntegrityError
 from osrl.errors import OsrlError
 from osrl.report.hypotheses import answer_document
 from osrl.service.tables import messages
+from osrl.service.threads import in_thread
 from osrl.study.events import now
 from osrl.study.schema import events, studies
 from osrl.study.sql import SqlStorage
@@ -76,8 +77,8 @@ class Messenger:
         async with httpx.AsyncClient(timeout=TIMEOUT) as http:
             while True:
                 try:
-                    await asyncio.to_thread(self.look)
-                    for row in await asyncio.to_thread(self._due):
+                    await in_thread(self.look)
+                    for row in await in_thread(self._due):
                         await self._send(http, row)
                 except OsrlError:
                     pass  # the database is away: it will come back
@@ -128,7 +129,7 @@ class Messenger:
 
     async def _send(self, http: httpx.AsyncClient, row: Row[Any]) -> None:
         """One attempt, unless another server has taken it."""
-        if not await asyncio.to_thread(self._claim, row):
+        if not await in_thread(lambda: self._claim(row)):
             return
         seconds = int(time.time())
         headers = {
@@ -143,7 +144,7 @@ class Messenger:
             delivered, said = False, type(error).__name__
         if not delivered:
             _LOG.warning("the message about a verdict was not delivered (%s); it is tried again", said)
-        await asyncio.to_thread(self._note, row, delivered)
+        await in_thread(lambda: self._note(row, delivered))
 
     def _claim(self, row: Row[Any]) -> bool:
         """Take an attempt, so that no other server does."""

@@ -16,12 +16,14 @@ from typing import Any, NamedTuple, TypeVar
 
 from osrl.errors import StorageBusy, UnknownStudy
 from osrl.service.requests import Requests
+from osrl.service.threads import in_thread
 from osrl.study.sql import SqlStorage
 from osrl.study.study import Study
 from osrl.study.together import Call
 
 MOST_TOGETHER = 256  # calls of one transaction
 MOST_WAITING = 2_000  # calls that wait for one study
+GRACE = 0.5  # seconds for what is being done, when the server ends
 REST = 60.0  # seconds without a call, after which a study is put down
 
 T = TypeVar("T")
@@ -40,6 +42,7 @@ class Worker:
 
     def __init__(self, study: Study, number: int, requests: Requests, wrote: Callable[[], object]) -> None:
         self.study, self.number, self.requests = study, number, requests
+        self.looking = asyncio.Lock()  # of whoever computes a forecast
         self.attribute: str | None = (
             None  # by which OpenFeature knows the task of a subject, once it was read
         )
@@ -65,11 +68,11 @@ class Worker:
         return self._thread is None
 
     async def stop(self) -> None:
-        """Wait until what is there is done."""
+        """Wait a moment until what is there is done; what is not was not acknowledged."""
         thread = self._thread
         self._queue.put(None)
         if thread is not None:
-            await asyncio.to_thread(thread.join)
+            await in_thread(lambda: thread.join(GRACE))
 
     def _run(self) -> None:
         """The thread: take all that is there, do it, answer."""
@@ -179,7 +182,7 @@ class Workers:
     async def read(self, function: Callable[[], T]) -> T:
         """Do something that may block, in a thread."""
         async with self._reading:
-            return await asyncio.to_thread(function)
+            return await in_thread(function)
 
     def forget(self, name: str) -> None:
         """Put a study down that is no longer there."""
