@@ -26,7 +26,9 @@ Those that are not needed are left out. Of a sampling rule:
   solve for new weights, and solving for them; a step of its own, so that a study can log its result. It may
   bring what the stopping rule has computed up to date. Where many write to a study, weights may be those of a
   slightly older state, and those of ``new`` may have to do for some trials;
-- ``observe(sampling, stopping, x, a, reward)``: a reward comes in; the stopping rule takes it in afterwards.
+- ``observe(sampling, stopping, x, a, reward)``: a reward comes in; the stopping rule takes it in afterwards;
+- ``weights(sampling, out)``: write the weights (X, n) that it follows, for traces;
+- ``new`` and the type ``state``: without them the state is a `Tally` of pulls and sums, kept up to date.
 
 Of a stopping rule:
 
@@ -36,7 +38,10 @@ Of a stopping rule:
 - ``clear_pending(stopping)``, ``pend(stopping, x, a, ticket)``: count the trials that have not reported, by
   their worst reward; ``forfeit(stopping, x, a, ticket)``: one that never will. Only studies call them;
 - ``stream(stopping) -> int``: which stream of rewards the next trial draws from. Phases that must not
-  depend on how long earlier ones lasted have streams of their own.
+  depend on how long earlier ones lasted have streams of their own;
+- ``evidence(stopping, of_g, of_h)``: write the evidence against each representation (G,) and each arm (X, n),
+  for traces; NaN where there is none;
+- ``conclude``: without it a run that is cut short has no answer.
 
 **Criteria.** Where sampling does not depend on the risk, several risks (and thresholds) are read off one
 run: every stopping rule decides for a list of criteria, and the run goes on until all are decided.
@@ -64,6 +69,7 @@ from osrl.options import defaults_of, read_options, split_options
 from osrl.outcome import Outcome
 from osrl.risks import read_risk
 from osrl.stamp import StampError, stamp
+from osrl.tally import Tally, check_functions, missing, new_tally, no_guess, tally_reward, tally_type
 
 
 class Criterion(NamedTuple):
@@ -113,17 +119,28 @@ class SamplingRule:
     """
 
     name: str
-    summary: str
-    state: type
-    new: Callable[..., Any]
-    select: Callable[[Any, Any, int, Floats], int]
+    summary: str = ""
+    state: type = Tally
+    new: Callable[..., Any] = new_tally
+    select: Callable[[Any, Any, int, Floats], int] = missing
     wants_design: Callable[[Any, Any], bool] | None = None
     design: Callable[[Any, Any], None] | None = None
     observe: Callable[[Any, Any, int, int, float], None] | None = None
+    weights: Callable[[Any, Floats], None] | None = None
     given_tasks: bool = False
     knows_risk: bool = False
     draws: bool | None = None
     reads: str | None = None
+
+    def __post_init__(self) -> None:
+        words = "select(sampling, stopping, task, propensities), which returns the next arm"
+        check_functions(self, f"sampling rule {self.name!r}", ("select",), words)
+        if self.new is new_tally:
+            own = tally_type(self.name, self.select)
+            object.__setattr__(self, "state", own)
+            object.__setattr__(self, "new", lambda problem, draw: own(*new_tally(problem, draw)))
+            if self.observe is None:
+                object.__setattr__(self, "observe", tally_reward)
 
 
 @dataclass(frozen=True)
@@ -137,11 +154,11 @@ class StoppingRule:
     """
 
     name: str
-    summary: str
-    state: type
-    new: Callable[..., Any]
-    observe: Callable[[Any, int, int, float, Floats], object]
-    conclude: Callable[[Any, int], None]
+    summary: str = ""
+    state: type = Tally
+    new: Callable[..., Any] = missing
+    observe: Callable[[Any, int, int, float, Floats], object] = missing
+    conclude: Callable[[Any, int], None] = no_guess
     ticket_size: Callable[[Any], int] = lambda stopping: 0
     ticket: Callable[[Any, int, int, Floats, Floats], None] | None = None
     stream: Callable[[Any], int] | None = None
@@ -153,6 +170,11 @@ class StoppingRule:
     tolerant: tuple[str, ...] = ()
     shares_runs: Callable[[Mapping[str, Any]], bool] = lambda options: True
     randomised: bool = False
+    evidence: Callable[[Any, Floats, Floats], None] | None = None
+
+    def __post_init__(self) -> None:
+        words = "new(problem, draw), the state with its outcome, and observe(stopping, x, a, reward, ticket)"
+        check_functions(self, f"stopping rule {self.name!r}", ("new", "observe"), words)
 
 
 @dataclass(frozen=True)
@@ -160,9 +182,14 @@ class Policy:
     """A named pair of rules. Its options are those of both."""
 
     name: str
-    summary: str
-    sampling: SamplingRule
-    stopping: StoppingRule
+    summary: str = ""
+    sampling: SamplingRule = None  # type: ignore[assignment]
+    stopping: StoppingRule = None  # type: ignore[assignment]
+
+    def __post_init__(self) -> None:
+        for word, kind in (("sampling", SamplingRule), ("stopping", StoppingRule)):
+            if not isinstance(getattr(self, word), kind):
+                raise OsrlError(f"policy {self.name!r} has no {word} rule; give {word}={kind.__name__}(...)")
 
     def new(self, problem: Problem, draw: float, **options: Any) -> State:
         """The state before the first sample; ``draw``: a number in [0, 1) for rules that start at random."""
@@ -279,9 +306,9 @@ def _own(policy: Policy) -> None:
 def _kernels(rule: SamplingRule | StoppingRule) -> tuple[Any, ...]:
     """The functions of a rule that act on its state."""
     if isinstance(rule, SamplingRule):
-        return rule.wants_design, rule.design, rule.select, rule.observe
+        return rule.wants_design, rule.design, rule.select, rule.observe, rule.weights
     kernels = (rule.observe, rule.conclude, rule.ticket_size, rule.ticket, rule.stream)
-    return *kernels, rule.clear_pending, rule.pend, rule.forfeit
+    return *kernels, rule.clear_pending, rule.pend, rule.forfeit, rule.evidence
 
 
 def _names(policy: Policy) -> tuple[str, str]:

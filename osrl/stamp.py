@@ -39,6 +39,7 @@ _NOISE = {
     "__firstlineno__",
     "__static_attributes__",
     "_abc_impl",
+    "__slotnames__",  # which copy adds when it first copies an instance
 }
 
 

@@ -44,6 +44,7 @@ from osrl.policies.round import (
     deal,
     design,
     draw_reward,
+    interpreted,
     new_ticket,
     new_world,
     settle,
@@ -254,7 +255,14 @@ def check_distribution(policy: Policy, instance: Instance = EASY, seed: int = 4,
 
 
 def check_without_jit(policy: Policy, instance: Instance = EASY, seed: int = 5, budget: int = 10**4) -> None:
-    """The same arms and stopping times with the JIT on and off, each in a process of its own kind."""
+    """The same arms and stopping times with the JIT on and off, each in a process of its own kind.
+
+    A policy that no other process can import, such as one of a notebook cell, is played here both ways: its
+    own functions by the interpreter.
+    """
+    if not _importable(policy):
+        _check_interpreted(policy, instance, seed, budget)
+        return
     order = {
         "module": policy.outside or "osrl.policies",
         "policy": policy.name,
@@ -274,6 +282,26 @@ def check_without_jit(policy: Policy, instance: Instance = EASY, seed: int = 5, 
     here, there = trace(order), json.loads(done.stdout)
     for name, mine in here.items():
         assert mine == there[name], f"{name} differ with the JIT on and off: {mine} and {there[name]}"
+
+
+def _importable(policy: Policy) -> bool:
+    """Whether another process can import the policy."""
+    home = policy.outside
+    return home is None or (home != "__main__" and hasattr(sys.modules.get(home), "__file__"))
+
+
+def _check_interpreted(policy: Policy, instance: Instance, seed: int, budget: int) -> None:
+    """The same run in the compiled loop and with the functions of the policy as plain Python."""
+    key, criteria = new_key(seed, 0), criteria_for(policy)
+    looped, plain = (new_state(policy, instance, criteria, key) for _ in range(2))
+    rounds = run_compiled(looped, instance, key, budget)
+    steps, world = interpreted(plain), new_world(instance, key)
+    propensities, ticket, note = np.zeros(world.means.shape), new_ticket(plain), np.zeros(4)
+    for number in range(rounds):
+        assert steps(plain, world, propensities, ticket, None, note, number), "the rule returned no arm"
+    conclude_all(plain)
+    changed = differences(contents(looped), contents(plain))
+    assert not changed, f"{changed} differ with the JIT on and off"
 
 
 def trace(order: dict[str, Any]) -> dict[str, Any]:

@@ -19,8 +19,13 @@ from osrl.contract import State, policy_of, rules_of
 from osrl.draws import CHOICES, FIRST_REWARD_LANE, Key, pick, reward, uniform
 from osrl.instance import Instance
 from osrl.linked import LINKED
+from osrl.outcome import RUNNING, STATUS, Outcome
+from osrl.policies.checked import checked_rules
 
 STREAMS = 2
+NO_ARM, NO_PROBABILITIES = -2, -3  # in place of an arm: what a rule has got wrong
+WANTS_REWARDS = 1  # why a round was not played, where the rule is not to blame
+WHY, OF_STREAM, OF_ARM, REWARD = range(4)  # places of a note: the last two are of the last trial
 
 
 class World(NamedTuple):
@@ -28,6 +33,8 @@ class World(NamedTuple):
 
     means: Floats  # (X, n)
     drawn: Integers  # (STREAMS, X, n)
+    recorded: Floats  # (STREAMS, X, n, L) rewards of one's own in place of the family's; L = 0: none
+    ready: Integers  # (STREAMS, X, n) how many of these are there
     noise: float
     bounded: bool
     key: Key
@@ -37,8 +44,21 @@ def new_world(instance: Instance, key: Key) -> World:
     """The rewards of the run with this key."""
     tasks = instance.shape[0]
     means = instance.means.reshape(tasks, -1)
-    drawn = np.zeros((STREAMS, *means.shape), np.int64)
-    return World(means, drawn, instance.family.noise, instance.family.name == "bounded", key)
+    drawn, ready = np.zeros((2, STREAMS, *means.shape), np.int64)
+    recorded = np.zeros((STREAMS, *means.shape, 0))
+    family = instance.family
+    return World(means, drawn, recorded, ready, family.noise, family.name == "bounded", key)
+
+
+def reward_lane(shape: tuple[int, int], stream: int, x: int, a: int) -> int:
+    """The lane of the draws for the rewards of an arm; ``shape`` = (X, n)."""
+    return FIRST_REWARD_LANE + 2 * ((stream * shape[0] + x) * shape[1] + a)
+
+
+@kernel_in_place
+def at_hand(world: World, stream: int, x: int, a: int) -> bool:
+    """Whether the next reward of an arm can be drawn now: where they are one's own, it has to be there."""
+    return world.recorded.shape[3] == 0 or bool(world.drawn[stream, x, a] < world.ready[stream, x, a])
 
 
 @kernel_in_place
@@ -46,10 +66,12 @@ def draw_reward(world: World, stream: int, x: int, a: int) -> float:
     """The next reward of an arm: the k-th of a stream is a function of (key, stream, arm, k)."""
     means, drawn = world.means, world.drawn
     tasks, n = means.shape
-    lane = FIRST_REWARD_LANE + 2 * ((stream * tasks + x) * n + a)
-    value = reward(world.key, lane, drawn[stream, x, a], means[x, a], world.noise, world.bounded)
+    number = drawn[stream, x, a]
     drawn[stream, x, a] += 1
-    return value
+    if world.recorded.shape[3] > 0:
+        return float(world.recorded[stream, x, a, number])
+    lane = FIRST_REWARD_LANE + 2 * ((stream * tasks + x) * n + a)
+    return reward(world.key, lane, number, means[x, a], world.noise, world.bounded)
 
 
 def new_ticket(state: State) -> Floats:
@@ -69,6 +91,8 @@ class Rules(NamedTuple):
     forfeit: Any
     stream: Any
     conclude: Any
+    weights: Any
+    evidence: Any
 
 
 @kernel_in_place
@@ -101,19 +125,31 @@ def _first_stream(stopping: Any) -> int:
     return 0
 
 
+@kernel_in_place
+def _as_drawn(sampling: Any, out: Floats) -> None:
+    pass
+
+
+@kernel_in_place
+def _no_evidence(stopping: Any, of_g: Floats, of_h: Floats) -> None:
+    pass
+
+
 def _rules(sampling: type, stopping: type) -> Rules:
     """The functions that act on states of these types."""
-    one, other = rules_of(sampling, stopping)
+    one, other = checked_rules(*rules_of(sampling, stopping))
     return Rules(
-        wants_design=one.wants_design or _never,
-        design=one.design or _as_before,
-        select=one.select,
-        look_on=one.observe or _not_seen,
-        ticket=other.ticket or _no_ticket,
-        observe=other.observe,
-        forfeit=other.forfeit or _no_loss,
-        stream=other.stream or _first_stream,
-        conclude=other.conclude,
+        wants_design=one["wants_design"] or _never,
+        design=one["design"] or _as_before,
+        select=one["select"],
+        look_on=one["observe"] or _not_seen,
+        ticket=other["ticket"] or _no_ticket,
+        observe=other["observe"],
+        forfeit=other["forfeit"] or _no_loss,
+        stream=other["stream"] or _first_stream,
+        conclude=other["conclude"],
+        weights=one["weights"] or _as_drawn,
+        evidence=other["evidence"] or _no_evidence,
     )
 
 
@@ -191,20 +227,35 @@ def design_of(state: State) -> Callable[[Any, Any], None] | None:
     return _DESIGNS[kinds]
 
 
+@kernel_in_place
+def is_distribution(propensities: Floats) -> bool:
+    """Whether these are probabilities (X, n) that sum to 1."""
+    tasks, n = propensities.shape
+    total = 0.0
+    for x in range(tasks):
+        for a in range(n):
+            if not propensities[x, a] >= 0.0:
+                return False
+            total += propensities[x, a]
+    return abs(total - 1.0) < 1e-6
+
+
 @by_rules
 def choose_arm(rules: Rules) -> Callable[[State, int, Key, int, Floats], int]:
     """``choose_arm(state, task, key, number, propensities)``: the arm of the next trial, x * n + a.
 
     Where it is left to chance, draw ``number`` of the run picks it from the ``propensities`` (X, n), which
-    are written; otherwise those stay as they are.
+    are written; otherwise those stay as they are. `NO_ARM` and `NO_PROBABILITIES` where the rule is wrong.
     """
     select = rules.select
 
     def choose_arm(state: State, task: int, key: Key, number: int, propensities: Floats) -> int:
         arm = select(state.sampling, state.stopping, task, propensities)
-        if arm < 0:
-            arm = pick(propensities, uniform(key, CHOICES, number))
-        return arm  # type: ignore[no-any-return]
+        if arm == -1:
+            if not is_distribution(propensities):
+                return NO_PROBABILITIES
+            return pick(propensities, uniform(key, CHOICES, number))
+        return arm if 0 <= arm < propensities.size else NO_ARM
 
     return choose_arm
 
@@ -216,6 +267,8 @@ def deal(rules: Rules) -> Callable[[State, int, Key, int, Floats, Floats], int]:
 
     def deal(state: State, task: int, key: Key, number: int, propensities: Floats, ticket: Floats) -> int:
         arm = choose_arm(state, task, key, number, propensities)
+        if arm < 0:
+            return arm
         n = propensities.shape[1]
         write(state.stopping, arm // n, arm % n, propensities[arm // n], ticket)
         return arm
@@ -280,6 +333,104 @@ def conclude(rules: Rules) -> Callable[[State, int], None]:
         guess(state.stopping, criterion)
 
     return conclude
+
+
+@by_rules
+def read_weights(rules: Rules) -> Callable[[State, Floats], None]:
+    """``read_weights(state, out)``: the weights (X, n) that are followed; nothing where arms are drawn."""
+    read = rules.weights
+
+    def read_weights(state: State, out: Floats) -> None:
+        read(state.sampling, out)
+
+    return read_weights
+
+
+@by_rules
+def read_evidence(rules: Rules) -> Callable[[State, Floats, Floats], None]:
+    """``read_evidence(state, of_g, of_h)``: against each representation (G,) and each arm (X, n)."""
+    read = rules.evidence
+
+    def read_evidence(state: State, of_g: Floats, of_h: Floats) -> None:
+        read(state.stopping, of_g, of_h)
+
+    return read_evidence
+
+
+@by_rules
+def play_round(rules: Rules) -> Callable[[State, World, Floats, Floats, Any, Floats, int], bool]:
+    """``play_round(state, world, propensities, ticket, pointer, note, rounds)``: one simulated round.
+
+    False, with a ``note`` (4,) of the reason, where Python has to help first.
+    """
+
+    def play_round(
+        state: State,
+        world: World,
+        propensities: Floats,
+        ticket: Floats,
+        pointer: Any,
+        note: Floats,
+        rounds: int,
+    ) -> bool:
+        n = propensities.shape[1]
+        if wants_design(state):
+            design(state, pointer)
+        arm = deal(state, -1, world.key, rounds, propensities, ticket)
+        if arm < 0:
+            note[WHY] = arm
+            return False
+        x, a, source = arm // n, arm % n, stream(state)
+        if not at_hand(world, source, x, a):
+            note[WHY], note[OF_STREAM], note[OF_ARM] = WANTS_REWARDS, source, arm
+            return False
+        value = draw_reward(world, source, x, a)
+        settle(state, x, a, value, ticket)
+        note[OF_ARM], note[REWARD] = arm, value
+        return True
+
+    return play_round
+
+
+def interpreted(state: State) -> Callable[[State, World, Floats, Floats, Any, Floats, int], bool]:
+    """`play_round` with the functions of the rules as plain Python."""
+    rules = Rules(*(getattr(f, "py_func", f) for f in _rules(type(state.sampling), type(state.stopping))))
+
+    def play(
+        state: State,
+        world: World,
+        propensities: Floats,
+        ticket: Floats,
+        pointer: Any,
+        note: Floats,
+        rounds: int,
+    ) -> bool:
+        n = propensities.shape[1]
+        if rules.wants_design(state.sampling, state.stopping):
+            rules.design(state.sampling, state.stopping)
+        arm = rules.select(state.sampling, state.stopping, -1, propensities)
+        if arm == -1:
+            arm = pick(propensities, uniform(world.key, CHOICES, rounds))
+        x, a = arm // n, arm % n
+        rules.ticket(state.stopping, x, a, propensities[x], ticket)
+        value = draw_reward(world, rules.stream(state.stopping), x, a)
+        rules.look_on(state.sampling, state.stopping, x, a, value)
+        rules.observe(state.stopping, x, a, value, ticket)
+        return bool(arm >= 0)
+
+    return play
+
+
+@by_rules
+def conclude_all(rules: Rules) -> Callable[[State, Outcome], None]:
+    """``conclude_all(state, outcome)``: best guesses for the criteria that are still open."""
+
+    def conclude_all(state: State, outcome: Outcome) -> None:
+        for criterion in range(outcome.reached.shape[1]):
+            if outcome.reached[STATUS, criterion] == RUNNING:
+                conclude(state, criterion)
+
+    return conclude_all
 
 
 class Steps:

@@ -120,6 +120,13 @@ def fill(sampling: JointSampling, stopping: Any, propensities: Floats) -> None:
     spread(sampling, stopping, propensities)
 
 
+@kernel_in_place
+def weights(sampling: JointSampling, out: Floats) -> None:
+    """The proportions that are followed, of rules that do."""
+    if sampling.rule <= ORACLE and not sampling.drawn:
+        draw_proportions(sampling, out)
+
+
 def _rule(name: str, summary: str, code: int, draws: bool | None = None) -> SamplingRule:
     """One of the rules; they differ in a number of their state."""
 
@@ -135,6 +142,7 @@ def _rule(name: str, summary: str, code: int, draws: bool | None = None) -> Samp
         design=design,
         select=select,
         observe=observe,
+        weights=weights,
         knows_risk=True,
         draws=draws,
         reads="possible_h",

@@ -103,6 +103,14 @@ def select(sampling: PhaseWeights, phases: Phases, task: int, propensities: Floa
     return track(pulls, sampling.weights, phases.times[ROUNDS])
 
 
+@kernel_in_place
+def weights(sampling: PhaseWeights, out: Floats) -> None:
+    """The weights of phase 1."""
+    for x in range(out.shape[0]):
+        for a in range(out.shape[1]):
+            out[x, a] = sampling.weights[x, a]
+
+
 RULE = SamplingRule(
     name="phases",
     summary="the paper's: D-tracking of the best allocation, first for the representation, then in each task",
@@ -111,6 +119,7 @@ RULE = SamplingRule(
     wants_design=wants_design,
     design=design,
     select=select,
+    weights=weights,
     draws=False,
     reads="contests",
 )

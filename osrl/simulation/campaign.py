@@ -21,6 +21,7 @@ from osrl.errors import OsrlError
 from osrl.instance import Instance
 from osrl.risks import Risk, read_risk_pairs
 from osrl.simulation.job import Job, versions
+from osrl.simulation.rewards import Rewards, read_rewards
 from osrl.stamp import StampError, stamp
 
 FORMAT = 3  # of the manifest and of the tables beside it
@@ -44,6 +45,11 @@ class Campaign:
     def check_stamps(self) -> None:
         """Refuse a policy whose versions cannot be told apart: its runs must not meet those of others."""
         for job in self.jobs:
+            if job.rewards is not None and job.rewards.version is None:
+                raise OsrlError(
+                    "the function of the rewards depends on something whose changes would go unnoticed; "
+                    "simulate without an output folder and without a cluster"
+                )
             if None in job.versions.values():
                 try:
                     stamp(find(job.policy))
@@ -69,6 +75,7 @@ def read_campaign(
     epsilon: tuple[float, float] = (0.0, 0.0),
     sample: str | Sequence[str] | None = None,
     stop: str | Sequence[str] | None = None,
+    rewards: Any = None,
 ) -> Campaign:
     """The campaign that the arguments of `simulate` ask for; an error when they cannot be used."""
     runs = read_whole("runs", runs, 1, "how many runs to make, at least 1")
@@ -101,9 +108,12 @@ def read_campaign(
             for each, criteria in groups
         ],
     }
+    source = None if rewards is None else read_rewards(rewards, instance)
+    if source is not None:
+        manifest["rewards"] = source.version
     modules = [each.outside or "osrl.policies" for each, _ in groups]
     known = [versions(each) for each, _ in groups]
-    campaign = Campaign(_jobs(manifest, modules, known), runs, manifest)
+    campaign = Campaign(_jobs(manifest, modules, known, source), runs, manifest)
     for job in campaign.jobs:
         _try_out(job)
     return campaign
@@ -118,7 +128,10 @@ def restore_campaign(stored: Mapping[str, Any]) -> Campaign:
 
 
 def _jobs(
-    manifest: Mapping[str, Any], modules: Sequence[str], known: Sequence[Mapping[str, str | None]]
+    manifest: Mapping[str, Any],
+    modules: Sequence[str],
+    known: Sequence[Mapping[str, str | None]],
+    rewards: Rewards | None = None,
 ) -> tuple[Job, ...]:
     """The jobs that a manifest describes."""
     instance = Instance.from_dict(manifest["instance"])
@@ -135,6 +148,7 @@ def _jobs(
             manifest["seed"],
             manifest["budget"],
             known[number],
+            rewards,
         )
         for number, job in enumerate(manifest["jobs"])
     )

@@ -25,6 +25,7 @@ from osrl.hypotheses.words import Arm, Names, find_as_good
 from osrl.instance import Instance
 from osrl.outcome import EXHAUSTED, Outcome
 from osrl.simulation.episode import episode
+from osrl.simulation.rewards import Rewards
 from osrl.simulation.table import Label, Rows
 
 UNLIMITED = 2**62  # rounds
@@ -48,7 +49,8 @@ class Job:
     """Runs of one policy, from each of which all ``criteria`` are read off.
 
     ``number`` is its place in the campaign, ``module`` where the policy is defined, so that other
-    processes find it. ``epsilon`` are the tolerances. ``budget`` ends a run after so many rounds.
+    processes find it. ``epsilon`` are the tolerances, ``rewards`` those of one's own. ``budget``
+    ends a run after so many rounds.
     """
 
     campaign: str
@@ -62,6 +64,7 @@ class Job:
     seed: int
     budget: int | None
     versions: Mapping[str, str | None]
+    rewards: Rewards | None = None
 
     def new_state(self, key: Key) -> Any:
         """The policy before its first sample."""
@@ -71,7 +74,7 @@ class Job:
 
     def play(self, state: Any, key: Key, budget: int | None) -> int:
         """One run from its first state to its end; the rounds played. What came of it is in the state."""
-        return episode(state, self.instance, key, UNLIMITED if budget is None else budget)
+        return episode(state, self.instance, key, UNLIMITED if budget is None else budget, self.rewards)
 
     def as_good(self, state: Any) -> tuple[Arm, ...]:
         """The arms that are as good as the answer, in a run that ended by the tolerance."""

@@ -22,6 +22,7 @@ from osrl.outcome import EXHAUSTED, NO_SHARED, VERDICTS, WITHIN
 from osrl.simulation.campaign import Campaign
 from osrl.simulation.job import Job
 from osrl.simulation.store import Part, Store, open_store
+from osrl.simulation.trace import Trace, trace_jobs
 
 Z975 = 2.2414  # standard errors on either side of a mean in a 97.5 % interval
 QUANTILES = (0.1, 0.9)
@@ -64,6 +65,7 @@ class Runs:
         self.instance: Instance = campaign.jobs[0].instance
         self._campaign = campaign
         self._store = store  # a temporary folder lives as long as its store
+        self._traces: dict[str, Trace] = {}
 
     @cached_property
     def frame(self) -> pl.DataFrame:
@@ -110,6 +112,25 @@ class Runs:
             .with_columns(*names)
             .select(*_CRITERION, "run", "task", "representation", "predictor", "pulls")
         )
+
+    def trace(self, name: str, every: int | None = None, runs: int | Sequence[int] | None = None) -> Trace:
+        """What the runs looked like on their way: ``pulls``, ``means``, ``weights`` or ``evidence``.
+
+        At every ``every`` rounds (default: about a hundred moments of the longest run) and at the end, for
+        the first ``runs`` runs, those with these numbers, or all. The frame has the columns policy,
+        threshold, delta_g, delta_h, run, round, task, representation, predictor and value; the evidence
+        against a representation has no task and no predictor. Asked for again without arguments, it is the
+        same trace.
+        """
+        if every is None and runs is None and name in self._traces:
+            return self._traces[name]
+        if every is None:
+            every = max(int(self.frame["rounds"].max() or 1) // 100, 1)  # type: ignore[arg-type]
+        if runs is None:
+            runs = self._campaign.runs
+        numbers = range(min(runs, self._campaign.runs)) if isinstance(runs, int) else runs
+        self._traces[name] = trace_jobs(self._campaign.jobs, name, every, numbers)
+        return self._traces[name]
 
     def summary(self, *, confidence: float = 0.975, quantiles: Sequence[float] = QUANTILES) -> pl.DataFrame:
         """One row for each criterion: policy, threshold and risks (``delta`` where both are the same).

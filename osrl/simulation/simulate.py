@@ -41,6 +41,9 @@ def simulate(
     dask: Any = None,
     out: str | os.PathLike[str] | None = None,
     options: Mapping[str, Any] | None = None,
+    rewards: Any = None,
+    trace: str | Sequence[str] = (),
+    every: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Runs:
     """Run policies on ``instance`` many times: ``runs`` runs of each policy, threshold and risk.
@@ -62,6 +65,10 @@ def simulate(
     on where it stopped, and one with more runs adds to them. ``progress(done, total)`` is told the
     number of finished runs as they come in.
 
+    ``rewards`` of one's own come in place of the family's: a function of the task, the arm g * H + h and a
+    random number in [0, 1), or a polars frame of recorded ones (`osrl.simulation.rewards`). ``trace`` names
+    what to write down on the way (pulls, means, weights, evidence), ``every`` so many rounds: `Runs.trace`.
+
     >>> coins = [[[0.9, 0.1], [0.2, 0.1]], [[0.1, 0.9], [0.2, 0.1]]]
     >>> finished = simulate(coins, "tas", runs=20)
     >>> finished.summary().select("policy", "delta", "error_g", "runs").row(0)
@@ -81,6 +88,7 @@ def simulate(
         options=options,
         sample=sample,
         stop=stop,
+        rewards=rewards,
     )
     if out is not None or dask is not None:
         campaign.check_stamps()
@@ -100,7 +108,10 @@ def simulate(
         if store.left():
             engine.prepare(campaign.jobs)
             drive(engine, Schedule(gaps), keep)
-    return Runs(campaign, store)
+    finished = Runs(campaign, store)
+    for name in [trace] if isinstance(trace, str) else trace:
+        finished.trace(name, every)
+    return finished
 
 
 def _engine(workers: int | None, dask: Any) -> AbstractContextManager[Engine]:

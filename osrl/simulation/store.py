@@ -38,6 +38,7 @@ _DIFFERENCES = {
     "seed": "with another seed",
     "budget": "with another budget",
     "epsilon": "with another tolerance",
+    "rewards": "with other rewards of one's own",
     "jobs": "with other policies, thresholds, risks or options",
 }
 

@@ -18,6 +18,7 @@ from osrl.hypotheses.trials import (
     take_ticket,
     ticket_size,
 )
+from osrl.stopping.readings import read_hypotheses
 
 
 def new(
@@ -53,6 +54,7 @@ RULE = StoppingRule(
     new=new,
     observe=take_reward,
     conclude=conclude,
+    evidence=read_hypotheses,
     ticket_size=ticket_size,
     ticket=take_ticket,
     clear_pending=clear_trials,

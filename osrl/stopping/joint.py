@@ -323,6 +323,26 @@ def conclude(joint: Joint, criterion: int) -> None:
     _answer(joint, g, EXHAUSTED)
 
 
+@kernel
+def read(joint: Joint, of_g: Floats, of_h: Floats) -> None:
+    """The statistic against each representation, and the lead of the best predictor over the others."""
+    tasks, n = joint.beaten.shape
+    predictors = n // of_g.size
+    for g in range(of_g.size):
+        if joint.form == COSTS:
+            of_g[g] = joint.glr.total[g]
+        elif joint.form != INTERVALS:
+            of_g[g] = 0.0
+            for x in range(tasks):
+                least = joint.beaten[x, g * predictors : (g + 1) * predictors].min()
+                of_g[g] = of_g[g] + least if joint.form == PAIRS else max(of_g[g], least)
+        for x in range(tasks):
+            best = best_mean(joint.arms, x, g * predictors, (g + 1) * predictors)
+            for a in range(g * predictors, (g + 1) * predictors):
+                if a != best:
+                    of_h[x, a] = ratio(joint.arms, x, best, a, joint.noise)
+
+
 GLR_RULE = StoppingRule(
     name="glr",
     summary="likelihood ratios of the whole question, in one phase",
@@ -330,6 +350,7 @@ GLR_RULE = StoppingRule(
     new=new_glr_rule,
     observe=observe,
     conclude=conclude,
+    evidence=read,
     thresholds=tuple(GLR),
     unproved=UNPROVED,
     shares_runs=lambda options: False,
@@ -341,6 +362,7 @@ INTERVAL_RULE = StoppingRule(
     new=new_intervals,
     observe=observe,
     conclude=conclude,
+    evidence=read,
     thresholds=tuple(CONFIDENCE),
     unproved=UNPROVED,
     shares_runs=lambda options: False,

@@ -39,6 +39,7 @@ from osrl.stopping.phase2 import (
     phase_2_observe,
     write_phase,
 )
+from osrl.stopping.readings import read_phases
 from osrl.thresholds import exploration, threshold
 
 ROUNDS, EXPLORED = range(2)  # places of `times`
@@ -180,6 +181,7 @@ RULE = StoppingRule(
     new=new,
     observe=observe,
     conclude=conclude,
+    evidence=read_phases,
     ticket_size=lambda phases: 1,
     ticket=ticket,
     stream=stream,

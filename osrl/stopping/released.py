@@ -32,6 +32,7 @@ from osrl.stopping.phase2 import (
     phase_2_observe,
     write_phase,
 )
+from osrl.stopping.readings import read_phases
 from osrl.thresholds import beta_2
 
 CUT = 20000
@@ -159,6 +160,7 @@ RULE = StoppingRule(
     new=new,
     observe=observe,
     conclude=conclude,
+    evidence=read_phases,
     ticket_size=lambda released: 1,
     ticket=ticket,
     stream=stream,

@@ -35,6 +35,7 @@ from osrl.stopping.contests import (
     contest_thresholds,
     new_contests,
 )
+from osrl.stopping.readings import read_tasks
 
 
 class Tasks(NamedTuple):
@@ -107,4 +108,5 @@ RULE = StoppingRule(
     new=new,
     observe=observe,
     conclude=conclude,
+    evidence=read_tasks,
 )

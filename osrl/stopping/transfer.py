@@ -38,6 +38,7 @@ from osrl.stopping.phase2 import (
     stop_task,
     write_phase,
 )
+from osrl.stopping.readings import read_tasks
 
 
 class Transfer(NamedTuple):
@@ -118,6 +119,7 @@ RULE = StoppingRule(
     new=new,
     observe=observe,
     conclude=conclude,
+    evidence=read_tasks,
     ticket_size=lambda transfer: 1,
     ticket=ticket,
 )

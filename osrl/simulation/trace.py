@@ -1,0 +1,234 @@
+"""Traces: what a run looked like on its way, recorded by the compiled loop.
+
+| name | value | for each |
+|---|---|---|
+| ``pulls`` | samples so far | task, representation, predictor |
+| ``means`` | mean reward so far; null before the first | task, representation, predictor |
+| ``weights`` | the probabilities that arms are drawn with, or the weights that are followed | the same |
+| ``evidence`` | what speaks against it, see `osrl.stopping.readings` | representation; and arm |
+
+A run is a function of the seed and its number. So a trace is played again when it is asked for, and takes
+no room before: a campaign that was kept in a folder can still be traced.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
+
+import numpy as np
+import polars as pl
+
+from osrl.arrays import Floats, Integers
+from osrl.compiled import kernel_in_place
+from osrl.contract import State
+from osrl.draws import new_key
+from osrl.errors import OsrlError
+from osrl.outcome import Outcome, is_open
+from osrl.policies.round import (
+    OF_ARM,
+    REWARD,
+    WHY,
+    Rules,
+    World,
+    by_rules,
+    conclude_all,
+    play_round,
+    read_evidence,
+    read_weights,
+)
+from osrl.simulation.campaign import read_whole
+from osrl.simulation.episode import NO_ROOM, drive
+from osrl.simulation.job import UNLIMITED, Job
+
+NAMES = ("pulls", "means", "weights", "evidence")
+ROOM = 256  # moments at first; twice as many when they are used up
+COLUMNS = ("policy", "threshold", "delta_g", "delta_h", "run", "round")
+ARM = ("task", "representation", "predictor")
+
+
+class Recording(NamedTuple):
+    """What is written down at each moment (arrays are filled in place)."""
+
+    rounds: Integers  # (T,)
+    arms: Floats  # (4, T, X, n) pulls, means, weights, evidence against each arm
+    of_g: Floats  # (T, G) evidence against each representation
+    sums: Floats  # (X, n) of rewards so far
+    pulls: Floats  # (X, n)
+    filled: Integers  # (1,) moments
+    every: int
+
+
+def new_recording(shape: tuple[int, int, int], every: int) -> Recording:
+    """Nothing written yet."""
+    X, G, H = shape
+    return Recording(
+        rounds=np.zeros(ROOM, np.int64),
+        arms=np.full((4, ROOM, X, G * H), math.nan),
+        of_g=np.full((ROOM, G), math.nan),
+        sums=np.zeros((X, G * H)),
+        pulls=np.zeros((X, G * H)),
+        filled=np.zeros(1, np.int64),
+        every=every,
+    )
+
+
+def more_room(recording: Recording) -> Recording:
+    """The same with room for twice as many moments."""
+
+    def longer(array: Any, axis: int) -> Any:
+        return np.concatenate([array, np.full_like(array, 0 if array.dtype.kind == "i" else math.nan)], axis)
+
+    return recording._replace(
+        rounds=longer(recording.rounds, 0), arms=longer(recording.arms, 1), of_g=longer(recording.of_g, 0)
+    )
+
+
+@by_rules
+def write_moment(rules: Rules) -> Callable[[State, Floats, int, Recording], None]:
+    """``write_moment(state, propensities, rounds, recording)``: how things stand after so many rounds."""
+
+    def write_moment(state: State, propensities: Floats, rounds: int, recording: Recording) -> None:
+        moment = recording.filled[0]
+        recording.rounds[moment] = rounds
+        arms = recording.arms[:, moment]
+        _, tasks, n = arms.shape
+        for x in range(tasks):
+            for a in range(n):
+                pulls = recording.pulls[x, a]
+                arms[0, x, a] = pulls
+                arms[1, x, a] = recording.sums[x, a] / pulls if pulls > 0.0 else math.nan
+                arms[2, x, a] = propensities[x, a]
+        read_weights(state, arms[2])
+        read_evidence(state, recording.of_g[moment], arms[3])
+        recording.filled[0] += 1
+
+    return write_moment
+
+
+@kernel_in_place
+def play_traced(
+    state: Any,
+    outcome: Outcome,
+    world: World,
+    propensities: Floats,
+    ticket: Floats,
+    pointer: Any,
+    note: Floats,
+    rounds: int,
+    budget: int,
+    recording: Recording,
+) -> int:
+    """The rounds of `osrl.simulation.episode.play`, written down at every so many of them, and at the end."""
+    filled, last = recording.filled, recording.rounds.size
+    while rounds < budget and is_open(outcome):
+        if filled[0] + 1 >= last:
+            note[WHY] = NO_ROOM
+            return rounds
+        if not play_round(state, world, propensities, ticket, pointer, note, rounds):
+            return rounds
+        rounds += 1
+        arm, n = int(note[OF_ARM]), propensities.shape[1]
+        recording.pulls[arm // n, arm % n] += 1.0
+        recording.sums[arm // n, arm % n] += note[REWARD]
+        if rounds % recording.every == 0 or not is_open(outcome):
+            write_moment(state, propensities, rounds, recording)
+    conclude_all(state, outcome)
+    return rounds
+
+
+class Trace:
+    """Runs on their way: ``frame`` has one row for each moment and arm (or representation)."""
+
+    def __init__(self, name: str, frame: pl.DataFrame) -> None:
+        self.name = name
+        self.frame = frame
+
+
+def trace_jobs(jobs: Sequence[Job], name: str, every: int, runs: Iterable[int]) -> Trace:
+    """Play ``runs`` of every job again, and write down ``name`` at every ``every`` rounds and at the end."""
+    if name not in NAMES:
+        raise OsrlError(f"unknown trace {name!r}; use one of {', '.join(NAMES)}")
+    every = read_whole("every", every, 1, "the rounds between two moments, at least 1")
+    wanted = [(job, run) for job in jobs for run in runs]
+
+    def one(given: tuple[Job, int]) -> list[pl.DataFrame]:
+        return _trace_run(given[0], given[1], name, every)
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        frames = list(pool.map(one, wanted))
+    return Trace(name, pl.concat([frame for some in frames for frame in some]))
+
+
+def _trace_run(job: Job, run: int, name: str, every: int) -> list[pl.DataFrame]:
+    """The rows of one run, for each of its criteria."""
+    key = new_key(job.seed, run)
+    state, latest = job.new_state(key), [new_recording(job.instance.shape, every)]
+
+    def grow(recording: Recording) -> Recording:
+        latest[0] = more_room(recording)
+        return latest[0]
+
+    budget = UNLIMITED if job.budget is None else job.budget
+    drive(play_traced, state, job.instance, key, budget, job.rewards, latest[0], grow)
+    rows = _rows(job, latest[0], name)
+    return [
+        rows.select(
+            pl.lit(job.policy).alias("policy"),
+            *(pl.lit(value).alias(word) for word, value in criterion._asdict().items()),
+            pl.lit(run, pl.Int64).alias("run"),
+            "round",
+            *ARM,
+            "value",
+        )
+        for criterion in job.criteria
+    ]
+
+
+def _rows(job: Job, recording: Recording, name: str) -> pl.DataFrame:
+    """One row for each moment and arm; for evidence also for each representation, without a task."""
+    instance, count = job.instance, int(recording.filled[0])
+    rounds, shape = recording.rounds[:count], instance.shape
+    values = recording.arms[NAMES.index(name), :count].reshape(count, *shape)
+    x, g, h = (index.ravel() for index in np.indices(shape))
+    frame = pl.DataFrame(
+        {
+            "round": np.repeat(rounds, x.size),
+            "task": np.tile(np.array(instance.tasks, object)[x], count),
+            "representation": np.tile(np.array(instance.representations, object)[g], count),
+            "predictor": np.tile(np.array(instance.predictors, object)[h], count),
+            "value": values.ravel(),
+        },
+        schema=_SCHEMA,
+        nan_to_null=True,
+    )
+    if name == "weights":  # a rule that leaves nothing to chance, and follows no weights, has none
+        none = np.repeat(values.reshape(count, -1).sum(axis=1) == 0, x.size)
+        frame = frame.with_columns(pl.when(pl.Series(none)).then(None).otherwise(pl.col.value).alias("value"))
+    if name == "evidence":
+        names = np.array(instance.representations, object)
+        shared = pl.DataFrame(
+            {
+                "round": np.repeat(rounds, names.size),
+                "task": [None] * (count * names.size),
+                "representation": np.tile(names, count),
+                "predictor": [None] * (count * names.size),
+                "value": recording.of_g[:count].ravel(),
+            },
+            schema=_SCHEMA,
+            nan_to_null=True,
+        )
+        frame = pl.concat([shared, frame]).sort("round", maintain_order=True)
+    return frame.drop_nulls("value") if name != "means" else frame
+
+
+_SCHEMA: dict[str, Any] = {
+    "round": pl.Int64,
+    "task": pl.String,
+    "representation": pl.String,
+    "predictor": pl.String,
+    "value": pl.Float64,
+}

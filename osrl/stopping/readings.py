@@ -1,0 +1,67 @@
+"""What traces read of a stopping rule: the evidence against each representation and each arm.
+
+| state | against a representation | against an arm |
+|---|---|---|
+| `Hypotheses` (bets, counts) | log E_g | log E of the predictor, among those of its representation |
+| `Phases`, `Released` | C(g), in phase 1 | in phase 2 the likelihood ratio of the leader against it |
+| `Tasks`, `Transfer` | | the likelihood ratio of the leader against it |
+
+A run ends when those that are not the answer exceed their limit. Reading changes nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from osrl.arrays import Floats
+from osrl.compiled import kernel
+from osrl.evidence.betting import LOCAL, log_mixture
+from osrl.families import divergence
+from osrl.hypotheses.possible import LOCAL_PENDING, LOCAL_WEALTH, OF_G, Hypotheses
+from osrl.hypotheses.shared import evidence_against
+from osrl.stopping.contests import MEANS, OF_X, PULLS, SUMS, Contests, best_of, competing
+
+
+@kernel
+def read_hypotheses(hypotheses: Hypotheses, of_g: Floats, of_h: Floats) -> None:
+    """Log evidence."""
+    for g in range(of_g.size):
+        of_g[g] = evidence_against(hypotheses.against, hypotheses.bets, g)
+    wealth, evidence = hypotheses.wealth, hypotheses.evidence
+    for x in range(of_h.shape[0]):
+        for a in range(of_h.shape[1]):
+            if hypotheses.by_counts:
+                of_h[x, a] = evidence[OF_G, x, a]
+            else:
+                held = wealth[LOCAL_WEALTH, x, a] + wealth[LOCAL_PENDING, x, a]
+                of_h[x, a] = log_mixture(held, hypotheses.bets.grid[LOCAL])
+
+
+@kernel
+def read_contest(contests: Contests, of_h: Floats) -> None:
+    """The likelihood ratios of the contest in progress; nothing while all tasks are asked together."""
+    x, arms = int(contests.asked[OF_X]), contests.arms
+    if x < 0:
+        return
+    first, last = competing(contests)
+    best = best_of(contests, x)
+    for b in range(first, last):
+        both = arms[PULLS, x, best] + arms[PULLS, x, b]
+        if b != best and both > 0.0:
+            m = (arms[SUMS, x, best] + arms[SUMS, x, b]) / both
+            value = arms[PULLS, x, best] * divergence(arms[MEANS, x, best], m, contests.noise)
+            of_h[x, b] = value + arms[PULLS, x, b] * divergence(arms[MEANS, x, b], m, contests.noise)
+
+
+@kernel
+def read_phases(phases: Any, of_g: Floats, of_h: Floats) -> None:
+    """C(g) of phase 1, and the contest of phase 2."""
+    for g in range(of_g.size):
+        of_g[g] = phases.glr.total[g]
+    read_contest(phases.contests, of_h)
+
+
+@kernel
+def read_tasks(tasks: Any, of_g: Floats, of_h: Floats) -> None:
+    """The contest in progress."""
+    read_contest(tasks.contests, of_h)
