@@ -18,13 +18,14 @@ With the needs k_G = kl(delta_G, 1 - delta_G) and k_H = kl(delta_H, 1 - delta_H)
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from osrl.allocation import Allocation, Needs, allocate
 from osrl.allocation.partition import best_partition
 from osrl.arrays import Floats
+from osrl.displayed import as_html, draw
 from osrl.families import divergence
-from osrl.instance import BestArms, Given, read_instance
+from osrl.instance import BestArms, Given, Instance, read_instance
 from osrl.risks import read_risks, read_tolerances
 from osrl.within import WithinBound, bound_within
 
@@ -73,6 +74,14 @@ class LowerBound(NamedTuple):
     delta_g: float
     delta_h: float
     K_epsilon: WithinBound | None = None  # None without a tolerance
+    instance: Instance | None = None
+
+    def plot(self) -> Any:
+        """The allocation of K, as an Altair chart."""
+        return draw(self)
+
+    def _repr_html_(self) -> str:
+        return as_html(self)
 
 
 def lower_bound(
@@ -122,6 +131,7 @@ def lower_bound(
         delta_g=delta_g,
         delta_h=delta_h,
         K_epsilon=bound_within(instance, (delta_g, delta_h), epsilons) if max(epsilons) > 0 else None,
+        instance=instance,
     )
 
 

@@ -27,6 +27,7 @@ import numpy as np
 import tomli_w
 from numpy.typing import NDArray
 
+from osrl.displayed import as_html, draw
 from osrl.errors import OsrlError
 from osrl.families import FAMILIES, Family
 from osrl.files import read_file, replace_file
@@ -126,6 +127,13 @@ class Instance:
             return cls.from_dict(_read_file(path))
         except OsrlError as error:
             raise OsrlError(f"{path}: {error}") from None
+
+    def plot(self) -> Any:
+        """The means, as an Altair chart."""
+        return draw(self)
+
+    def _repr_html_(self) -> str:
+        return as_html(self)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the instance as .toml or .json; a file at ``path`` is replaced whole or not at all."""

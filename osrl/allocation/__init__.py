@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,6 +20,7 @@ from osrl.allocation.program import Program, build_program, rough_allocation
 from osrl.allocation.single_task import SingleTask, single_task
 from osrl.arrays import Floats
 from osrl.compiled import kernel
+from osrl.displayed import as_html, draw
 from osrl.errors import OsrlError
 from osrl.instance import Given, Instance, read_instance
 
@@ -73,6 +74,13 @@ class Allocation(NamedTuple):
     upper: float
     witness: Witness
     iterations: int
+
+    def plot(self) -> Any:
+        """The weights, as an Altair chart."""
+        return draw(self)
+
+    def _repr_html_(self) -> str:
+        return as_html(self)
 
     @property
     def gap(self) -> float:

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from rich.box import SIMPLE
+from rich.table import Table
+from rich.text import Text
+
 from osrl.instance import Instance
+from osrl.shown import printable
 
 
 def describe(instance: Instance) -> str:
@@ -28,3 +33,19 @@ def many(n: int, word: str) -> str:
     ('1 task', '1,120 runs')
     """
     return f"{n} {word}" if n == 1 else f"{n:,} {word}s"
+
+
+def means_tables(instance: Instance) -> list[Table]:
+    """For each task the means: rows are representations, columns are predictors; * marks the best arm."""
+    tables = []
+    for x, task in enumerate(instance.tasks):
+        table = Table(box=SIMPLE, title=Text(printable(task), "bold"), padding=(0, 1))
+        table.add_column("")
+        for predictor in instance.predictors:
+            table.add_column(Text(printable(predictor)), justify="right")
+        for g, representation in enumerate(instance.representations):
+            best = instance.means[x].max()
+            row = [f"{'*' if mean == best else ''}{mean:.4g}" for mean in instance.means[x, g]]
+            table.add_row(Text(printable(representation)), *row)
+        tables.append(table)
+    return tables

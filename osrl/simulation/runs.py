@@ -16,6 +16,7 @@ import polars as pl
 
 from osrl.arrays import Floats
 from osrl.contract import Criterion, find
+from osrl.displayed import as_html, draw
 from osrl.errors import OsrlError
 from osrl.instance import Instance
 from osrl.outcome import EXHAUSTED, NO_SHARED, VERDICTS, WITHIN
@@ -112,6 +113,13 @@ class Runs:
             .with_columns(*names)
             .select(*_CRITERION, "run", "task", "representation", "predictor", "pulls")
         )
+
+    def plot(self) -> Any:
+        """When the runs stopped, and their mean against ln(1 / delta) with K, as an Altair chart."""
+        return draw(self)
+
+    def _repr_html_(self) -> str:
+        return as_html(self)
 
     def trace(self, name: str, every: int | None = None, runs: int | Sequence[int] | None = None) -> Trace:
         """What the runs looked like on their way: ``pulls``, ``means``, ``weights`` or ``evidence``.

@@ -25,6 +25,7 @@ import polars as pl
 from osrl.arrays import Floats, Integers
 from osrl.compiled import kernel_in_place
 from osrl.contract import State
+from osrl.displayed import draw
 from osrl.draws import new_key
 from osrl.errors import OsrlError
 from osrl.outcome import Outcome, is_open
@@ -146,6 +147,16 @@ class Trace:
     def __init__(self, name: str, frame: pl.DataFrame) -> None:
         self.name = name
         self.frame = frame
+
+    def plot(self) -> Any:
+        """A line for each run, or their mean where there are many, as an Altair chart."""
+        return draw(self)
+
+    def __repr__(self) -> str:
+        return f"Trace({self.name}, {self.frame.height:,} rows)"
+
+    def _repr_html_(self) -> str:
+        return self.frame._repr_html_()
 
 
 def trace_jobs(jobs: Sequence[Job], name: str, every: int, runs: Iterable[int]) -> Trace:

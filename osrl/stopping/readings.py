@@ -46,9 +46,8 @@ def read_contest(contests: Contests, of_h: Floats) -> None:
     first, last = competing(contests)
     best = best_of(contests, x)
     for b in range(first, last):
-        both = arms[PULLS, x, best] + arms[PULLS, x, b]
-        if b != best and both > 0.0:
-            m = (arms[SUMS, x, best] + arms[SUMS, x, b]) / both
+        if b != best and arms[PULLS, x, best] > 0.0 and arms[PULLS, x, b] > 0.0:
+            m = (arms[SUMS, x, best] + arms[SUMS, x, b]) / (arms[PULLS, x, best] + arms[PULLS, x, b])
             value = arms[PULLS, x, best] * divergence(arms[MEANS, x, best], m, contests.noise)
             of_h[x, b] = value + arms[PULLS, x, b] * divergence(arms[MEANS, x, b], m, contests.noise)
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from osrl.displayed import as_html, draw
 from osrl.hypotheses.words import Answer
 from osrl.study.asking import TrialRecord, find_trials
 from osrl.study.events import Created, Event
@@ -44,6 +45,13 @@ class Reading:
         """The hash of the last event, which stands for the whole log."""
         with self._session.reading() as progress:
             return progress.last.hash
+
+    def plot(self) -> Any:
+        """What every arm has brought, with intervals, as an Altair chart."""
+        return draw(self)
+
+    def _repr_html_(self) -> str:
+        return as_html(self)
 
     @property
     def place(self) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from osrl.displayed import as_html
 from osrl.hypotheses.words import Answer, Arm, Claim, Hypothesis, Objection
 from osrl.study.events import Created, now
 from osrl.study.forecast import Forecast
@@ -73,6 +74,9 @@ class Status(NamedTuple):
     since: int  # the first trial that is evidence: arms were withdrawn or added just before, if it is not 1
     forecast: Forecast | None  # None where nothing is known yet
     head: str
+
+    def _repr_html_(self) -> str:
+        return as_html(self)
 
     @property
     def without_data(self) -> tuple[str, ...]:
