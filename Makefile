@@ -48,6 +48,7 @@ validate: $(READY) ## the long statistical validation; it writes docs/validation
 	$(BIN)/osrl bound paper --json > /dev/null
 	$(BIN)/python -m pytest -q -n $(CORES) -m validate
 	$(BIN)/python -m tests.validate_policies docs/validation/policies.md
+	$(BIN)/python -m tests.validate_pairs docs/validation/pairs.md
 	$(BIN)/python -m tests.validate_guarantee docs/validation/guarantee.md
 	$(BIN)/python -m tests.validate_tolerance docs/validation/tolerance.md
 	$(BIN)/python -m tests.validate_attacks docs/validation/attacks.md

@@ -13,12 +13,15 @@ from osrl.cli import main
 from osrl.instance import Instance
 from osrl.paper import reproduce as reproduction
 from osrl.paper.experiment import Experiment
+from osrl.paper.others import METHODS, grid_others, run_others
+from osrl.paper.pairs import figure_pairs, grid_pairs, run_pairs
 from osrl.paper.published import PHASE_2, TABLE_1, TAS
-from osrl.paper.reproduce import Reproduction, reproduce
+from osrl.paper.reproduce import PARTS, Reproduction, reproduce
 from osrl.paper.table1 import RELEASED, run_table_1, table_1
 from osrl.paper.table2 import ASCENT, run_table_2
 from osrl.paper.verdicts import AGREES, DIFFERS
 from osrl.report.grid import Cell, Grid
+from osrl.testing import EASY
 
 RUNS, SEED = 6, 3
 PAPER = Instance.load("paper")
@@ -28,7 +31,7 @@ Capture = pytest.CaptureFixture[str]
 @pytest.fixture(scope="module")
 def everything(tmp_path_factory: pytest.TempPathFactory) -> Reproduction:
     """All parts, with few runs, in a folder."""
-    return reproduce(runs=RUNS, seed=SEED, out=tmp_path_factory.mktemp("paper") / "results")
+    return reproduce(PARTS, runs=RUNS, seed=SEED, out=tmp_path_factory.mktemp("paper") / "results")
 
 
 # What is written
@@ -98,6 +101,33 @@ def test_tables_escape_what_they_hold() -> None:
     assert "<td class='good'>&lt;i&gt;</td><td class='number'>1</td>" in grid.html()
 
 
+# Besides the paper
+
+
+def test_pairs_stand_in_one_table_and_one_figure() -> None:
+    experiment = Experiment(EASY, runs=5, seed=SEED)
+    found = run_pairs(experiment, ("tas", "uniform"), ("glr-tas", "glr-gk"))
+    assert [(one.sampling, one.stopping, one.proved) for one in found] == [
+        ("tas", "glr-tas", True),
+        ("tas", "glr-gk", False),
+        ("uniform", "glr-tas", True),
+        ("uniform", "glr-gk", False),
+    ]
+    assert all(one.over_K > 0 and one.median > 0 for one in found)
+    grid = grid_pairs(found)
+    assert grid.columns[1:] == ("glr-tas", "glr-gk, not proved")
+    assert "changes the mean by a factor" in grid.notes[0]
+    spec = str(figure_pairs(found, 20.0).chart.to_dict())
+    assert "mean number of samples" in spec and "sampling rule" in spec
+
+
+def test_numbers_of_others_are_judged() -> None:
+    rows = run_others(Experiment(PAPER, runs=40, seed=SEED), METHODS[:1])
+    assert [row.instance for row in rows] == ["mu1", "mu2"]
+    assert all(row.verdict.word == AGREES for row in rows), [row.record() for row in rows]
+    assert len(grid_others(rows).groups) == 2
+
+
 # The command
 
 
@@ -116,7 +146,7 @@ def test_json_is_the_document_and_nothing_else(capsys: Capture, tmp_path: Path) 
 
 
 def test_the_released_policy_can_be_left_out(tmp_path: Path) -> None:
-    found = reproduce(runs=2, seed=SEED, out=tmp_path / "results", released=False).document()
+    found = reproduce(PARTS, runs=2, seed=SEED, out=tmp_path / "results", released=False).document()
     assert {row["policy"] for row in found["table1"]} == {"osrl-sc", "tas"}
     assert {row["source"] for row in found["changes"]} == {"osrl-sc"}
     assert "osrl-sc-released" not in {row["source"] for row in found["table2"]}

@@ -11,7 +11,9 @@ from osrl.cli.output import Progress, echo, print_json, print_report, progress_b
 
 
 def paper(
-    part: Annotated[str, typer.Argument(metavar="[PART]", help="table1, table2, figures or all.")] = "all",
+    part: Annotated[
+        str, typer.Argument(metavar="[PART]", help="table1, table2, figures, pairs, others or all.")
+    ] = "all",
     runs: Annotated[int | None, typer.Option(help="Number of runs for each policy.  [default: 1120]")] = None,
     seed: Annotated[int, typer.Option(help="The same seed gives the same numbers.")] = 0,
     out: Annotated[

@@ -23,6 +23,11 @@ def silent(label: str, done: int, total: int) -> None:
     """Progress that nobody watches."""
 
 
+def part_of(told: Callable[[int, int], None], before: int, total: int) -> Callable[[int, int], None]:
+    """Progress of one of several pieces of work: ``before`` is what was done earlier, of ``total``."""
+    return lambda done, _: told(before + done, total)
+
+
 @dataclass(frozen=True)
 class Experiment:
     """Where and how often: ``progress(label, done, total)`` is told how far each piece of work is.

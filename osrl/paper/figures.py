@@ -89,7 +89,7 @@ def dynamics_figures(followed: Sequence[Dynamics], truth: dict[str, float]) -> l
 def _draw(data: pl.DataFrame, curve: Curve, truth: float) -> alt.VConcatChart:
     line = alt.Chart(pl.DataFrame({"truth": [truth]})).mark_rule(strokeDash=[5, 3]).encode(y="truth:Q")
     title = alt.Title(f"dashed: {curve.truth}, {truth:.4g}", fontSize=11, fontWeight="normal")
-    above = alt.layer(*_curve(data, curve.series, curve.title, 220, None), line).properties(title=title)
+    above = alt.layer(*_curve(data, curve.series, curve.title, 220, "round"), line).properties(title=title)
     below = alt.layer(*_curve(data, curve.change, curve.change_title, 140, "round"))
     return alt.vconcat(above, below, spacing=14)
 

@@ -20,12 +20,13 @@ from osrl.instance import Instance
 from osrl.paper.experiment import Experiment, silent
 from osrl.paper.page import page_of
 from osrl.paper.published import RUNS
-from osrl.paper.results import Result, figures, first_table, second_table
+from osrl.paper.results import Result, figures, first_table, others, pairs, second_table
 from osrl.paper.verdicts import AGREES, DIFFERS
 from osrl.report.charts import save
 from osrl.shown import printable
 
-PARTS = ("table1", "table2", "figures")
+PARTS = ("table1", "table2", "figures")  # of the paper
+BESIDES = ("pairs", "others")  # which the paper does not have
 FOLDER = "paper-results"
 SETTINGS = "settings.json"
 REPORT = "report.html"
@@ -72,7 +73,7 @@ def summary(parts: Sequence[Result]) -> str:
 
 
 def reproduce(
-    part: str = "all",
+    part: str | Sequence[str] = "all",
     *,
     runs: int = RUNS,
     seed: int = 0,
@@ -81,15 +82,20 @@ def reproduce(
     released: bool = True,
     progress: Callable[[str, int, int], None] = silent,
 ) -> Reproduction:
-    """Run ``part`` of the paper's experiments (table1, table2, figures or all); write the results to ``out``.
+    """Run ``part`` of the paper's experiments, one or several; write the results to ``out``.
+
+    Parts are table1, table2 and figures, and besides them pairs (every sampling rule with every stopping
+    rule) and others (published numbers of others); all of them by default.
 
     ``released``: with `osrl-sc-released`, the policy that made the published numbers, which takes longest.
     Finished runs of Table 1 survive an interruption: the same call goes on where it stopped.
     ``progress(what, done, total)`` is told how far each piece of work is.
     """
-    wanted = PARTS if part == "all" else (part,)
-    if not set(wanted) <= set(PARTS):
-        raise OsrlError(f"the paper has no part {part!r}; use one of {', '.join(PARTS)}, all")
+    known = (*PARTS, *BESIDES)
+    wanted = known if part == "all" else (part,) if isinstance(part, str) else tuple(part)
+    for name in wanted:
+        if name not in known:
+            raise OsrlError(f"the paper has no part {name!r}; use one of {', '.join(known)}, all")
     for name, value, least in (("runs", runs, 1), ("seed", seed, 0), ("workers", workers, 1)):
         if value is not None and not least <= value < 2**63:
             raise OsrlError(f"{name} is {value}; give a whole number, at least {least}")
@@ -104,7 +110,8 @@ def reproduce(
 def _make(name: str, experiment: Experiment, folder: Path) -> Result:
     if name == "table1":
         return first_table(experiment, folder / "runs")
-    return second_table(experiment) if name == "table2" else figures(experiment)
+    makers = {"table2": second_table, "figures": figures, "pairs": pairs, "others": others}
+    return makers[name](experiment)
 
 
 def _opened(folder: Path, settings: dict[str, int]) -> Path:

@@ -10,10 +10,13 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from osrl.allocation import Needs, allocate
+from osrl.bounds import lower_bound
 from osrl.paper.dynamics import POLICIES, follow
 from osrl.paper.experiment import Experiment
 from osrl.paper.explanatory_figures import pool, symmetric_tasks
 from osrl.paper.figures import dynamics_figures
+from osrl.paper.others import grid_others, run_others
+from osrl.paper.pairs import RISK, figure_pairs, grid_pairs, run_pairs
 from osrl.paper.published import SIGMA
 from osrl.paper.statements import changes, growth, statement_grid
 from osrl.paper.table1 import figure_1, grid_1, run_table_1, table_1
@@ -105,4 +108,36 @@ def figures(experiment: Experiment) -> Result:
         (statement_grid("The curves in words", said),),
         (*dynamics_figures(followed, truth), symmetric_tasks(instance), pool(instance)),
         {"dynamics": pl.concat(one.frame() for one in followed)},
+    )
+
+
+def pairs(experiment: Experiment) -> Result:
+    """Every sampling rule with every stopping rule on the paper's instance."""
+    found = run_pairs(experiment)
+    K = lower_bound(experiment.instance, delta=RISK).K.lower
+    return Result(
+        "Sampling or stopping",
+        (
+            "The paper compares algorithms in which sampling and stopping change together. Here each "
+            "sampling rule of the field runs with each stopping rule, in one phase, on the paper's instance.",
+        ),
+        {"pairs": [one.record() for one in found]},
+        (grid_pairs(found),),
+        (figure_pairs(found, K),),
+    )
+
+
+def others(experiment: Experiment) -> Result:
+    """Published numbers of others beside ours."""
+    rows = run_others(experiment)
+    return Result(
+        "Published numbers of others",
+        (
+            "Garivier and Kaufmann (2016), Table 1: Bernoulli arms of one task, risk 0.1, averages over 3000 "
+            "experiments. Stopping is at ln((ln t + 1) / delta), which nobody has proved to be safe: by "
+            "likelihood ratios for track-and-stop and Chernoff racing, by intervals for KL-LUCB and racing.",
+        ),
+        {"others": [row.record() for row in rows]},
+        (grid_others(rows),),
+        (),
     )

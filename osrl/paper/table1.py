@@ -202,8 +202,8 @@ def _panel(data: pl.DataFrame, quantity: str, colours: dict[str, str]) -> Any:
         legend=alt.Legend(orient="top"),
     )
     base = alt.Chart(data, width=165, height=230, title=quantity)
-    low = alt.Y("low:Q", title=None)
-    average = alt.Y("average:Q", title=None, scale=alt.Scale(zero=False))
+    low = alt.Y("low:Q", title="average number of samples")
+    average = alt.Y("average:Q", title="average number of samples", scale=alt.Scale(zero=False))
     bars = base.mark_rule(strokeWidth=2).encode(x=x, xOffset=offset, y=low, y2="high:Q", color=colour)
     dots = base.mark_circle(size=50, opacity=1).encode(x=x, xOffset=offset, y=average, color=colour)
     return alt.layer(bars, dots)

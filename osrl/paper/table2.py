@@ -214,7 +214,7 @@ def _long(arms: Sequence[str], sources: Sequence[tuple[str, str, Floats]], x: in
 
 def _panel(bars: pl.DataFrame, marks: pl.DataFrame, colours: dict[str, str]) -> Any:
     """One task."""
-    x = alt.X("arm:N", sort=None, title=None, axis=alt.Axis(labelAngle=0))
+    x = alt.X("arm:N", sort=None, title="representation, predictor", axis=alt.Axis(labelAngle=0))
     y = alt.Y("share:Q", title="share of the samples", scale=alt.Scale(domain=[0, 0.2]))
     colour = alt.Color(
         "source:N",
