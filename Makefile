@@ -9,7 +9,7 @@ STUDIES := osrl uniform osrl-sc tas
 CORES := 2
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test check format validate torture bench constraints clean
+.PHONY: help install demo test check docs wheel format validate torture bench constraints clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -39,6 +39,12 @@ check: $(READY) ## lint, format, types, import layers
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy --strict
 	$(BIN)/lint-imports
+
+docs: $(READY) ## the documentation site, in build/site/html; warnings are errors
+	$(BIN)/python docs/site/build.py build/site
+
+wheel: $(READY) ## sdist and wheel, in dist
+	$(BIN)/python -m build --quiet --outdir dist
 
 format: $(READY) ## rewrite the sources in the house format
 	$(BIN)/ruff check --fix .

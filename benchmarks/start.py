@@ -81,7 +81,7 @@ def imports_of(command: Sequence[str], times: int) -> dict[str, float]:
 def starts(folder: Path, times: int) -> list[Start]:
     """The commands that are measured: a study with some trials is made for them."""
     study = str(folder / "study.db")
-    names = ["--tasks", "2", "--representations", "2", "--predictors", "2"]
+    names = ["--tasks", "x1,x2", "--representations", "g1,g2", "--predictors", "h1,h2"]
     run(["-c", CODE, "study", "create", study, *names])
     commands = {
         "import osrl": ["-c", "import osrl"],
