@@ -21,11 +21,13 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from osrl.cli import main
+from osrl.errors import OsrlError
 from osrl.service import feeds, guard, workers
 from osrl.service.app import new_api
 from osrl.service.guard import COOKIE, SECURITY
 from osrl.service.roles import needs
 from osrl.service.routing import ClosedRoute
+from osrl.service.server import read_token_file
 from osrl.service.tables import tokens
 from osrl.service.tokens import Roster, create_token, new_token
 from osrl.study.sql import SqlStorage
@@ -323,6 +325,18 @@ def test_what_is_not_http_is_refused(server: Serving) -> None:
 def test_a_server_for_others_needs_a_token(path: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["serve", path, "--host", "0.0.0.0", "--port", "0"]) == 2
     assert "there is no token yet" in capsys.readouterr().err
+
+
+def test_a_token_in_a_file(tmp_path: Path, path: str) -> None:
+    file = tmp_path / "token"
+    token = read_token_file(file)
+    assert read_token_file(file) == token and file.stat().st_mode & 0o777 == 0o600
+    with serving(path, token=token) as server:
+        headers = {"Authorization": f"Bearer {token}"}
+        assert httpx.get(f"{server.url}/api/v1/tokens", headers=headers).json() == {"tokens": []}
+    file.write_text("nonsense")
+    with pytest.raises(OsrlError, match="no token"):
+        read_token_file(file)
 
 
 def test_tokens_on_the_command_line(path: str, capsys: pytest.CaptureFixture[str]) -> None:
