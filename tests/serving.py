@@ -13,10 +13,9 @@ from contextlib import contextmanager
 from typing import Any
 
 import httpx
-import uvicorn
 
 from osrl.service.app import Application
-from osrl.service.server import Server
+from osrl.service.server import Server, new_config
 from osrl.service.tokens import create_token
 
 NAMES: dict[str, Any] = {
@@ -33,9 +32,7 @@ class Serving:
         self.place = place
         self.application = Application(place, **given)
         self._started = threading.Event()
-        config = uvicorn.Config(
-            self.application, port=0, access_log=False, log_level="error", timeout_graceful_shutdown=2
-        )
+        config = new_config(self.application, "127.0.0.1", 0)
         self._server = Server(config, self.application, self._has_started)
         self._thread = threading.Thread(target=self._server.run, daemon=True)
         self._thread.start()

@@ -319,7 +319,10 @@ def test_what_is_not_http_is_refused(server: Serving) -> None:
     host, port = server.url.removeprefix("http://").split(":")
     with socket.create_connection((host, int(port)), 10) as raw:
         raw.sendall(b"nonsense\r\n\r\n")
-        assert b"400" in raw.recv(1000)
+        answer = raw.recv(10_000).lower()
+        assert b" 400 " in answer
+        for name, value in SECURITY.items():
+            assert f"{name}: {value}\r\n".lower().encode() in answer
 
 
 def test_a_server_for_others_needs_a_token(path: str, capsys: pytest.CaptureFixture[str]) -> None:

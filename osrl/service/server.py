@@ -8,14 +8,32 @@ from pathlib import Path
 from typing import Any
 
 import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from osrl.errors import OsrlError
 from osrl.files import new_private_file, read_file
 from osrl.service.app import Application
+from osrl.service.guard import SECURITY
 from osrl.service.tokens import new_token, read_token
 from osrl.service.verdicts import Receiver
 
 GRACE = 2  # seconds for requests that are being answered, when the server is told to end
+
+
+class Protocol(HttpToolsProtocol):
+    """HTTP that refuses what is none with the headers of every other answer."""
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what the application does not get to see."""
+        headers = {
+            **SECURITY,
+            "content-type": "text/plain",
+            "content-length": str(len(msg)),
+            "connection": "close",
+        }
+        lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+        self.transport.write(f"HTTP/1.1 400 Bad Request\r\n{lines}\r\n{msg}".encode("ascii"))
+        self.transport.close()
 
 
 class Server(uvicorn.Server):
@@ -61,11 +79,23 @@ def serve(
             f"{host} can be reached by others, and there is no token yet; make one with `osrl token create`, "
             "or give --token-file"
         )
-    config = uvicorn.Config(
+    config = new_config(application, host, port, root_path.rstrip("/"))
+    server = Server(config, application, lambda address: started(address, application))
+    server.run()
+    if not server.started:
+        raise OsrlError(
+            f"{host}:{port} cannot be listened on; another program may be there, give another --port"
+        )
+
+
+def new_config(application: Application, host: str, port: int, root_path: str = "") -> uvicorn.Config:
+    """How the application is served."""
+    return uvicorn.Config(
         application,
         host=host,
         port=port,
-        root_path=root_path.rstrip("/"),
+        root_path=root_path,
+        http=Protocol,
         access_log=False,
         log_level="warning",
         server_header=False,
@@ -74,12 +104,6 @@ def serve(
         backlog=2048,
         lifespan="on",
     )
-    server = Server(config, application, lambda address: started(address, application))
-    server.run()
-    if not server.started:
-        raise OsrlError(
-            f"{host}:{port} cannot be listened on; another program may be there, give another --port"
-        )
 
 
 def is_loopback(host: str) -> bool:
