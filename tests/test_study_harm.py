@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,9 @@ import pytest
 from scipy.stats import binom
 
 from osrl.errors import RewardRefused
-from osrl.study.events import Created, Paused, Staged
+from osrl.study.events import Created, Event, Paused, Staged
 from osrl.study.harm import LEVEL, Harm
+from osrl.study.replay import verify
 from osrl.study.study import Study
 from tests.instances import refused
 from tests.studies import assert_sound, new_study
@@ -39,8 +41,22 @@ def test_a_harmful_representation_is_withdrawn(place: str, monkeypatch: Any) -> 
         assert staged.representations == ["A", "B"] and staged.by == "the limit of harm"
         assert staged.reason == "representation C: more harm than 0.1 on average"
         assert_sound(study)
+        forged = [
+            each._replace(body=replace(staged, by="Ada")) if each.body == staged else each
+            for each in study.events()
+        ]
+        assert any("the limit of harm has done None" in problem for problem in verify(forged).problems)
         with Study.open(place) as other:
             assert other.settings.representations == ["A", "B"]
+
+
+def test_a_withdrawal_that_the_rule_did_not_ask_for_does_not_verify(tmp_path: Path) -> None:
+    with new_study(str(tmp_path / "a.db"), **THREE) as study:
+        study.tell(study.ask(), 1, harm=False)
+        events = list(study.events())
+    early = Staged(["A", "B"], ["low", "high"], "representation C", "the limit of harm")
+    found = verify([*events, Event(len(events), events[-1].at, early)])
+    assert any("by replay None" in problem for problem in found.problems)
 
 
 def test_where_nothing_is_left_the_study_is_paused(tmp_path: Path) -> None:

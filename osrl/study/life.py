@@ -6,14 +6,14 @@ from dataclasses import replace
 from numbers import Integral
 
 from osrl.errors import OsrlError, StudyEnded
-from osrl.study.events import Budgeted, Closed, Continued, Created, Paused, Staged
+from osrl.study.events import Budgeted, Closed, Continued, Paused, Staged
+from osrl.study.guardrail import arms_without, next_by_rule
 from osrl.study.progress import Progress
 from osrl.study.session import Session, Turn
 from osrl.study.settings import check_names
 
 MOST = 2**63 - 1
 CLOSED = "closed"
-RULE = "the limit of harm"  # who has withdrawn an arm by rule
 
 
 def pause(session: Session, reason: str, by: str | None) -> None:
@@ -68,24 +68,16 @@ def withdraw(
     with session.turn() as turn:
         _check_running(turn.progress)
         turn.progress.index_of(axis, name)
-        left = _without(turn.progress.created, axis, name)
+        left = arms_without(turn.progress.created, axis, name)
         if left is None:
             raise OsrlError(f"without {name!r} there is nothing left to compare; close the study instead")
         turn.do(Staged(*left, reason, by))
 
 
 def withdraw_by_rule(turn: Turn) -> None:
-    """Withdraw what is shown to do more harm than the limit; pause where nothing else would be left."""
-    progress = turn.progress
-    while progress.verdict is None and progress.harm is not None and (found := progress.harm.found()):
-        axis, name = found
-        reason = f"{axis} {name}: more harm than {progress.created.harm_limit:g} on average"
-        left = _without(progress.created, 2 if axis == "predictor" else 1, name)
-        if left is None:
-            if progress.paused is None:
-                turn.do(Paused(reason, RULE))
-            return
-        turn.do(Staged(*left, reason, RULE))
+    """Do what the limit of harm asks for, after a harm was told."""
+    while (event := next_by_rule(turn.progress)) is not None:
+        turn.do(event)
 
 
 def add(
@@ -101,13 +93,6 @@ def add(
         names[axis - 1].append(name)
         check_names(list(created.tasks), *names)
         turn.do(Staged(names[0], names[1], reason, by))
-
-
-def _without(created: Created, axis: int, name: str) -> tuple[list[str], list[str]] | None:
-    """The representations and predictors that are left; None where nothing is left to compare."""
-    left = list(created.representations), list(created.predictors)
-    left[axis - 1].remove(name)
-    return left if all(left) and max(map(len, left)) > 1 else None
 
 
 def _one(representation: str | None, predictor: str | None) -> tuple[int, str]:

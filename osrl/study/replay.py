@@ -34,8 +34,11 @@ from osrl.study.events import (
     Event,
     Kept,
     Overruled,
+    Paused,
+    Staged,
     Told,
 )
+from osrl.study.guardrail import RULE, next_by_rule
 from osrl.study.progress import begin
 from osrl.study.snapshot import all_arrays, facts, unpack
 from osrl.study.standing import evidence_at_design
@@ -108,6 +111,7 @@ class _Replay:
         self.problems: list[str] = []
         self.notes: list[str] = []
         self._designed = False
+        self._ruling = False  # the limit of harm may act now
         self._due: dict[int, str] = {}  # digests of the states, by event, since it is time for new weights
         self._old: dict[int, float] = {}  # rewards that were corrected
         self._snapshot = snapshot
@@ -144,7 +148,9 @@ class _Replay:
         stretch = new_stretch(progress, pairs)
         if stretch is not None:
             stretch = stretch._replace(rewards=progress.scaled(stretch.rewards))
-        plain = stretch is not None and all(pair[0].body.design == progress.design for pair in pairs)  # type: ignore[union-attr]
+        plain = progress.harm is None and stretch is not None
+        if plain:
+            plain = all(pair[0].body.design == progress.design for pair in pairs)  # type: ignore[union-attr]
         if plain and stretch is not None and self._ordinary(pairs, stretch):
             done = run_stretch(progress, stretch, check=True)
             progress.went(pairs, stretch, done)
@@ -198,6 +204,7 @@ class _Replay:
             self._old[body.trial] = body.told.reward
         if isinstance(body, Corrected) and self._old.get(body.trial) != body.old:
             self._complain(f"{where}: the old reward is {body.old!r}, which was not told")
+        self._compare_rule(where, event)
         if isinstance(body, Designed):
             self._compare_design(where, body)
         if isinstance(body, Asked):
@@ -220,6 +227,15 @@ class _Replay:
         self._designed = isinstance(body, Designed)
         if self._designed:
             self._due.clear()
+
+    def _compare_rule(self, where: str, event: Event) -> None:
+        """Whether the limit of harm has done what it must, right after a harm was told, and nothing else."""
+        body = event.body
+        said = body if isinstance(body, Staged | Paused) and body.by == RULE else None
+        due = next_by_rule(self.progress) if self._ruling else None
+        if self.exact and said != due:
+            self._complain(f"{where}: the limit of harm has done {said}, by replay {due}")
+        self._ruling = said is not None or isinstance(body, Told)
 
     def _digest(self) -> str:
         """Of the state that would be solved for now."""

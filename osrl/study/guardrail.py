@@ -1,0 +1,27 @@
+"""What the limit of harm does to a study: it withdraws, or pauses where nothing else would be left."""
+
+from __future__ import annotations
+
+from osrl.study.events import Created, Paused, Staged
+from osrl.study.progress import Progress
+
+RULE = "the limit of harm"  # who has withdrawn an arm by rule
+
+
+def next_by_rule(progress: Progress) -> Staged | Paused | None:
+    """What the rule does now, after a harm was told; None if nothing."""
+    if progress.verdict is not None or progress.harm is None or (found := progress.harm.found()) is None:
+        return None
+    axis, name = found
+    reason = f"{axis} {name}: more harm than {progress.created.harm_limit:g} on average"
+    left = arms_without(progress.created, 2 if axis == "predictor" else 1, name)
+    if left is not None:
+        return Staged(*left, reason, RULE)
+    return Paused(reason, RULE) if progress.paused is None else None
+
+
+def arms_without(created: Created, axis: int, name: str) -> tuple[list[str], list[str]] | None:
+    """The representations and predictors that are left; None where nothing is left to compare."""
+    left = list(created.representations), list(created.predictors)
+    left[axis - 1].remove(name)
+    return left if all(left) and max(map(len, left)) > 1 else None
