@@ -27,7 +27,8 @@ from osrl.study.sql import SqlStorage
 KEPT = 2_000  # events that are kept as they are sent
 PAGE = 500  # events that are read, and sent, at once
 PERIOD = 0.5  # seconds between two looks at what others have written
-PAUSE = 0.02  # seconds in which events are gathered
+PAUSE = 0.02  # seconds in which events are gathered, at least
+SHARE = 0.0005  # and for each stream: many of them leave room for the calls that they watch
 ALIVE = 15.0  # seconds after which a silent stream says that it is there
 MOST_STREAMS = 2_000
 
@@ -109,7 +110,7 @@ class Feed:
             if len(rows) < PAGE:
                 with suppress(TimeoutError):
                     await asyncio.wait_for(self._written.wait(), PERIOD)
-                await asyncio.sleep(PAUSE)
+                await asyncio.sleep(max(PAUSE, self.streams * SHARE))
 
     def read(self, position: int) -> list[Sent]:
         """Some events of the log from a position on."""

@@ -164,8 +164,10 @@ async def _file(
     """A file that is made for this answer alone."""
     folder = tempfile.TemporaryDirectory(prefix="osrl-")
     path = Path(folder.name) / f"{what}.{format}"
+    workers = context_of(request).workers
     try:
-        await context_of(request).workers.look(name, lambda study: write(study, path))
+        async with (await workers.worker(name)).reading:
+            await workers.look(name, lambda study: write(study, path))
     except BaseException:
         folder.cleanup()
         raise
@@ -187,7 +189,9 @@ async def verify(
         found = study.verify(head)
         return {"ok": found.ok, **found._asdict()}
 
-    return answer(await context_of(request).workers.look(name, look))
+    workers = context_of(request).workers
+    async with (await workers.worker(name)).reading:
+        return answer(await workers.look(name, look))
 
 
 @router.get(

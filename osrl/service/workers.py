@@ -42,7 +42,8 @@ class Worker:
 
     def __init__(self, study: Study, number: int, requests: Requests, wrote: Callable[[], object]) -> None:
         self.study, self.number, self.requests = study, number, requests
-        self.looking = asyncio.Lock()  # of whoever computes a forecast
+        self.looking = asyncio.Lock()  # of whoever computes a forecast,
+        self.reading = asyncio.Lock()  # and of whoever reads the whole log: one at a time
         self.attribute: str | None = (
             None  # by which OpenFeature knows the task of a subject, once it was read
         )
