@@ -18,6 +18,7 @@ import typer
 
 import osrl.cli.study_life  # noqa: F401  (adds the commands about the life of a study)
 import osrl.cli.study_log  # noqa: F401  (adds the commands about the log)
+import osrl.cli.study_report  # noqa: F401  (adds the page as a file)
 from osrl.cli.analyse import analyse
 from osrl.cli.bound import bound
 from osrl.cli.paper import paper

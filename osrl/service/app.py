@@ -15,7 +15,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from osrl.errors import OsrlError
-from osrl.service import accounts, calls, flags, life, pages, reading
+from osrl.service import accounts, calls, flags, life, pages, reading, screens
 from osrl.service.context import Access, Context, tidy_up
 from osrl.service.feeds import Feeds
 from osrl.service.guard import Guard
@@ -25,6 +25,7 @@ from osrl.service.routing import Shortcut, said
 from osrl.service.tables import prepare_tables
 from osrl.service.tokens import Roster
 from osrl.service.verdicts import Messenger, Receiver
+from osrl.service.watching import Watches
 from osrl.service.workers import Workers
 from osrl.study.sql import SqlStorage
 
@@ -68,7 +69,7 @@ class Application:
         feeds = Feeds(self.storage)
         workers = Workers(self.storage, feeds.wake)
         access = Access(self.roster, feeds)
-        api.state.context = Context(self._place, self.storage, workers, feeds, access)
+        api.state.context = Context(self._place, self.storage, workers, feeds, access, Watches())
         chores = [access.keep_up(), tidy_up(self.storage)]
         if self._receiver is not None:
             chores.append(Messenger(self.storage, self._receiver).run())
@@ -110,7 +111,7 @@ def new_api(lifespan: Any = None) -> FastAPI:
         return described
 
     api.openapi = openapi  # type: ignore[method-assign]
-    for each in (reading, calls, life, accounts, flags, pages):
+    for each in (reading, calls, life, accounts, flags, pages, screens):
         api.routes.extend(each.router.routes)
     api.add_exception_handler(OsrlError, _refused)
     api.add_exception_handler(Problem, _refused)

@@ -15,6 +15,7 @@ from osrl.service.requests import forget_old
 from osrl.service.roles import Grant
 from osrl.service.threads import in_thread
 from osrl.service.tokens import Roster, is_token
+from osrl.service.watching import Watches
 from osrl.service.workers import Workers
 from osrl.study.sql import SqlStorage
 
@@ -31,6 +32,7 @@ class Context(NamedTuple):
     workers: Workers
     feeds: Feeds
     access: Access
+    watches: Watches
 
 
 class Access:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -131,12 +131,16 @@ class Reading:
     @property
     def status(self) -> Status:
         """Everything that is known, at one moment."""
+        status, forecast = self.look()
+        return status._replace(forecast=forecast())
+
+    def look(self) -> tuple[Status, Callable[[], Forecast | None]]:
+        """The status but for its forecast, at once, and what computes that: it may take a second."""
         from osrl.study.forecast import look_ahead
         from osrl.study.status import read_status
 
         with self._session.reading() as progress:
-            status, compute = read_status(progress), look_ahead(progress)
-        return status._replace(forecast=compute())
+            return read_status(progress), look_ahead(progress)
 
     @property
     def summary(self) -> dict[str, Any]:
@@ -166,9 +170,9 @@ class Reading:
 
         return history(self._session.rows())[0]
 
-    def events(self) -> Iterator[Event]:
-        """The log: every event so far."""
-        return self._session.events()
+    def events(self, position: int = 0) -> Iterator[Event]:
+        """The log: every event so far, from number ``position`` on."""
+        return self._session.events(position)
 
     def write_log(self, file: Place) -> None:
         """Write every event to a .csv, .jsonl or .parquet file; `read_log` makes the same study from it."""

@@ -88,9 +88,9 @@ class Session:
         self._lock = RLock()  # of the progress
         self._writing = RLock()  # of the one thread that writes
 
-    def events(self) -> Iterator[Event]:
-        """Every event so far."""
-        return self.storage.read(self.number)
+    def events(self, position: int = 0) -> Iterator[Event]:
+        """Every event so far, from number ``position`` on."""
+        return self.storage.read(self.number, position)
 
     def rows(self) -> Iterator[list[Stored]]:
         """Every event so far as it is stored, in parts."""

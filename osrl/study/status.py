@@ -90,9 +90,9 @@ class Status(NamedTuple):
         return None if self.forecast is None else self.forecast.median
 
 
-def read_status(progress: Progress) -> Status:
-    """The status of a study, from its progress, but for the forecast."""
-    created, at = progress.created, now()
+def read_status(progress: Progress, at: int | None = None) -> Status:
+    """The status of a study, from its progress, but for the forecast; ``at`` is the time of looking."""
+    created, at = progress.created, now() if at is None else at
     pending = tuple(
         PendingTrial(
             **vars(progress.trial_of(one)),

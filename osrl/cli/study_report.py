@@ -1,0 +1,41 @@
+"""`osrl study report`: the page of a study as one file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from osrl.cli.output import echo, print_json
+from osrl.cli.study import Json, Name, Place, app, opened
+
+
+@app.command()
+def report(
+    place: Place,
+    out: Annotated[str, typer.Option("--out", metavar="FILE", help="The HTML file to write.")],
+    at: Annotated[
+        int | None,
+        typer.Option(
+            "--at", metavar="SEQUENCE", help="The number of the event after which to look; the last one."
+        ),
+    ] = None,
+    name: Name = None,
+    as_json: Json = False,
+) -> None:
+    """Write the page of a study as one file that opens offline, the same for the same log."""
+    from osrl.files import replace_file
+    from osrl.page.moment import freeze
+    from osrl.page.render import frozen_page
+
+    with opened(place, name) as study:
+        moment = freeze(study.name, study.events(), at)
+        page = frozen_page(study.name, moment)
+    replace_file(Path(out), page.encode())
+    head, verdict = moment.document["head"], moment.document["verdict"]
+    if as_json:
+        print_json({"file": out, "sequence": moment.sequence, "verdict": verdict, "head": head})
+    else:
+        echo(f"the page after event {moment.sequence:,} is in {out}; verdict: {verdict}")
+        echo(f"head of the log: {head}")

@@ -1,0 +1,77 @@
+"""Pages from templates. Everything that is filled in is escaped: names are text, whatever they contain."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Sequence
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from osrl.errors import OsrlError
+from osrl.page.moment import Moment
+from osrl.page.view import page_view
+from osrl.shown import printable
+
+try:
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+    from markupsafe import Markup
+except ImportError:
+    raise OsrlError("pages need jinja2, which is not installed; run: pip install 'osrl[page]'") from None
+
+ASSETS = {"page.css": "text/css; charset=utf-8", "page.js": "text/javascript; charset=utf-8"}
+
+
+@cache
+def asset(name: str) -> str:
+    """A style sheet or a script that ships with the package."""
+    return (files("osrl.page") / "assets" / name).read_text(encoding="utf-8")
+
+
+@cache
+def stamp(name: str) -> str:
+    """A few letters that change when an asset does, so that browsers never show an old one."""
+    return hashlib.sha256(asset(name).encode()).hexdigest()[:12]
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("osrl.page"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=lambda value: printable(value) if type(value) is str else value,
+    )
+    environment.globals["stamp"] = stamp
+    return environment
+
+
+def study_page(name: str, moment: Moment, *, root: str, may: Sequence[str], due: bool) -> str:
+    """The live page of a study; ``may``: roles of the reader, ``due``: something is still being computed."""
+    view = page_view(name, moment)
+    return _environment().get_template("study.html").render(view, root=root, may=may, due=due, frozen=False)
+
+
+def list_page(studies: Sequence[dict[str, Any]], *, root: str) -> str:
+    """The list of studies."""
+    return _environment().get_template("list.html").render(studies=studies, root=root, frozen=False)
+
+
+def frozen_page(name: str, moment: Moment) -> str:
+    """The page as one file, which loads nothing and runs nothing."""
+    style = asset("page.css")
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    view = page_view(name, moment)
+    template = _environment().get_template("study.html")
+    return template.render(
+        view,
+        root="",
+        may=(),
+        due=False,
+        frozen=True,
+        style=Markup(style),
+        policy=f"default-src 'none'; style-src 'sha256-{digest}'",
+    )

@@ -1,0 +1,167 @@
+"""The verdict in sentences that can be repeated, and what is guaranteed, in words."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from osrl.page.writing import listed, risk, things
+from osrl.report.study import in_words
+
+ANSWERED = ("decided", "decided within the tolerance")
+OVER = (*ANSWERED, "no shared representation", "budget exhausted", "closed")
+FIRST = 3  # results for each arm up to which they are the first ones
+QUIET_HOURS, QUIET_TIMES = 1, 10  # a study is stale after so many hours, and so many times the usual wait
+
+
+class Sentence(NamedTuple):
+    """A state of the study by name, a headline, and the sentences that follow it."""
+
+    state: str
+    headline: str
+    more: tuple[str, ...]
+
+
+def say(document: dict[str, Any], quiet: float | None, usual: float | None) -> Sentence:
+    """What is to be said first; ``quiet``: seconds since the last result, ``usual``: between two of them."""
+    verdict, best = document["verdict"], document["best"]
+    arms = choice(document)
+    if verdict == "decided":
+        return Sentence(
+            "decided",
+            f"{winner(document)} is the best choice{arms}.",
+            (_guarantee(document), _needs_no_more()),
+        )
+    if verdict == "decided within the tolerance":
+        return Sentence(
+            "within",
+            f"{winner(document)} is a best choice{arms}, up to a small difference.",
+            (_within(document), _guarantee(document), _needs_no_more()),
+        )
+    if verdict == "no shared representation":
+        return Sentence("none", "No single choice is the best everywhere.", _pulls_apart(document))
+    if verdict == "budget exhausted":
+        budget = things(document["budget"], "trial")
+        spent = f"The budget of {budget} is spent without a decision."
+        return Sentence("spent", spent, (_looks(document), *_claim(document)))
+    if verdict == "closed":
+        return Sentence(
+            "closed", "The study was closed before a decision.", (_looks(document), *_claim(document))
+        )
+    return _running(document, quiet, usual, best["representation"])
+
+
+def _running(
+    document: dict[str, Any], quiet: float | None, usual: float | None, leads: str | None
+) -> Sentence:
+    trials, paused = document["trials"], document["paused"]
+    if not trials["handed_out"] and paused is None:
+        more = "Ask for the first one: it says what to try, and in which task."
+        return Sentence("empty", "No trial has been handed out yet.", (more,))
+    if not trials["told"]:
+        out = things(trials["pending"], "trial is out", "trials are out")
+        told = (
+            f"{out}, and nothing has been reported yet."
+            if trials["pending"]
+            else "Nothing has been reported yet.",
+        )
+        headline = "Waiting for the first result." if paused is None else f"Paused: {paused}"
+        return Sentence("pending" if paused is None else "paused", headline, told)
+    missing = tuple(
+        f"Nothing is known yet about {task}: no result has come from there."
+        for task in document["without_data"]
+    )
+    looks = (_looks(document), *_claim(document))
+    if paused is not None:
+        resting = "No trials are handed out until the study is resumed; trials that are out may still report."
+        return Sentence("paused", f"Paused: {paused}", (*looks, resting, *missing))
+    if missing:
+        where = listed(document["without_data"])
+        return Sentence("missing", f"Not decided: there is no result yet from {where}.", (*looks, *missing))
+    if quiet is not None and quiet > max(3600 * QUIET_HOURS, QUIET_TIMES * (usual or 0.0)):
+        headline = f"Not decided, and no result has come for {in_words(quiet)}."
+        return Sentence("stale", headline, (*looks, "Are results still being reported?"))
+    nothing = document["claim"] is not None and document["claim"]["representation"] >= 1
+    if nothing and trials["told"] < FIRST * len(document["arms"]):
+        early = "It is too early to rule anything out."
+        return Sentence("first", "The first results are in.", (f"{_looks(document)} {early}",))
+    name = leads or "No single choice"
+    return Sentence("running", f"Not decided yet. {name} leads.", looks)
+
+
+def winner(document: dict[str, Any]) -> str:
+    """The representation that is answered, or what each task has, where they differ."""
+    best = document["best"]
+    if best["representation"] is not None:
+        return str(best["representation"])
+    return listed([f"{g} in {task}" for task, g in best["representations"].items()])
+
+
+def choice(document: dict[str, Any]) -> str:
+    """What goes with the representation in each task, as the rest of a sentence."""
+    tasks, best = document["tasks"], document["best"]["predictors"]
+    everywhere = " in every task" if len(tasks) > 1 else ""
+    if len(document["predictors"]) < 2:
+        return everywhere
+    names = set(best.values())
+    if len(names) == 1:
+        return f"{everywhere}, with {next(iter(names))}"
+    return f"{everywhere}: {listed([f'with {best[task]} in {task}' for task in tasks])}"
+
+
+def _looks(document: dict[str, Any]) -> str:
+    best = document["best"]
+    if not document["trials"]["told"]:
+        return "Nothing is known yet."
+    if any(each is None for each in best["representations"].values()):
+        return "No choice looks best yet."
+    return f"So far {winner(document)} looks best{choice(document)}; this is a guess, and may change."
+
+
+def _claim(document: dict[str, Any]) -> tuple[str, ...]:
+    """What could be claimed if the study ended here."""
+    claim = document["claim"]
+    if claim is None:
+        return ()
+    if claim["representation"] >= 1:
+        return ("If it ended now, nothing could be claimed: the evidence is not there yet.",)
+    parts = [f"that {winner(document)} is the best choice, with a risk of {risk(claim['representation'])}"]
+    if len(document["predictors"]) > 1:
+        best = document["best"]["predictors"]
+        parts += [
+            f"{best[task]} in {task}, with {risk(each)}"
+            for task, each in claim["predictors"].items()
+            if each < 1
+        ]
+    return (f"If it ended now, this could be claimed: {listed(parts)}.",)
+
+
+def _guarantee(document: dict[str, Any]) -> str:
+    """The risk that was accepted, in words."""
+    first = f"The chance that {winner(document)} is the wrong choice is at most {risk(document['delta_g'])}"
+    if len(document["predictors"]) < 2:
+        return f"{first}, however often you have looked."
+    each = "in each task " if len(document["tasks"]) > 1 else ""
+    second = f"that what goes with it is wrong, {each}at most {risk(document['delta_h'])}"
+    return f"{first}; {second}. This holds however often you have looked."
+
+
+def _needs_no_more() -> str:
+    return "The verdict is final: no later result can change it."
+
+
+def _within(document: dict[str, Any]) -> str:
+    wide, near = document["epsilon_g"], document["epsilon_h"]
+    if wide == near or len(document["predictors"]) < 2:
+        return f"Nothing is better than it by more than {wide:g} on average."
+    other = f"No other choice is better by more than {wide:g} on average"
+    return f"{other}, and nothing else that could go with it by more than {near:g}."
+
+
+def _pulls_apart(document: dict[str, Any]) -> tuple[str, ...]:
+    by_task: dict[str, list[str]] = {}
+    for each in document["objections"]:
+        by_task.setdefault(each["task"], []).append(each["representation"])
+    parts = [f"{task} speaks against {listed(names)}" for task, names in by_task.items()]
+    apart = (f"The tasks pull apart: {'; '.join(parts)}.",) if parts else ()
+    chance = f"The chance that there is one after all is at most {risk(document['delta_g'])}."
+    return (*apart, chance, "Each task needs a choice of its own: look at the rates below.")
