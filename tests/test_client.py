@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import httpx
 import polars as pl
@@ -19,6 +19,7 @@ from osrl.client import RemoteStudy, connect, connect_async
 from osrl.client import sending as sending_module
 from osrl.client.sending import Sender
 from osrl.study.interface import AnyStudy
+from osrl.study.running import run_study
 from osrl.study.study import Study
 from tests.serving import NAMES, Serving, serving
 
@@ -33,7 +34,38 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
         yield found
 
 
-@pytest.fixture(params=["local", "remote"])
+class Awaited:
+    """An awaited study with the interface of the others, so that one contract holds for all of them."""
+
+    def __init__(self, url: str, token: str, name: str) -> None:
+        self.name = name
+        self._loop = asyncio.new_event_loop()
+        self._study = self._loop.run_until_complete(connect_async(url, token, name))
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._study, name)
+        if not callable(found):
+            return found
+        if isinstance(getattr(RemoteStudy, name), property):
+            return self._loop.run_until_complete(found())
+        return lambda *given, **named: self._wait(name, found(*given, **named))
+
+    def _wait(self, name: str, call: Any) -> Any:
+        answer = self._loop.run_until_complete(call)
+        return iter(answer) if name == "events" else answer
+
+    def run(self, function: Callable[[Any], float], **given: Any) -> Any:
+        return run_study(self, function, 1, None, None, 0, None, None)
+
+    def __enter__(self) -> Awaited:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._loop.run_until_complete(self._study.close())
+        self._loop.close()
+
+
+@pytest.fixture(params=["local", "remote", "awaited"])
 def new(request: pytest.FixtureRequest, tmp_path: Path, server: Serving) -> New:
     """Makes a study: one that is kept here, or by a server."""
     name = request.node.name.replace("[", "-").replace("]", "")
@@ -42,7 +74,11 @@ def new(request: pytest.FixtureRequest, tmp_path: Path, server: Serving) -> New:
         settings = {**NAMES, "policy": "uniform", "seed": 7, "delta": 0.2, "name": name, **changes}
         if request.param == "local":
             return Study.create(str(tmp_path / "study.db"), **settings)
-        return RemoteStudy.create(server.url, server.token(), **settings)
+        study = RemoteStudy.create(server.url, server.token(), **settings)
+        if request.param == "remote":
+            return study
+        study.close()
+        return cast(AnyStudy, Awaited(server.url, server.token(), settings["name"]))
 
     return create
 

@@ -3,6 +3,7 @@
 - `remote`: `RemoteStudy`, with the interface of `Study`; `remote_async`: the same to be awaited
 - `calls`: what is sent for each call, and how its answer is read; nothing in it knows a network
 - `sending`: requests that are repeated when they are lost, and never hand out a trial twice
+- `files`: logs and tables that a server sends
 - `documents`: answers of the server as the objects that a local study gives
 """
 

@@ -13,6 +13,7 @@ from urllib.parse import quote
 from osrl.client.documents import read_record, read_trial
 from osrl.errors import OsrlError, RewardRefused
 from osrl.study.asking import TrialRecord
+from osrl.study.replay import Verification
 from osrl.study.trial import Trial, read_token
 
 T = TypeVar("T")
@@ -133,6 +134,15 @@ class StudyCalls:
             token = read_token(which)
             given = {"token": str(token)} if token.study else {"number": token.trial}
         return Call("GET", f"{self._path}/trial", read_record, parameters=given)
+
+    def verify(self, head: str | None) -> Call[Verification]:
+        """A replay of the log by the server."""
+
+        def read(found: dict[str, Any]) -> Verification:
+            lists = {key: tuple(found[key]) for key in ("problems", "notes")}
+            return Verification(**{key: value for key, value in found.items() if key != "ok"} | lists)
+
+        return Call("GET", f"{self._path}/verify", read, parameters=_given({"head": head}))
 
     def _post(self, what: str, given: dict[str, Any], again: bool = True) -> Call[dict[str, Any]]:
         return Call("POST", f"{self._path}/{what}", document, _given(given), again=again)

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, SupportsFloat, overload
 
 from osrl.client import calls
 from osrl.client.calls import Call, StudyCalls
 from osrl.client.documents import read_arms, read_hypotheses, read_record, read_status
+from osrl.client.files import format_of, read_events, read_history, write_file, write_head
 from osrl.client.sending import Sender
 from osrl.errors import OsrlError
-from osrl.files import replace_file
 from osrl.hypotheses.words import Answer
 from osrl.study.asking import TrialRecord
 from osrl.study.events import Created, Event
-from osrl.study.export import LogFile, write_anchor, write_frame
-from osrl.study.frames import suffix_of
-from osrl.study.history import evidence, history, rates
+from osrl.study.export import write_frame
+from osrl.study.history import evidence, rates
 from osrl.study.interface import AnyStudy, Which
 from osrl.study.reading import Place
 from osrl.study.running import run_study
@@ -31,8 +28,6 @@ if TYPE_CHECKING:
     from osrl.study.forecast import Forecast
     from osrl.study.replay import Verification
     from osrl.study.status import Status
-
-PAGE = 10_000  # events of a log that are read at once
 
 
 def connect(url: str, token: str | None = None, study: str | None = None) -> RemoteStudy:
@@ -181,9 +176,7 @@ class RemoteStudy:
     @property
     def history(self) -> pl.DataFrame:
         """Every trial, one row each."""
-        with self._log() as log:
-            rows: Any = [tuple(row) for row in log.rows()]
-        return history(rows[first : first + PAGE] for first in range(0, len(rows), PAGE))[0]
+        return read_history(self._download("log"))
 
     def records(self, first: int, last: int) -> list[TrialRecord]:  # type: ignore[valid-type]
         """The trials from number ``first`` to ``last``."""
@@ -203,52 +196,30 @@ class RemoteStudy:
 
     def events(self) -> Iterator[Event]:
         """The log: every event so far."""
-        with self._log() as log:
-            yield from log
-
-    def _log(self) -> _Downloaded:
-        return _Downloaded(self._sender.answer(self._calls.get("log")).content)
+        return iter(read_events(self._download("log")))
 
     def write_log(self, file: Place) -> None:
         """Write every event to a .csv, .jsonl or .parquet file."""
-        self._write(file, "log")
+        write_file(file, self._download("log", format_of(file)))
 
     def write_trials(self, file: Place) -> None:
         """Write the history to a .csv, .jsonl or .parquet file."""
-        self._write(file, "history")
+        write_file(file, self._download("history", format_of(file)))
 
     def write_arms(self, file: Place) -> None:
         """Write `arms` to a .csv, .jsonl or .parquet file."""
         write_frame(self.arms, file)
 
-    def _write(self, file: Place, what: str) -> None:
-        path = Path(file)
-        try:
-            format = suffix_of(path)[1:]
-        except OsrlError as error:
-            raise OsrlError(f"{path}: {error}") from None
-        content = self._sender.answer(self._calls.get(what, format=format)).content
-        try:
-            replace_file(path, content, private=True)
-        except OSError as error:
-            raise OsrlError(
-                f"{path}: cannot be written: {error.strerror}; give a folder that you may write to"
-            ) from None
+    def _download(self, what: str, format: str = "jsonl") -> bytes:
+        return self._sender.answer(self._calls.get(what, format=format)).content
 
     def verify(self, head: str | None = None) -> Verification:
         """Let the server replay the log from its first event, and compare."""
-        from osrl.study.replay import Verification
-
-        found = self._send(self._calls.get("verify", head=head))
-        del found["ok"]
-        found["problems"], found["notes"] = tuple(found["problems"]), tuple(found["notes"])
-        return Verification(**found)
+        return self._sender.send(self._calls.verify(head))
 
     def anchor(self, file: Place) -> dict[str, Any]:
         """Note the head of the log in a file, as one more line of JSON."""
-        found = self._show()
-        last = Event(found["events"] - 1, 0, Created(**found["settings"]), found["head"])
-        return write_anchor(file, self.name, found["id"], last)
+        return write_head(file, self.name, self._show())
 
     # The experiment
 
@@ -401,21 +372,6 @@ class RemoteStudy:
 
     def __repr__(self) -> str:
         return f"RemoteStudy({self.place!r}, {self.name!r})"
-
-
-class _Downloaded:
-    """A log that was downloaded, in a file as long as it is read."""
-
-    def __init__(self, content: bytes) -> None:
-        self._folder = tempfile.TemporaryDirectory(prefix="osrl-")
-        self._path = Path(self._folder.name) / "log.jsonl"
-        self._path.write_bytes(content)
-
-    def __enter__(self) -> LogFile:
-        return LogFile(self._path)
-
-    def __exit__(self, *error: object) -> None:
-        self._folder.cleanup()
 
 
 if TYPE_CHECKING:

@@ -1,4 +1,8 @@
-"""`AsyncRemoteStudy`: a study that a server keeps, for programs with an event loop."""
+"""`AsyncRemoteStudy`: a study that a server keeps, for programs with an event loop.
+
+Its calls are those of `RemoteStudy`, to be awaited, and what is a property there is a call here. There is no
+`run`: a program with an event loop has a loop of its own.
+"""
 
 from __future__ import annotations
 
@@ -8,18 +12,24 @@ from typing import TYPE_CHECKING, Any, SupportsFloat, overload
 
 from osrl.client import calls
 from osrl.client.calls import Call, StudyCalls, T
-from osrl.client.documents import read_arms, read_hypotheses, read_status
+from osrl.client.documents import read_arms, read_hypotheses, read_record, read_status
+from osrl.client.files import format_of, read_events, read_history, write_file, write_head
 from osrl.client.remote import only_study
 from osrl.client.sending import AsyncSender
+from osrl.hypotheses.words import Answer
 from osrl.study.asking import TrialRecord
-from osrl.study.events import Created
+from osrl.study.events import Created, Event
+from osrl.study.export import write_frame
 from osrl.study.history import evidence, rates
 from osrl.study.interface import Which
+from osrl.study.reading import Place
+from osrl.study.replay import Verification
 from osrl.study.trial import Trial
 
 if TYPE_CHECKING:
     import polars as pl
 
+    from osrl.study.forecast import Forecast
     from osrl.study.status import Status
 
 
@@ -114,6 +124,58 @@ class AsyncRemoteStudy:
         """A trial will never report."""
         await self._send(self._calls.abandon(trial, key, ignorable=ignorable, by=by, reason=reason))
 
+    async def abandon_many(
+        self,
+        trials: Iterable[Any],
+        *,
+        ignorable: bool = False,
+        by: str | None = None,
+        reason: str | None = None,
+    ) -> int:
+        """Many trials will never report; how many were new."""
+        call = self._calls.abandon_many(trials, ignorable=ignorable, by=by, reason=reason)
+        return int((await self._send(call))["new"])
+
+    async def correct(
+        self, trial: Which, reward: SupportsFloat, *, reason: str, by: str | None = None
+    ) -> None:
+        """The reward of a trial was told wrong."""
+        await self._send(self._calls.correct(trial, reward, reason, by))
+
+    # Its life
+
+    async def recover(self, reason: str, *, by: str | None = None) -> None:
+        """Confirm that the study goes on from the log as it is now."""
+        await self._send(self._calls.change("recover", again=False, reason=reason, by=by))
+
+    async def raise_budget(self, budget: int, *, reason: str | None = None, by: str | None = None) -> None:
+        """Allow ``budget`` trials in all."""
+        await self._send(self._calls.change("raise-budget", budget=budget, reason=reason, by=by))
+
+    async def withdraw(
+        self,
+        *,
+        representation: str | None = None,
+        predictor: str | None = None,
+        reason: str,
+        by: str | None = None,
+    ) -> None:
+        """Take a representation, or a predictor of all, out of the study."""
+        arm = {"representation": representation, "predictor": predictor}
+        await self._send(self._calls.change("withdraw", again=False, **arm, reason=reason, by=by))
+
+    async def add(
+        self,
+        *,
+        representation: str | None = None,
+        predictor: str | None = None,
+        reason: str,
+        by: str | None = None,
+    ) -> None:
+        """Take a new representation or predictor into the study."""
+        arm = {"representation": representation, "predictor": predictor}
+        await self._send(self._calls.change("add", again=False, **arm, reason=reason, by=by))
+
     async def pause(self, reason: str, *, by: str | None = None) -> None:
         """Hand out no more trials, until `resume`."""
         await self._send(self._calls.change("pause", reason=reason, by=by))
@@ -122,18 +184,57 @@ class AsyncRemoteStudy:
         """Go on after a pause."""
         await self._send(self._calls.change("resume", reason=reason, by=by))
 
+    # What is known
+
+    @property
+    def place(self) -> str:
+        """The address of the server."""
+        return self._sender.base
+
     async def summary(self) -> dict[str, Any]:
         """What is known without any computation, at one moment."""
         return await self._send(self._calls.get(""))
+
+    async def id(self) -> str:
+        """The beginning of the id of this study, which no other one has."""
+        return str((await self.summary())["id"])
+
+    async def head(self) -> str:
+        """The hash of the last event, which stands for the whole log."""
+        return str((await self.summary())["head"])
+
+    async def settings(self) -> Created:
+        """What the study was created with."""
+        return Created(**(await self.summary())["settings"])
 
     async def verdict(self) -> str:
         """``running``, or how the study has ended."""
         return str((await self.summary())["verdict"])
 
+    async def trials(self) -> int:
+        """How many trials were handed out."""
+        return int((await self.summary())["handed_out"])
+
+    async def pending(self) -> tuple[int, ...]:
+        """The numbers of the trials that have not reported."""
+        return tuple((await self.summary())["pending"])
+
     async def status(self) -> Status:
         """Everything that is known, at one moment."""
-        settings = Created(**(await self.summary())["settings"])
+        settings = await self.settings()
         return read_status(await self._send(self._calls.get("status")), settings)
+
+    async def best(self) -> Answer:
+        """The answer, as far as it is known."""
+        return (await self.status()).best
+
+    async def forecast(self) -> Forecast | None:
+        """How long it still takes."""
+        return (await self.status()).forecast
+
+    async def expected_remaining(self) -> float | None:
+        """About how many more trials are needed."""
+        return (await self.status()).expected_remaining
 
     async def evidence(self) -> pl.DataFrame:
         """Each hypothesis with the log evidence against it."""
@@ -142,6 +243,47 @@ class AsyncRemoteStudy:
     async def arms(self) -> pl.DataFrame:
         """Every arm: trials, told, mean and lift with their intervals."""
         return rates(read_arms(await self._send(self._calls.get("arms"))))
+
+    async def history(self) -> pl.DataFrame:
+        """Every trial, one row each."""
+        return read_history(await self._download("log"))
+
+    async def records(self, first: int, last: int) -> list[TrialRecord]:
+        """The trials from number ``first`` to ``last``."""
+        found: list[TrialRecord] = []
+        after: int | None = max(first, 1) - 1
+        while after is not None and after < last:
+            page = await self._send(self._calls.get("history", after=after, limit=min(last - after, 1000)))
+            found += map(read_record, page["trials"])
+            after = page["next"]
+        return found
+
+    async def events(self) -> list[Event]:
+        """The log: every event so far."""
+        return read_events(await self._download("log"))
+
+    async def write_log(self, file: Place) -> None:
+        """Write every event to a .csv, .jsonl or .parquet file."""
+        write_file(file, await self._download("log", format_of(file)))
+
+    async def write_trials(self, file: Place) -> None:
+        """Write the history to a .csv, .jsonl or .parquet file."""
+        write_file(file, await self._download("history", format_of(file)))
+
+    async def write_arms(self, file: Place) -> None:
+        """Write `arms` to a .csv, .jsonl or .parquet file."""
+        write_frame(await self.arms(), file)
+
+    async def _download(self, what: str, format: str = "jsonl") -> bytes:
+        return (await self._sender.answer(self._calls.get(what, format=format))).content
+
+    async def verify(self, head: str | None = None) -> Verification:
+        """Let the server replay the log from its first event, and compare."""
+        return await self._send(self._calls.verify(head))
+
+    async def anchor(self, file: Place) -> dict[str, Any]:
+        """Note the head of the log in a file, as one more line of JSON."""
+        return write_head(file, self.name, await self.summary())
 
     async def close(self, reason: str | None = None, *, by: str | None = None) -> None:
         """End the study for a ``reason``; without one, only let go of connections."""
