@@ -61,8 +61,7 @@ def ending(turn: Turn, token: Token) -> Told | Abandoned | Corrected | None:
         token.check_event(pending.hash)
         return None
     last: Told | Abandoned | Corrected | None = None
-    of_this_turn = [event for event in turn.events if event.trial == token.trial]
-    for event in (*turn.log.about(token.trial), *of_this_turn):
+    for event in (*turn.log.about(token.trial), *turn.about.get(token.trial, ())):
         if isinstance(event.body, Asked):
             token.check_event(event.hash)
         if isinstance(event.body, Told | Abandoned | Corrected):

@@ -41,6 +41,7 @@ class Turn(NamedTuple):
     log: Log
     events: list[Event]
     rows: list[Row]  # as they will be stored
+    about: dict[int | None, list[Event]]  # the events, by trial
 
     def do(self, body: Body) -> Event:
         """Let something happen: the progress takes it in."""
@@ -64,6 +65,7 @@ class Turn(NamedTuple):
         event, row = next_stored(self.progress.last, body)
         self.events.append(event)
         self.rows.append(row)
+        self.about.setdefault(event.trial, []).append(event)
         return event
 
 
@@ -179,7 +181,7 @@ class Session:
                             if few:
                                 _take_in(progress, chain(few, news))
                             known = progress.position
-                            turn = Turn(progress, log, [], [])
+                            turn = Turn(progress, log, [], [], {})
                             yield turn
                             if turn.events and (other or progress.position - progress.kept >= EVERY):
                                 log.keep(_take_snapshot(turn))
