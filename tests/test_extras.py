@@ -24,7 +24,6 @@ import osrl, osrl.cli, osrl.study.study
     [
         ({"fastapi", "uvicorn", "httpx"}, "sys.exit(osrl.cli.main(['serve', 'x.db']))", "osrl[service]"),
         ({"httpx"}, "sys.exit(osrl.cli.main(['study', 'status', 'http://localhost']))", "osrl[client]"),
-        ({"httpx"}, "osrl.connect", "osrl[client]"),
     ],
 )
 def test_an_extra_that_is_missing_is_named(missing: set[str], code: str, said: str) -> None:

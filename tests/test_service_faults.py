@@ -107,7 +107,7 @@ def kill_again_and_again(path: str, kills: int) -> None:
 
 
 def test_a_server_that_is_killed_loses_nothing(path: str) -> None:
-    kill_again_and_again(path, 3)
+    kill_again_and_again(path, 2)
 
 
 @pytest.mark.validate
