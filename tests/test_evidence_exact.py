@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import itertools
+import math
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -21,9 +22,10 @@ from osrl.evidence.counts import against, samples_of, universal
 from osrl.evidence.pairs import against_best, pair
 from osrl.evidence.tilts import DOWN, LOCAL, MIXTURE, PAIR, UP, new_tilts
 from osrl.families import Family
-from osrl.hypotheses.possible import new_hypotheses
+from osrl.hypotheses.possible import OF_TASK, WEALTH, new_hypotheses
 from osrl.hypotheses.shared import evidence_against
 from osrl.hypotheses.trials import take_reward, take_ticket, ticket_size
+from osrl.hypotheses.vectors import evidence_of_vector
 from tests import oracle_evidence as oracle
 from tests.instances import Array
 
@@ -220,15 +222,25 @@ def test_bets_under_any_stopping_rule(rule: int, rewards: tuple[float, float]) -
     assert betting_value(rule, (0.25, 0.85), 5, 0, rewards) > 1
 
 
-def test_bets_on_a_representation_over_two_tasks_under_any_order_of_tasks() -> None:
-    """g = 0 is the best in both tasks, with one predictor here and the other there; tasks come to hurt."""
+@pytest.mark.parametrize("vector", [None, 1])
+def test_bets_on_a_representation_over_two_tasks_under_any_order_of_tasks(vector: int | None) -> None:
+    """g = 0 is the best in both tasks, with one predictor here and the other there; tasks come to hurt.
+
+    The evidence is the least over predictors in each task, or that against the true vector, which is 1.
+    """
     truth = np.array([[0.5, 0.3, 0.5, 0.4], [0.2, 0.6, 0.6, 0.6]])
     bets = new_bets(shrinkage=2.0)
     hypotheses = new_hypotheses((2, 2, 2), Family("bernoulli"), (1e-9, 1e-9), bets)
     ticket = np.zeros(ticket_size(hypotheses))
 
     def value(tests: Any, left: int) -> float:
-        best = float(np.exp(evidence_against(tests.against, tests.bets, 0)))
+        if vector is None:
+            now = evidence_against(tests.against, tests.bets, 0)
+        else:
+            of_task, held = tests.evidence[OF_TASK], tests.wealth[WEALTH]
+            room = np.empty(held.shape[2])
+            now = evidence_of_vector(of_task, held, tests.bets, 0, vector, 2, -math.inf, room)
+        best = float(np.exp(now))
         if left == 0:
             return best
         for x in range(2):

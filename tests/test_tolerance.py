@@ -43,7 +43,8 @@ def test_answers_are_within_the_tolerance(case: str) -> None:
         assert found.verdicts[WITHIN] > 0.99 * runs
 
 
-MANY = Case(UNIFORM, Instance.bernoulli([[[0.9] + [0.4996] * 29]]), 0.4)
+BOLD = {"largest": 1.6, "points": 5, "shrinkage": 20.0}  # bets with which a mistake shows sooner
+MANY = Case(UNIFORM, Instance.bernoulli([[[0.9] + [0.4996] * 29]]), 0.4, options=BOLD)
 
 
 def test_the_union_over_answers_is_needed() -> None:

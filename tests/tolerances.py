@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,12 +28,13 @@ EXACTLY = 1e-9
 
 
 class Case(NamedTuple):
-    """A policy on an instance, with a tolerance for both, and what goes wrong."""
+    """A policy with options on an instance, with a tolerance for both, and what goes wrong."""
 
     policy: Policy
     instance: Instance
     epsilon: float = EPSILON
     trouble: Trouble = Trouble()
+    options: Mapping[str, Any] = MappingProxyType({})
 
 
 def near(part: float) -> list[list[list[float]]]:
@@ -95,7 +97,7 @@ def answers_of(
 
     def one(run: int) -> tuple[int, Flags, Flags]:
         key = new_key(0, run)
-        state = policy.new(problem, uniform(key, START, 0))
+        state = policy.new(problem, uniform(key, START, 0), **case.options)
         hypotheses = state.stopping
         change(hypotheses)
         walk(

@@ -6,7 +6,8 @@ ell from above. So the objective of every allocation q is at most c.q, with
 
     c_a = weighted sum, over the pieces whose pool holds a, of kl(mu_a, m),
 
-and z* <= sum over groups of budget * max_a c_a / cost_a. The pool at level m is the arm itself
+and z* <= sum over groups of budget * max_a c_a / cost_a, with weights for which the weighted sum of the
+needs, less that of the head starts, is one. The pool at level m is the arm itself
 and every arm with a mean above m: it is recomputed from m, whatever m is.
 """
 
@@ -22,6 +23,8 @@ from osrl.alternatives import pool_sizes
 from osrl.arrays import Floats, Integers
 from osrl.compiled import kernel
 from osrl.families import divergence, tilt
+
+FAR_RIGHT = 1e9  # a z beyond all that are granted
 
 
 class Pieces(NamedTuple):
@@ -91,23 +94,43 @@ def objective(program: Program, q: Floats, pieces: Pieces) -> float:
     value_of = pieces.value
     tasks, n = q.shape
     z = math.inf
-    value = np.zeros(need.size)
-    least = np.empty(need.size)
     square = 0.0
     for x in range(tasks):
-        least[:] = math.inf
         square += q[x, 0] * q[x, 0]
         for r in range(1, n):
             square += q[x, r] * q[x, r]
-            if cell_of[x, r] >= 0:
-                least[cell_of[x, r]] = min(least[cell_of[x, r]], value_of[x, r])
-            elif need_h[x, r] > 0.0:
+            if cell_of[x, r] < 0 and need_h[x, r] > 0.0:
                 z = min(z, value_of[x, r] / need_h[x, r])
-        for c in range(least.size):
-            value[c] += least[c]
-    for j in range(value.size):
-        z = min(z, value[j] / need[j])
+    for j in range(need.size):
+        z = min(z, granted(program, value_of, j))
     return z - 0.5 * inverse_sigma * square
+
+
+@kernel
+def granted(program: Program, value_of: Floats, j: int) -> float:
+    """The largest z that test ``j`` grants: sum_x min_b (value_b + ahead_b z) = need z.
+
+    The left side is concave in z: Newton's method from the right ends after a few steps, and the first one is
+    the last where nothing is ahead.
+    """
+    cell_of, need, need_h = program.cell, program.need, program.need_h
+    tasks, n = value_of.shape
+    z = math.inf
+    while True:
+        value, wanted = 0.0, need[j]
+        for x in range(tasks):
+            least, b = math.inf, 0
+            for r in range(1, n):
+                if cell_of[x, r] == j:
+                    # from infinitely far to the right only the head starts are seen, then the values
+                    now = value_of[x, r] - need_h[x, r] * (z if z < math.inf else FAR_RIGHT)
+                    if now < least:
+                        least, b = now, r
+            value += value_of[x, b]
+            wanted += need_h[x, b]
+        if not value / wanted < z:
+            return z
+        z = value / wanted
 
 
 class Response(NamedTuple):
@@ -207,17 +230,18 @@ def has_predictor_tests(program: Program, x: int) -> bool:
 
 
 @kernel
-def dual_total(program: Program, dual: Floats, test_dual: Floats) -> float:
+def dual_total(program: Program, share: Floats, test_dual: Floats) -> float:
     """The normalisation of dual weights: one for a pair that prices z at one."""
-    need, need_h = program.need, program.need_h
+    cell_of, need, need_h = program.cell, program.need, program.need_h
     total = 0.0
     for j in range(need.size):
         total += need[j] * test_dual[j]
-    tasks, n = dual.shape
+    tasks, n = share.shape
     for x in range(tasks):
         for r in range(1, n):
-            if need_h[x, r] > 0.0:
-                total += need_h[x, r] * dual[x, r]
+            if need_h[x, r] != 0.0:
+                of_test = test_dual[cell_of[x, r]] if cell_of[x, r] >= 0 else 1.0
+                total += need_h[x, r] * share[x, r] * of_test
     return total
 
 
@@ -285,24 +309,36 @@ def upper_bound(
     ``used`` receives the responses that prove the bound.
     """
     tasks, n = dual.shape
-    total = dual_total(program, dual, test_dual)
     c = np.empty((tasks, n))
     for x in range(tasks):
         respond(program, pieces, dual, x, used)
-        used.price[x] = slopes(program, used, x, test_dual, total, c) / abs(value)
-    bound = price_groups(program, c)
-    replaced = False
+    bound = bound_of(program, used, test_dual, abs(value), c)
+    if math.isinf(bound):
+        return bound
+    replace = False
     for x in range(tasks):
         if used.price[x] <= kept.price[x]:
             copy_response(used, kept, x)
         elif bound - value > slack and not has_predictor_tests(program, x):
-            slopes(program, kept, x, test_dual, total, c)
-            replaced = True
-    if replaced:
-        other = price_groups(program, c)
+            replace = True
+    if replace:
+        mixed = new_response(tasks, n)
+        for x in range(tasks):
+            copy_response(used if has_predictor_tests(program, x) else kept, mixed, x)
+        other = bound_of(program, mixed, test_dual, abs(value), c)
         if other < bound:
             bound = other
             for x in range(tasks):
-                if used.price[x] > kept.price[x] and not has_predictor_tests(program, x):
-                    copy_response(kept, used, x)
+                copy_response(mixed, used, x)
     return bound
+
+
+@kernel
+def bound_of(program: Program, response: Response, test_dual: Floats, scale: float, c: Floats) -> float:
+    """The bound on z* that responses of all tasks prove; writes their prices, relative to ``scale``."""
+    total = dual_total(program, response.share, test_dual)
+    if not total > 0.0:
+        return math.inf
+    for x in range(c.shape[0]):
+        response.price[x] = slopes(program, response, x, test_dual, total, c) / scale
+    return price_groups(program, c)

@@ -5,9 +5,10 @@ pool. On the pool both are combinations of three fixed vectors, u_i = (potential
 
     kl(mu_i, level) = e . u_i,   e = (1, -base, -slope)          level - mu_i = d . u_i,   d = (0, level, -1)
 
-and at its own arm they are ``own`` and ``depart``. What the piece grants enters the gradient with -1 at its
-cell, or with -need at z. With stiffness k = dual / slack and bend w = dual / (mass variance(level)) of each
-piece, the matrix of the task over its cells and arms is
+and at its own arm they are ``own`` and ``depart``. What the piece grants enters the gradient with -need at z,
+and with -1 at its cell if it has one (the need is then 0, or minus its head start). With stiffness
+k = dual / slack and bend w = dual / (mass variance(level)) of each piece, the matrix of the task over its
+cells and arms is
 
     diag(barrier) + sum over pieces of (k gradient gradient' + w direction direction'),
 
@@ -162,10 +163,9 @@ def _add_rows(
             continue
         matrix[row, row] += terms[r, PIVOT] - terms[r, BARRIER]
         columns[row, RIGHT] += own * terms[r, PUSH]
+        columns[row, Z] -= terms[r, NEED] * stiff * own
         if cell[r] >= 0:
             matrix[cell[r], row] -= stiff * own
-        else:
-            columns[row, Z] -= terms[r, NEED] * stiff * own
         v0, v1, v2 = _coupling(terms, r)
         for i in range(depth[r]):
             matrix[cells + i, row] += v0 * potential[i] + v1 + v2 * mu[i]
@@ -190,7 +190,8 @@ def _add_cells_and_shared(terms: Floats, cell: Integers, top: int, system: Syste
                 columns[c, -1] += stiff * own * (cost / pivot)
             matrix[c, c] += stiff * kept
             columns[c, RIGHT] -= push * kept
-        else:
+            columns[c, Z] += need * stiff * kept
+        if need != 0.0:
             if removed:
                 shared_right[0] += need * stiff * own * pull / pivot
                 shared[0, price] += need * stiff * own * cost / pivot
@@ -217,10 +218,9 @@ def _add_on_pools(terms: Floats, cell: Integers, depth: Integers, top: int, sums
             _add(pool, ON_RIGHT, -terms[r, PULL] / pivot, v0, v1, v2)
             _add(pool, ON_PRICE, -terms[r, COST] / pivot, v0, v1, v2)
         _add(pool, ON_RIGHT, terms[r, PUSH], g0, g1, g2)
+        _add(pool, ON_Z, -terms[r, NEED] * stiff, g0, g1, g2)
         if cell[r] >= 0:
             _add(pool, ON_CELLS + cell[r], -stiff, g0, g1, g2)
-        else:
-            _add(pool, ON_Z, -terms[r, NEED] * stiff, g0, g1, g2)
 
 
 @kernel
@@ -284,10 +284,9 @@ def _rotate_rest(
     for i in range(depth):
         gradient[width - 3 + i] = weight * (potential[i] - arm[BASE] - arm[SLOPE] * mu[i])
     gradient[row] = weight * arm[OWN]
+    beside[Z] = -weight * arm[NEED]
     if cell >= 0:
         gradient[cell] = -weight
-    else:
-        beside[Z] = -weight * arm[NEED]
     rotate_in(matrix, columns, gradient, beside)
     shared[0, 0] += beside[Z] * beside[Z]
     shared_right[0] += beside[Z] * beside[RIGHT]

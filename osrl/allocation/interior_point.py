@@ -60,7 +60,7 @@ def _start(program: Program, pieces: Pieces, at: Iterate) -> None:
             reduced[x, r] = tau / q[x, r]
             if piece[x, r]:
                 cell = cell_of[x, r]
-                granted = p[x, cell] if cell >= 0 else need_h[x, r] * z[0]
+                granted = need_h[x, r] * z[0] + (p[x, cell] if cell >= 0 else 0.0)
                 slack[x, r] = value_of[x, r] - granted
                 dual[x, r] = tau / slack[x, r]
 

@@ -7,7 +7,7 @@ import math
 from osrl.arrays import Floats
 from osrl.compiled import kernel
 
-PRIOR = 3.0  # samples by which estimates are drawn to their mean
+PRIOR = 10.0  # samples by which estimates are drawn to their mean
 LEAST_NEED = 0.7  # of a test that is nearly done
 LEAST_EVIDENCE = -5.0  # below which a test is not said to lack even more
 LEAST_GAP = 0.02  # in standard deviations of a reward, by which the best arm is taken to lead

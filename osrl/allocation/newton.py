@@ -96,7 +96,7 @@ def linearise(program: Program, pieces: Pieces, at: Iterate, tau: float) -> Floa
             arm[COST] = cost[x, r]
             if piece[x, r]:
                 cell, stiff = cell_of[x, r], dual[x, r] / slack[x, r]
-                granted = p[x, cell] if cell >= 0 else need_h[x, r] * z[0]
+                granted = need_h[x, r] * z[0] + (p[x, cell] if cell >= 0 else 0.0)
                 arm[STIFF] = stiff
                 arm[BEND] = dual[x, r] / (mass[x, r] * variance(level[x, r], noise))
                 arm[MISSING] = value[x, r] - granted - slack[x, r]
@@ -165,7 +165,7 @@ def recover_task(
             cell, gap, stiff, own, missing = cell_of[r], slack[r], arm[STIFF], arm[OWN], arm[MISSING]
             pool = moved[depth_of[r]]
             change = pool[0] - arm[BASE] * pool[1] - arm[SLOPE] * pool[2]
-            change -= dp[cell] if cell >= 0 else arm[NEED] * dz
+            change -= arm[NEED] * dz + (dp[cell] if cell >= 0 else 0.0)
             if removed:
                 force = own * (tau / gap - stiff * (missing + change))
                 force -= arm[BEND] * arm[DEPART] * (arm[LEVEL] * pool[1] - pool[2])

@@ -2,7 +2,7 @@
 
     maximise    z - |q|^2 / (2 sigma)                              over q >= 0, p, z
     subject to  sum_x p[x,c] >= need_c z                                 representation tests
-                ell(q_x; b) >= p[x, cell(b)]                             their pieces
+                ell(q_x; b) + ahead_b z >= p[x, cell(b)]                 their pieces
                 ell(q_x; b) or f(q_x; b) >= need_h[x,b] z                predictor tests
                 sum_{a of the tasks of group k} cost_a q_a = budget_k.
 
@@ -10,7 +10,8 @@ A *piece* is an arm b that a test wants excluded as the best of its task. The pi
 representation in one task form a *cell*, whose value p is the least of theirs. With one cell for
 each representation and one group this is the program of Theorem 1: needs kl(delta_G, 1 - delta_G)
 and kl(delta_H, 1 - delta_H) give z* = 1 / K. One group for each task gives tasks that arrive with
-fixed frequencies.
+fixed frequencies. The evidence against an arm may be *ahead* of that against the others of its cell:
+a head start, which is a need below zero.
 
 Arms are stored **by rank**: decreasing mean, the leader first.
 """
@@ -38,7 +39,7 @@ class Program(NamedTuple):
     piece: Flags  # (X, n) whether some test wants the arm excluded
     cell: Integers  # (X, n) cell of the arm's piece, or -1
     need: Floats  # (C,) need of each representation test: one cell of it in every task
-    need_h: Floats  # (X, n) need of the arm's predictor test, or 0
+    need_h: Floats  # (X, n) need of the arm's predictor test; of a piece in a cell, less its head start
     pooled: bool  # predictor pieces cost ell (True) or the two-arm f (False)
     cost: Floats  # (X, n) price of a sample
     group: Integers  # (X,) which budget pays for the task
@@ -63,7 +64,8 @@ def build_program(
     """The program for means (X, G*H) whose best arm in task x is ``leader[x]``.
 
     ``need_g`` (G,): need of the test against each representation; ``need_h`` (X, G*H): need of
-    the test against each arm as a predictor. A need of 0 leaves the test out.
+    the test against each arm as a predictor. A need of 0 leaves the test out. An arm of a representation
+    that is tested has no predictor test; what its piece is ahead of others is given there, as -ahead <= 0.
     """
     tasks, n = mu.shape
     predictors = n // need_g.size
@@ -98,7 +100,7 @@ def build_program(
             sorted_cost[x, r] = cost[x, a]
             if r > 0:
                 cell[x, r] = cell_of[a // predictors]
-                sorted_need[x, r] = need_h[x, a] if cell[x, r] < 0 else 0.0
+                sorted_need[x, r] = need_h[x, a] if cell[x, r] < 0 else min(need_h[x, a], 0.0)
                 piece[x, r] = cell[x, r] >= 0 or sorted_need[x, r] > 0.0
     return Program(
         arm,

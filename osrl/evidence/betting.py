@@ -84,12 +84,12 @@ class Bets(NamedTuple):
 
 def new_bets(
     smallest: float = 0.1,
-    largest: float = 1.6,
-    points: int = 5,
+    largest: float = 0.8,
+    points: int = 4,
     power: float = 0.5,
     plugged: float = 0.1,
-    idle: float = 0.25,
-    shrinkage: float = 20.0,
+    idle: float = 0.1,
+    shrinkage: float = 40.0,
     safe: float = 0.98,
 ) -> Bets:
     """A grid of ``points`` bets with weights as beta^-power, the growth-optimal one, and none at all.

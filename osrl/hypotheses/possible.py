@@ -39,6 +39,7 @@ from osrl.hypotheses.tolerance import (
     judge_comparisons,
     new_tolerance,
 )
+from osrl.hypotheses.vectors import VECTORS, new_struck, strike, vectors_due
 from osrl.outcome import (
     DECIDED,
     EXHAUSTED,
@@ -74,6 +75,7 @@ class Hypotheses(NamedTuple):
     evidence_g: Floats  # (G,) against each representation
     possible_g: Flags  # (G,)
     possible_h: Flags  # (X, n)
+    struck: Flags  # (G, V) vectors of predictors, one for each task, see `osrl.hypotheses.vectors`
     numbers: Floats  # (6,) limits, samples, when to look at counts, how many are ruled out, waiting
     bets: Bets
     tilts: Tilts
@@ -116,8 +118,11 @@ def new_hypotheses(
     *,
     epsilon: tuple[float, float] = (0.0, 0.0),
     by_counts: bool = False,
+    vectors: int = VECTORS,
 ) -> Hypotheses:
     """Nothing sampled, everything possible; ``risks`` are delta_g and delta_h, ``epsilon`` the tolerances.
+
+    Up to ``vectors`` vectors of predictors are told apart in the tests of representations; 0: never.
 
     Gaussian rewards are judged by counts in any case: nobody can bet on rewards without limits safely.
     """
@@ -139,6 +144,7 @@ def new_hypotheses(
         evidence_g=np.zeros(G),
         possible_g=np.ones(G, np.bool_),
         possible_h=np.ones((X, n), np.bool_),
+        struck=new_struck(shape, vectors),
         numbers=np.array([*limits, 0.0, float(X * n), 0.0, 0.0]),
         bets=used,
         tilts=new_tilts(noise),
@@ -230,7 +236,7 @@ def recount(hypotheses: Hypotheses) -> bool:
 @kernel
 def refresh_evidence(hypotheses: Hypotheses) -> None:
     """Bring every log evidence up to date."""
-    evidence_g, evidence = hypotheses.evidence_g, hypotheses.evidence
+    evidence_g, evidence, possible_g = hypotheses.evidence_g, hypotheses.evidence, hypotheses.possible_g
     for x in range(evidence.shape[1]):
         if hypotheses.by_counts:
             count(hypotheses, x)
@@ -238,6 +244,8 @@ def refresh_evidence(hypotheses: Hypotheses) -> None:
             weigh(hypotheses, x, 0, evidence.shape[2])
     for g in range(evidence_g.size):
         evidence_g[g] = evidence_against(hypotheses.against, hypotheses.bets, g)
+        if not possible_g[g]:  # its vectors reached the limit one after the other
+            evidence_g[g] = max(evidence_g[g], hypotheses.numbers[LIMIT_G])
 
 
 @kernel
@@ -258,6 +266,8 @@ def reject(hypotheses: Hypotheses, x: int, first: int, last: int) -> bool:
     for g in range(possible_g.size):
         if possible_g[g]:
             evidence_g[g] = evidence_against(hypotheses.against, hypotheses.bets, g)
+    if x == 0 if hypotheses.by_counts else vectors_due(hypotheses.struck, numbers[SAMPLES]):
+        strike_vectors(hypotheses)
     ruled_out = rule_out(possible_g, evidence_g, numbers[LIMIT_G], False)
     if not hypotheses.by_counts:
         weigh(hypotheses, x, first, last)
@@ -268,6 +278,21 @@ def reject(hypotheses: Hypotheses, x: int, first: int, last: int) -> bool:
         numbers[RULED_OUT] += ruled_out
         settle_verdict(hypotheses)
     return ruled_out > 0
+
+
+@kernel
+def strike_vectors(hypotheses: Hypotheses) -> None:
+    """Strike vectors of predictors; the evidence against a representation without any reaches the limit."""
+    struck, wealth, limit = hypotheses.struck, hypotheses.wealth, hypotheses.numbers[LIMIT_G]
+    evidence_g, possible_g = hypotheses.evidence_g, hypotheses.possible_g
+    if struck.shape[1] == 0:
+        return
+    held = wealth[WEALTH] + wealth[PENDING]
+    predictors = held.shape[1] // possible_g.size
+    of_task, bets = hypotheses.evidence[OF_TASK], hypotheses.bets
+    for g in range(possible_g.size):
+        if possible_g[g] and strike(struck[g], of_task, held, bets, g * predictors, predictors, limit):
+            evidence_g[g] = max(evidence_g[g], limit)
 
 
 @kernel

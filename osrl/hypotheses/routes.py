@@ -15,15 +15,17 @@ from osrl.compiled import kernel
 from osrl.hypotheses.possible import Hypotheses
 from osrl.hypotheses.tolerance import EPSILON_G, EPSILON_H, NEAR_G, NEAR_H, comparison
 
+LEAST = 1e-3  # gap, where an arm looks better than the answer
+
 
 @kernel
 def aim(
-    hypotheses: Hypotheses, g: int, leader: Integers, means: Floats, need_g: Floats, need_h: Floats
+    hypotheses: Hypotheses, g: int, answer: Integers, means: Floats, need_g: Floats, need_h: Floats
 ) -> None:
-    """Change needs and means where the tolerance ends first, if ``leader`` (X,), of ``g``, is the answer.
+    """Change needs and means where the tolerance ends first, with the ``answer`` (X,), of ``g``.
 
     ``need_g`` (G,) and ``need_h`` (X, n) are the needs of exact tests. An arm that is to be compared with the
-    leader gets a mean that is lower by epsilon: so far apart are the two for the shifted bets.
+    answer gets a mean that is lower by epsilon: so far apart are the two for the shifted bets.
     """
     epsilon = hypotheses.tolerance.numbers[EPSILON_H]
     tasks, n = means.shape
@@ -32,8 +34,8 @@ def aim(
         for x in range(tasks):
             for a in range(g * predictors, (g + 1) * predictors):
                 if need_h[x, a] > 0.0:
-                    gap = means[x, leader[x]] - means[x, a]
-                    need = _need(hypotheses, x, a, leader[x], NEAR_H)
+                    gap = max(means[x, answer[x]] - means[x, a], LEAST)
+                    need = _need(hypotheses, x, a, answer[x], NEAR_H)
                     if need / (gap + epsilon) ** 2 < need_h[x, a] / gap**2:
                         need_h[x, a] = need
                         means[x, a] = _lower(means[x, a], epsilon, hypotheses.noise)
@@ -45,15 +47,15 @@ def aim(
         for x in range(tasks):
             here = 0.0
             for a in range(other * predictors, (other + 1) * predictors):
-                gap = means[x, leader[x]] - means[x, a]
+                gap = max(means[x, answer[x]] - means[x, a], LEAST)
                 here += need_g[other] / gap**2
-                within += _need(hypotheses, x, a, leader[x], NEAR_G) / (gap + epsilon) ** 2
+                within += _need(hypotheses, x, a, answer[x], NEAR_G) / (gap + epsilon) ** 2
             exactly = min(exactly, here)
         if within < exactly:
             need_g[other] = 0.0
             for x in range(tasks):
                 for a in range(other * predictors, (other + 1) * predictors):
-                    need_h[x, a] = _need(hypotheses, x, a, leader[x], NEAR_G)
+                    need_h[x, a] = _need(hypotheses, x, a, answer[x], NEAR_G)
                     means[x, a] = _lower(means[x, a], epsilon, hypotheses.noise)
 
 

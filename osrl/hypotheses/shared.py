@@ -94,7 +94,13 @@ def evidence_against(against: Floats, bets: Bets, g: int) -> float:
     for x in range(against.shape[0] - 1):
         apart += against[x, g, J]
         common += against[x, g, :J]
-    if J == 0:
+    return mix(apart, common, bets)
+
+
+@kernel
+def mix(apart: float, common: Floats, bets: Bets) -> float:
+    """The two shares of the evidence: bets of their own in each task, and the same bet in all (J,)."""
+    if common.size == 0:
         return apart
     together = log_mixture(common, bets.grid[SHARED])
     top = max(apart, together)

@@ -44,6 +44,7 @@ from osrl.hypotheses.possible import (
 from osrl.hypotheses.shared import refresh
 from osrl.hypotheses.tolerance import HELD, settle_comparisons, worst_comparisons, write_comparisons
 from osrl.hypotheses.tolerance import PENDING as NOT_REPORTED
+from osrl.hypotheses.vectors import vectors_due
 
 
 def ticket_size(hypotheses: Hypotheses) -> int:
@@ -150,6 +151,7 @@ def take_reward(hypotheses: Hypotheses, x: int, a: int, reward: float, ticket: F
             close = close or most + math.log(float(tried)) >= numbers[LIMIT_H]
     if numbers[WAITING] > 0.0:
         settle_verdict(hypotheses)
+    close = close or vectors_due(hypotheses.struck, numbers[SAMPLES])
     changed = close and reject(hypotheses, x, first, first + predictors)
     if terms.shape[0] == n + predictors:
         return changed

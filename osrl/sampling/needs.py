@@ -3,7 +3,9 @@
 The allocation is that of the joint program of Theorem 1 with *residual needs*: what each test still
 lacks, log(1 / delta) + 1 - log E, finished tests left out. So the weights move from the
 representation to the predictors by themselves, and the joint bound K is approached instead of
-K_G + K_H. It is solved anew when the run has grown by ``growth`` and after each rejection.
+K_G + K_H. Arms of a representation against which there is more evidence than against others have a
+head start in it, so that samples go to those that lag behind. It is solved anew when the run has grown
+by ``growth`` and after each rejection.
 
 The shared choice comes first. In the joint program all tests end together, and two predictors that are nearly
 equal would keep the representation open for as long as them. So where it is open more than twice as long as
@@ -28,6 +30,7 @@ from typing import NamedTuple
 import numpy as np
 
 from osrl.allocation import solve
+from osrl.allocation.certificate import dual_total
 from osrl.allocation.needs import PRIOR, lacking, separate
 from osrl.allocation.program import build_program
 from osrl.arrays import Flags, Floats, Integers
@@ -40,6 +43,7 @@ from osrl.hypotheses.possible import (
     LIMIT_G,
     LIMIT_H,
     OF_G,
+    OF_TASK,
     PULLS,
     RULED_OUT,
     SAMPLES,
@@ -51,9 +55,12 @@ from osrl.hypotheses.possible import (
     survivor,
 )
 from osrl.hypotheses.routes import aim
+from osrl.hypotheses.shared import APART
+from osrl.hypotheses.vectors import head_starts
 
 TOLERANCE = 1e-2  # certified gap of the weights
 HASTE = 2.0  # times what a representation needs when it is asked for alone, by which it is to be decided
+CLEARLY = 2.0  # standard errors by which an arm that was ruled out has to lead to be believed
 DOUBT = 0.1  # share of the mass for tasks in which the last representation may not be right
 
 OPTIMAL, DRAWN = range(2)  # rows of `shares`
@@ -118,39 +125,78 @@ def solve_for_needs(hypotheses: Hypotheses, optimal: Floats) -> None:
     for x in range(tasks):
         shrunk_means(arms[PULLS, x], arms[SUMS, x], PRIOR, means[x])
     g = believed(means, arms[PULLS], possible_g, noise)
-    leader = np.empty(tasks, np.int64)
+    leader, answer = np.empty(tasks, np.int64), np.empty(tasks, np.int64)
     need_g = np.zeros(possible_g.size)
     need_h = np.zeros((tasks, n))
     for other in range(possible_g.size):
         if other != g and possible_g[other]:
-            need_g[other] = lacking(numbers[LIMIT_G], hypotheses.evidence_g[other])
+            own = slice(other * predictors, (other + 1) * predictors)
+            need_g[other] = need_of(hypotheses, other, need_h[:, own])
     for x in range(tasks):
-        leader[x] = -1
+        leader[x], answer[x] = g * predictors, -1
         for a in range(g * predictors, (g + 1) * predictors):
-            if possible_h[x, a] and (leader[x] < 0 or means[x, a] > means[x, leader[x]]):
+            if means[x, a] > means[x, leader[x]]:
                 leader[x] = a
+            if possible_h[x, a] and (answer[x] < 0 or means[x, a] > means[x, answer[x]]):
+                answer[x] = a
+        if need_g.any():
+            leader[x] = overlooked(means[x], arms[PULLS, x], leader[x], possible_g, noise)
         separate(means[x], arms[PULLS, x], arms[SUMS, x], leader[x], noise)
         for a in range(g * predictors, (g + 1) * predictors):
-            if a != leader[x] and possible_h[x, a]:
+            if a != answer[x] and possible_h[x, a] and leader[x] // predictors == g:
                 need_h[x, a] = lacking(numbers[LIMIT_H], hypotheses.evidence[OF_G, x, a])
     if hypotheses.tolerance.within.size > 0:
-        aim(hypotheses, g, leader, means, need_g, need_h)
+        aim(hypotheses, g, answer, means, need_g, need_h)
     if not need_g.any() and not need_h.any():
         return
-    time = solve_program(means, leader, need_g, need_h, noise, optimal)
-    if need_g.any() and need_h.any():
+    time, share = solve_program(means, leader, need_g, need_h, noise, optimal)
+    if need_g.any() and share < 1.0 / HASTE:  # the representation alone takes at least this share of the time
         alone = optimal.copy()
-        time_g = solve_program(means, leader, need_g, np.zeros((tasks, n)), noise, alone)
+        time_g, _ = solve_program(means, leader, need_g, np.minimum(need_h, 0.0), noise, alone)
         if time > HASTE * time_g:
             optimal += alone
             optimal *= 0.5
 
 
 @kernel
+def overlooked(means: Floats, pulls: Floats, leader: int, possible_g: Flags, noise: float) -> int:
+    """The best arm (n,) of representations that are ruled out, if it clearly beats ``leader``; or the leader.
+
+    It should not have been ruled out, and nothing speaks against the others as clearly as this arm.
+    """
+    predictors = means.size // possible_g.size
+    best = leader
+    for a in range(means.size):
+        spread = noise if noise > 0.0 else 0.25
+        error = math.sqrt(spread * (1.0 / (1.0 + pulls[a]) + 1.0 / (1.0 + pulls[leader])))
+        if not possible_g[a // predictors] and means[a] > max(means[best], means[leader] + CLEARLY * error):
+            best = a
+    return best
+
+
+@kernel
+def need_of(hypotheses: Hypotheses, g: int, need_h: Floats) -> float:
+    """What the test of ``g`` lacks; to ``need_h`` (X, H), how far its arms are ahead of those that lag."""
+    struck, limit, evidence = hypotheses.struck[g], hypotheses.numbers[LIMIT_G], hypotheses.evidence_g[g]
+    tasks, predictors = need_h.shape
+    of_task = hypotheses.evidence[OF_TASK, :, g * predictors : (g + 1) * predictors]
+    least = head_starts(struck, of_task, need_h)
+    need = lacking(limit, max(evidence, least + math.log(APART)) if struck.size > 0 else evidence)
+    for x in range(tasks):
+        for h in range(predictors):
+            need_h[x, h] = -min(need_h[x, h], need)  # more is never asked for
+    return need
+
+
+@kernel
 def solve_program(
     means: Floats, leader: Integers, need_g: Floats, need_h: Floats, noise: float, weights: Floats
-) -> float:
-    """Write the best ``weights`` (X, n) for these needs, beginning at those there; the samples they take."""
+) -> tuple[float, float]:
+    """Write the best ``weights`` (X, n) for these needs, beginning at those there; the samples they take.
+
+    Also the share that representations have in the price of a sample: with their part of the dual weights
+    alone the certificate proves that they take at least this share of the time.
+    """
     tasks, n = means.shape
     costs, group = np.ones((tasks, n)), np.zeros(tasks, np.int64)
     program = build_program(means, leader, need_g, need_h, False, costs, group, np.ones(1), 0.0, noise)
@@ -158,7 +204,13 @@ def solve_program(
     for x in range(tasks):
         for r in range(n):
             weights[x, program.arm[x, r]] = solution.q[x, r]
-    return 1.0 / solution.lower
+    predictors = 0.0
+    for x in range(tasks):
+        for r in range(1, n):
+            if program.cell[x, r] < 0:
+                predictors += program.need_h[x, r] * solution.share[x, r]
+    total = dual_total(program, solution.share, solution.test_dual)
+    return 1.0 / solution.lower, 1.0 - predictors / total
 
 
 @kernel

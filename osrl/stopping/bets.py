@@ -18,6 +18,7 @@ from osrl.hypotheses.trials import (
     take_ticket,
     ticket_size,
 )
+from osrl.hypotheses.vectors import VECTORS
 from osrl.stopping.readings import read_hypotheses
 
 
@@ -26,19 +27,22 @@ def new(
     draw: float,
     *,
     smallest: float = 0.1,
-    largest: float = 1.6,
-    points: int = 5,
+    largest: float = 0.8,
+    points: int = 4,
     power: float = 0.5,
     plugged: float = 0.1,
-    idle: float = 0.25,
-    shrinkage: float = 20.0,
+    idle: float = 0.1,
+    shrinkage: float = 40.0,
     safe: float = 0.98,
+    vectors: int = VECTORS,
 ) -> Hypotheses:
-    """Everything is possible; the options are those of `new_bets`."""
+    """Everything is possible; the options are those of `new_bets`, and ``vectors`` of `new_hypotheses`."""
     criterion = problem.criteria[0]
     bets = new_bets(smallest, largest, points, power, plugged, idle, shrinkage, safe)
     risks = (criterion.delta_g, criterion.delta_h)
-    return new_hypotheses(problem.shape, problem.family, risks, bets, epsilon=problem.epsilon)
+    return new_hypotheses(
+        problem.shape, problem.family, risks, bets, epsilon=problem.epsilon, vectors=vectors
+    )
 
 
 @kernel

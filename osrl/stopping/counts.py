@@ -10,14 +10,17 @@ from dataclasses import replace
 
 from osrl.contract import Problem
 from osrl.hypotheses.possible import Hypotheses, new_hypotheses
+from osrl.hypotheses.vectors import VECTORS
 from osrl.stopping import bets
 
 
-def new(problem: Problem, draw: float) -> Hypotheses:
-    """Everything is possible."""
+def new(problem: Problem, draw: float, *, vectors: int = VECTORS) -> Hypotheses:
+    """Everything is possible; ``vectors`` as in `new_hypotheses`."""
     criterion = problem.criteria[0]
     risks = (criterion.delta_g, criterion.delta_h)
-    return new_hypotheses(problem.shape, problem.family, risks, epsilon=problem.epsilon, by_counts=True)
+    return new_hypotheses(
+        problem.shape, problem.family, risks, epsilon=problem.epsilon, by_counts=True, vectors=vectors
+    )
 
 
 RULE = replace(

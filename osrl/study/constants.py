@@ -11,6 +11,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from osrl.arrays import Floats
+from osrl.contract import Criterion, Problem
 from osrl.errors import OsrlError, StorageDamaged
 from osrl.evidence.betting import FAR, check_bets
 from osrl.evidence.tilts import Tilts, check_tilts
@@ -18,7 +20,10 @@ from osrl.evidence.watch import LEVEL
 from osrl.families import Family
 from osrl.hypotheses.possible import CLEAR, PATIENCE, Hypotheses, new_hypotheses
 from osrl.hypotheses.shared import APART
+from osrl.hypotheses.vectors import LOOKS
 from osrl.stopping.counting import Counting
+from osrl.stopping.phases import Phases
+from osrl.stopping.phases import new as new_phases
 from osrl.study.events import Created, to_lists
 
 T = TypeVar("T")
@@ -27,7 +32,8 @@ TOLERANCE_LIMITS = "tolerance.limits"
 WATCH = "watch.level"  # absent from studies that were begun before losses were watched
 _TILTS = tuple(f"tilts.{name}" for name in ("up", "down", "pair", "task", "local", "shares", "by_pairs"))
 _HALF, _WEIGHT, _MIXTURE = "tilts.half", "tilts.weight", "tilts.mixture"  # of osrl 0.1
-_NOT_WRITTEN = {"apart": 0.5, "clear": 12.0, "patience": 0.02, "far": 40.0}  # by osrl 0.1, which used these
+# By osrl 0.1, which used these (and did not look at vectors).
+_NOT_WRITTEN = {"apart": 0.5, "clear": 12.0, "patience": 0.02, "far": 40.0, "looks": 50.0}
 
 
 def constants_of(state: Any) -> dict[str, Any]:
@@ -58,7 +64,7 @@ def set_constants(state: Any, created: Created) -> Any:
             value[...] = kept
         elif kept != value:
             raise _refusal(created, f"{name} = {kept}; this one has {value}")
-    _check(_find(state, Hypotheses), tilts, created)
+    _check(_find(state, Hypotheses), _find(state, Phases), tilts, created)
     return _with_tilts(state, tilts)
 
 
@@ -81,10 +87,12 @@ def _read_tilts(evidence: Mapping[str, Any], created: Created) -> Tilts:
     return Tilts(np.stack([half, half, weight, none, none]), np.array(shares), True)
 
 
-def _check(hypotheses: Hypotheses | None, tilts: Tilts, created: Created) -> None:
+def _check(hypotheses: Hypotheses | None, phases: Phases | None, tilts: Tilts, created: Created) -> None:
     """Refuse constants in a log with which no study could have begun: they would break the risk."""
     if hypotheses is not None:
         _check_limits(hypotheses, created)
+    elif phases is not None:
+        _check_limits_of(phases, created)
     if not 0 < created.evidence.get(WATCH, LEVEL) < 1:
         raise StorageDamaged(f"the log has {WATCH} = {created.evidence[WATCH]}; restore it from a backup")
     try:
@@ -105,15 +113,28 @@ def _check_limits(hypotheses: Hypotheses, created: Created) -> None:
         (created.delta_g, created.delta_h),
         epsilon=created.tolerances,
     )
-    for own, right in (
-        (hypotheses.limits, fresh.limits),
-        (hypotheses.tolerance.limits, fresh.tolerance.limits),
-    ):
-        if not np.allclose(own, right, rtol=1e-12, atol=0.0):
-            raise StorageDamaged(
-                f"the log has limits {own.tolist()}, and risks whose limits are {right.tolist()}; "
-                "restore it from a backup"
-            )
+    _compare(hypotheses.limits, fresh.limits)
+    _compare(hypotheses.tolerance.limits, fresh.tolerance.limits)
+
+
+def _check_limits_of(phases: Phases, created: Created) -> None:
+    """The same for the paper's algorithm."""
+    shape = len(created.tasks), len(created.representations), len(created.predictors)
+    criterion = Criterion(created.threshold, created.delta_g, created.delta_h)
+    family = Family(created.family, created.noise_sd)
+    fresh = new_phases(Problem(shape, family, (criterion,), created.tolerances), 0.0)
+    right = _limits_of(fresh)
+    for name, own in _limits_of(phases).items():
+        _compare(own, right[name])
+
+
+def _compare(own: Floats, right: Floats) -> None:
+    """Refuse limits that are not the right ones."""
+    if not np.allclose(own, right, rtol=1e-12, atol=0.0):
+        raise StorageDamaged(
+            f"the log has limits {own.tolist()}, and risks whose limits are {right.tolist()}; "
+            "restore it from a backup"
+        )
 
 
 def _find(state: Any, kind: type[T]) -> T | None:
@@ -149,7 +170,7 @@ def _parts(state: Any) -> dict[str, Any]:
     """Arrays and numbers other than tilts, by name."""
     hypotheses = _find(state, Hypotheses)
     if hypotheses is None:
-        return {"patience": PATIENCE}
+        return {"patience": PATIENCE, **_limits_of(_find(state, Phases))}
     bets, tolerance = hypotheses.bets, hypotheses.tolerance
     within = {
         TOLERANCE_LIMITS: tolerance.limits,
@@ -169,6 +190,19 @@ def _parts(state: Any) -> dict[str, Any]:
         "clear": CLEAR,
         "patience": PATIENCE,
         "far": FAR,
+        "looks": LOOKS,
+    }
+
+
+def _limits_of(phases: Phases | None) -> dict[str, Floats]:
+    """The limits of the paper's algorithm where it stops by counts with a tolerance, by name."""
+    if phases is None or not phases.phase2.near.within.size:
+        return {}
+    second = phases.phase2
+    return {
+        TOLERANCE_LIMITS: second.near.limits,
+        "limits.g": phases.counting.limit,
+        "limits.h": second.counting.limit,
     }
 
 

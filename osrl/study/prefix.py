@@ -143,6 +143,7 @@ def _like(hypotheses: Hypotheses) -> Hypotheses:
     return own._replace(
         possible_g=hypotheses.possible_g,
         possible_h=hypotheses.possible_h,
+        struck=hypotheses.struck,
         tolerance=own.tolerance._replace(within=hypotheses.tolerance.within),
     )
 

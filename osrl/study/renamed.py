@@ -1,4 +1,4 @@
-"""Arrays of a state that had another name in logs written before: where their content goes now.
+"""What older logs say in another way: arrays that had another name, and options that did not exist yet.
 
 Logs of osrl 0.1 name each array by itself; later ones name arrays in which several rows stand together.
 Until rules were apart, a policy had one state.
@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from osrl.contract import State
+from osrl.contract import State, find
 from osrl.hypotheses.possible import OF_G, OF_TASK, Hypotheses
 from osrl.policies.states import arrays_of
 from osrl.sampling.needs import DRAWN, DUE, OPTIMAL, NeedsWeights
@@ -21,7 +21,13 @@ from osrl.stopping.contests import OF_G as ASKED_G
 from osrl.stopping.contests import OF_X as ASKED_X
 from osrl.stopping.contests import Contests
 
+LATER: dict[str, Any] = {"vectors": 0}  # options that came later, and how to do without them
 WEIGHTS = -1  # the row of the weights in an old array of all that is known of arms: the last one
+
+
+def old_options(policy: str) -> dict[str, Any]:
+    """Options that came later, and the values with which a study does what it did without them."""
+    return {name: value for name, value in LATER.items() if name in find(policy).option_names}
 
 
 class Renamed(NamedTuple):

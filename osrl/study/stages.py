@@ -27,7 +27,7 @@ from osrl.study.events import Created, Verdict
 from osrl.study.harm import Harm
 from osrl.study.losses import Losses
 from osrl.study.prefix import Prefix
-from osrl.study.renamed import old_names
+from osrl.study.renamed import old_names, old_options
 from osrl.study.tally import Tally
 from osrl.study.trial import short_id
 
@@ -155,7 +155,8 @@ def new_state(created: Created) -> Any:
     criterion = Criterion(created.threshold, created.delta_g, created.delta_h)
     family = Family(created.family, created.noise_sd)
     problem = Problem(shape, family, (criterion,), created.tolerances)
-    options = {name: _tuples(value) for name, value in created.options.items()}
+    logged = {**old_options(created.policy), **created.options}
+    options = {name: _tuples(value) for name, value in logged.items()}
     return find(created.policy).new(problem, uniform(new_key(created.seed, 0), START, 0), **options)
 
 

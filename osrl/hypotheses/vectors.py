@@ -1,0 +1,141 @@
+"""Vectors of predictors: what the null of a representation is really about, struck one by one.
+
+"g is the best representation" says that for *some* vector v in H^X the arms (g, v_x) are the best of their
+tasks. The evidence against a single vector is that of `osrl.hypotheses.shared` without the minimum over h,
+
+    E_{g,v} = APART prod_x (mixture over bets)  +  (1 - APART) mixture over bets (prod_x),
+
+in task x of the bets against (g, v_x). A vector is *struck* when E_{g,v} ever reaches 1 / delta_g, and g is
+ruled out when all of its vectors are. That is at the latest when E_g reaches the limit, since E_g <= E_{g,v};
+often it is sooner, because what is struck stays so while the evidence against its arms goes down again.
+Under the null *one* vector is true, and g can only be ruled out if that one is struck: no union is needed.
+
+Where there are not too many, ``struck`` (G, V) has a flag for each of the V = H^X vectors, the predictor of
+the last task counting fastest; otherwise V = 0, and E_g alone decides.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from osrl.arrays import Flags, Floats
+from osrl.compiled import kernel, kernel_in_place
+from osrl.errors import OsrlError
+from osrl.evidence.betting import Bets
+from osrl.hypotheses.shared import mix
+
+VECTORS = 1024  # up to so many are told apart
+MOST_VECTORS = 10**6
+LOOKS = 50.0  # a look when there are 1 / LOOKS more samples, in every round at first
+
+
+def new_struck(shape: tuple[int, int, int], most: int) -> Flags:
+    """No vector is struck; none is kept where there are more than ``most``, or only one."""
+    if not 0 <= most <= MOST_VECTORS:
+        raise OsrlError(f"vectors is {most}; give the largest number to tell apart, from 0 to {MOST_VECTORS}")
+    X, G, H = shape
+    return np.zeros((G, H**X if 1 < H**X <= most else 0), np.bool_)
+
+
+@kernel_in_place
+def vectors_due(struck: Flags, samples: float) -> bool:
+    """Whether it is time to look at the vectors."""
+    return bool(struck.shape[1] > 0 and samples % max(1.0, samples // LOOKS) == 0.0)
+
+
+@kernel
+def strike(
+    struck: Flags, evidence: Floats, held: Floats, bets: Bets, first: int, predictors: int, limit: float
+) -> bool:
+    """Strike the vectors (V,) of one representation whose evidence reaches ``limit``; whether all are struck.
+
+    Its arms begin with ``first``. ``evidence`` (X, n) is that against the arms of every task, ``held``
+    (X, n, J) the logarithmic wealth of each bet. No evidence exceeds that of the best bet in every task:
+    where even this is too little for all vectors that begin alike, they are passed over together.
+    """
+    tasks, _, J = held.shape
+    most = np.empty((tasks, predictors))
+    rest = np.zeros(tasks + 1)  # the most that the tasks from x on can add
+    for x in range(tasks - 1, -1, -1):
+        for h in range(predictors):
+            most[x, h] = evidence[x, first + h] if J == 0 else held[x, first + h].max()
+        rest[x] = rest[x + 1] + most[x].max()
+    common = np.empty(J)
+    every = True
+    v = 0
+    while v < struck.size:
+        block, bound = struck.size, 0.0
+        for x in range(tasks):
+            if bound + rest[x] < limit:
+                break
+            block //= predictors
+            bound += most[x, v // block % predictors]
+        if block == 1 and bound >= limit and not struck[v]:
+            struck[v] = evidence_of_vector(evidence, held, bets, first, v, predictors, limit, common) >= limit
+        for u in range(v, v + block if every else v):
+            every = every and struck[u]
+        v += block
+    return bool(every)
+
+
+@kernel
+def evidence_of_vector(
+    evidence: Floats,
+    held: Floats,
+    bets: Bets,
+    first: int,
+    v: int,
+    predictors: int,
+    limit: float,
+    common: Floats,
+) -> float:
+    """Log evidence against the vector ``v`` of the representation whose arms begin with ``first``.
+
+    Where it does not reach ``limit``, a bound of it may be given instead. ``common`` (J,) is room to work in.
+    """
+    apart = 0.0
+    common[:] = 0.0
+    for x in range(evidence.shape[0] - 1, -1, -1):
+        b = first + v % predictors
+        v //= predictors
+        apart += evidence[x, b]
+        for j in range(common.size):
+            common[j] += held[x, b, j]
+    most = apart
+    for j in range(common.size):
+        most = max(most, common[j])
+    return mix(apart, common, bets) if most >= limit else most
+
+
+@kernel
+def head_starts(struck: Flags, evidence: Floats, ahead: Floats) -> float:
+    """How much more than the least evidence there is against the arms (X, H) of a representation; the least.
+
+    The evidence against an arm is the least of the vectors (V,) through it which are not struck: infinite
+    where all are. Bets of their own in each task, ``evidence`` (X, H), stand for all. Where vectors are not
+    told apart, none is struck.
+    """
+    tasks, predictors = evidence.shape
+    if struck.size == 0:
+        least = 0.0
+        for x in range(tasks):
+            ahead[x] = evidence[x] - evidence[x].min()
+            least += evidence[x].min()
+        return least
+    ahead[:] = math.inf
+    least = math.inf
+    for v in range(struck.size):
+        if not struck[v]:
+            total, rest = 0.0, v
+            for x in range(tasks - 1, -1, -1):
+                total += evidence[x, rest % predictors]
+                rest //= predictors
+            least = min(least, total)
+            rest = v
+            for x in range(tasks - 1, -1, -1):
+                ahead[x, rest % predictors] = min(ahead[x, rest % predictors], total)
+                rest //= predictors
+    ahead -= least
+    return least
