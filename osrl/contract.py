@@ -269,7 +269,7 @@ class Policy:
             if max(epsilon) > 0 and criterion.threshold not in self.stopping.tolerant:
                 raise OsrlError(
                     f"policy {self.name!r} with threshold {criterion.threshold!r} has no tolerance; leave "
-                    "epsilon out, or use policy 'osrl' or 'uniform'"
+                    "epsilon out, or use policy 'osrl' or 'uniform', or threshold 'sharp' of 'osrl-sc'"
                 )
 
 

@@ -4,7 +4,8 @@ Its sampling leaves nothing to chance, so there is nothing to bet on; but eviden
 sampling rule (`osrl.evidence.counts`, `pairs`). As in `osrl.hypotheses`, and by the same rule, every null
 is tested at the whole risk, a rejection is permanent, and the test is over when one possibility is left,
 for each criterion by itself. Counts are looked at again when there are 2 % more samples: those of all tasks
-at the same time, where the evidence of tasks is multiplied.
+at the same time, where the evidence of tasks is multiplied. With a tolerance there is another way to end
+(`osrl.stopping.near`).
 """
 
 from __future__ import annotations
@@ -22,8 +23,7 @@ from osrl.evidence.pairs import against_best
 from osrl.evidence.tilts import LOCAL, TASK, Tilts, new_tilts
 from osrl.hypotheses.possible import PATIENCE, rule_out
 from osrl.stopping.contests import FIRST, LED, LED_SUM, PULLS, SUMS, Contests, competing
-
-SHARP = "sharp"
+from osrl.stopping.near import ACROSS, SECOND, SHARP, Near, compare
 
 
 class Counting(NamedTuple):
@@ -67,22 +67,24 @@ def look_due(counting: Counting, i: int, samples: float) -> bool:
 
 
 @kernel
-def count_representations(counting: Counting, arms: Floats) -> None:
-    """Rule out representations by the counts of all tasks: E_g = prod_x min_h E_{x,(g,h)}."""
+def count_representations(counting: Counting, arms: Floats, near: Near) -> None:
+    """Rule out representations by the counts of all tasks, E_g = prod_x min_h E_{x,(g,h)}; compare arms."""
     evidence, behind = np.zeros(counting.possible.shape[2]), np.zeros(arms.shape[2], np.bool_)
     predictors = arms.shape[2] // evidence.size
     for x in range(arms.shape[1]):
-        of_arms = pooled(
-            _samples(counting, arms[:, x].copy()), counting.tilts, TASK, counting.noise, 0.0, behind
-        )
+        samples = _samples(counting, arms[:, x].copy())
+        of_arms = pooled(samples, counting.tilts, TASK, counting.noise, 0.0, behind)
+        if near.within.shape[2] > 0:
+            limits = near.limits[ACROSS:SECOND]
+            compare(near.within, x, samples, limits, near.epsilon, predictors, counting.tilts, counting.noise)
         for g in range(evidence.size):
             evidence[g] += of_arms[g * predictors : (g + 1) * predictors].min()
     _rule_out(counting, 0, evidence)
 
 
 @kernel
-def count_predictors(counting: Counting, x: int, contests: Contests) -> None:
-    """Rule out predictors by the counts of the contest of task ``x``."""
+def count_predictors(counting: Counting, x: int, contests: Contests, near: Near) -> None:
+    """Rule out predictors by the counts of the contest of task ``x``; compare them."""
     first, last = competing(contests)
     tilts, noise = counting.tilts, counting.noise
     samples = _samples(counting, contests.arms[:, x, first:last].copy())
@@ -91,6 +93,9 @@ def count_predictors(counting: Counting, x: int, contests: Contests) -> None:
     else:
         behind = np.zeros(last - first, np.bool_)
         _rule_out(counting, x, pooled(samples, tilts, LOCAL, noise, 0.0, behind))
+    if near.local.shape[2] > 0:
+        limits = near.limits[SECOND - 1 :]
+        compare(near.local, x, samples, limits, near.epsilon, last - first, tilts, noise)
 
 
 @kernel

@@ -17,7 +17,7 @@ from osrl.arrays import Flags, Floats
 from osrl.compiled import kernel, kernel_in_place
 from osrl.contract import Problem
 from osrl.hypotheses.possible import survivor
-from osrl.outcome import DECIDED, EXHAUSTED, PREDICTOR, REPRESENTATION, STATUS, TAU, TAU_G, Outcome
+from osrl.outcome import DECIDED, EXHAUSTED, PREDICTOR, REPRESENTATION, STATUS, TAU, TAU_G, WITHIN, Outcome
 from osrl.stopping.contests import (
     MEANS,
     OF_G,
@@ -26,6 +26,7 @@ from osrl.stopping.contests import (
     SUMS,
     Contests,
     best_of,
+    competing,
     contest_evidence,
     contest_observe,
     contest_stops,
@@ -33,6 +34,7 @@ from osrl.stopping.contests import (
     note_lead,
 )
 from osrl.stopping.counting import Counting, count_predictors, look_due, new_counting
+from osrl.stopping.near import Near, new_near, parts_of, predictor_near
 
 
 class Phase2(NamedTuple):
@@ -42,6 +44,7 @@ class Phase2(NamedTuple):
     stopped: Flags  # (R, X) whether the predictor of the task is known
     earlier: Floats  # (6, X, n) the arms of phase 1: what counts of them (nothing without reuse), and means
     counting: Counting  # for criteria that stop by counts
+    near: Near  # and within a tolerance, in both phases
 
 
 def new_phase_2(problem: Problem) -> Phase2:
@@ -49,11 +52,13 @@ def new_phase_2(problem: Problem) -> Phase2:
     X, G, H = problem.shape
     criteria, noise = problem.criteria, problem.family.noise
     deltas = tuple(criterion.delta_h for criterion in criteria)
+    exact = tuple(parts_of(problem.epsilon).exact_h * delta for delta in deltas)
     return Phase2(
         threshold=contest_thresholds(H, deltas, noise),
         stopped=np.zeros((len(criteria), X), np.bool_),
         earlier=np.zeros((6, X, G * H)),
-        counting=new_counting(criteria, deltas, (X, H), H, noise),
+        counting=new_counting(criteria, exact, (X, H), H, noise),
+        near=new_near(problem),
     )
 
 
@@ -109,15 +114,21 @@ def phase_2_observe(
 @kernel_in_place
 def _goes_on(phase: Phase2, contests: Contests, outcome: Outcome, x: int) -> bool:
     """Note the criteria for which the predictor of task ``x`` is known; whether there are others."""
-    counting, stopped, g = phase.counting, phase.stopped, contests.asked[OF_G]
-    if look_due(counting, x, contests.rounds[x]):
-        count_predictors(counting, x, contests)
+    counting, stopped, near, g = phase.counting, phase.stopped, phase.near, contests.asked[OF_G]
+    looked = look_due(counting, x, contests.rounds[x])
+    if looked:
+        count_predictors(counting, x, contests, near)
     evidence = contest_evidence(contests, x, phase.threshold)
     undecided = False
     for r in range(stopped.shape[0]):
         if outcome.answer[REPRESENTATION, r, x] == g and not stopped[r, x]:
             if counting.limit[r] < math.inf:
                 best = survivor(counting.possible[r, x])
+                if best < 0 and looked and near.local.shape[2] > 0:
+                    first, last = competing(contests)
+                    means = contests.arms[MEANS, x, first:last]
+                    best = predictor_near(near.local[r, x], means, counting.possible[r, x])
+                    near.used[r] = near.used[r] or best >= 0
             elif contest_stops(contests, x, evidence, phase.threshold[r]):
                 best = best_of(contests, x) - int(g) * contests.predictors
             else:
@@ -135,7 +146,7 @@ def stop_task(phase: Phase2, outcome: Outcome, r: int, x: int) -> None:
     """For criterion ``r`` the predictor of task ``x`` is known; it is met when all of them are."""
     phase.stopped[r, x] = True
     if np.all(phase.stopped[r]):
-        outcome.reached[STATUS, r] = DECIDED
+        outcome.reached[STATUS, r] = WITHIN if phase.near.used[r] else DECIDED
 
 
 @kernel_in_place
@@ -186,6 +197,7 @@ def _begin_contests(phase: Phase2, contests: Contests, g: int) -> None:
     arms, predictors = contests.arms, contests.predictors
     phase.counting.possible[:] = True
     phase.counting.due[:] = 0.0
+    phase.near.local[:] = False
     contests.asked[OF_G] = g
     for x in range(arms.shape[1]):
         contests.rounds[x] = 0.0

@@ -2,7 +2,7 @@
 
 Phase 1 stops when max_g Psi_t(g) exceeds the threshold (``theorem`` or ``released``), and answers with the
 representation that is best under the estimate. With ``sharp`` both phases stop by evidence from counts
-instead (`osrl.stopping.counting`).
+instead (`osrl.stopping.counting`), or within a tolerance (`osrl.stopping.near`).
 
 Phase 2 finds the predictor of each task among the arms of that representation (`osrl.stopping.phase2`). Its
 rewards come from a stream of their own, so that its course depends on the representation alone. Criteria that
@@ -25,9 +25,10 @@ from osrl.contract import Criterion, Problem, StoppingRule
 from osrl.errors import OsrlError
 from osrl.glr import Glr, cheapest, new_glr, update_task
 from osrl.hypotheses.possible import survivor
-from osrl.outcome import REPRESENTATION, Outcome, new_outcome
+from osrl.outcome import PREDICTOR, REPRESENTATION, Outcome, new_outcome
 from osrl.stopping.contests import MEANS, PULLS, Contests, add_reward, leader_of, new_contests, note_lead
-from osrl.stopping.counting import SHARP, Counting, count_representations, look_due, new_counting
+from osrl.stopping.counting import Counting, count_representations, look_due, new_counting
+from osrl.stopping.near import SHARP, answer_near, parts_of
 from osrl.stopping.phase2 import (
     Phase2,
     choose_representation,
@@ -37,6 +38,7 @@ from osrl.stopping.phase2 import (
     new_phase_2,
     next_contest,
     phase_2_observe,
+    stop_task,
     write_phase,
 )
 from osrl.stopping.readings import read_phases
@@ -64,7 +66,8 @@ def new(problem: Problem, draw: float, *, reuse: bool = False) -> Phases:
     X, G, H = problem.shape
     n, noise = G * H, problem.family.noise
     criteria = problem.criteria
-    deltas = tuple(criterion.delta_g for criterion in criteria)
+    exact = parts_of(problem.epsilon).exact_g
+    deltas = tuple(exact * criterion.delta_g for criterion in criteria)
     if reuse and len(criteria) > 1:
         raise OsrlError("reuse makes phase 2 depend on the risk; give one risk and threshold at a time")
     phases = Phases(
@@ -135,8 +138,9 @@ def observe(phases: Phases, x: int, a: int, reward: float, ticket: Floats) -> No
     times[ROUNDS] += 1.0
     phases.leaders[x] = leader_of(arms[MEANS, x])
     update_task(glr, x, arms[MEANS, x], arms[PULLS, x], contests.noise)
-    if look_due(phases.counting, 0, times[ROUNDS]):
-        count_representations(phases.counting, arms)
+    looked = look_due(phases.counting, 0, times[ROUNDS])
+    if looked:
+        count_representations(phases.counting, arms, phase2.near)
     g = estimated(phases)
     evidence = glr.total[cheapest(glr, g)] if g >= 0 else -math.inf
     undecided = False
@@ -150,11 +154,37 @@ def observe(phases: Phases, x: int, a: int, reward: float, ticket: Floats) -> No
                 best = -1
             if best >= 0:
                 choose_representation(outcome, r, best, int(times[ROUNDS]), arms[PULLS])
-            else:
+            elif not (looked and end_near(phases, r)):
                 undecided = True
     if not undecided:
         keep_phase_1(phase2, contests, phases.reuse)
         next_contest(phase2, contests, outcome)
+
+
+@kernel
+def end_near(phases: Phases, r: int) -> bool:
+    """End criterion ``r`` within the tolerance, if some representation allows it: the most believable one."""
+    near, means, glr = phases.phase2.near, phases.contests.arms[MEANS], phases.glr
+    predictors, possible = phases.contests.predictors, phases.counting.possible[r, 0]
+    found = -1
+    if near.within.shape[2] == 0 or phases.counting.limit[r] == math.inf:
+        return False
+    for g in range(possible.size):
+        good = possible[g] and (found < 0 or glr.total[g] < glr.total[found])
+        for x in range(means.shape[0]):
+            good = good and answer_near(near.within[r, x], means[x], possible, g, predictors) >= 0
+        if good:
+            found = g
+    if found < 0:
+        return False
+    near.used[r] = True
+    pulls = phases.contests.arms[PULLS]
+    choose_representation(phases.outcome, r, found, int(phases.times[ROUNDS]), pulls)
+    for x in range(means.shape[0]):
+        c = answer_near(near.within[r, x], means[x], possible, found, predictors)
+        phases.outcome.answer[PREDICTOR, r, x] = c - found * predictors
+        stop_task(phases.phase2, phases.outcome, r, x)
+    return True
 
 
 @kernel
@@ -187,5 +217,6 @@ RULE = StoppingRule(
     stream=stream,
     thresholds=("theorem", "released", SHARP),
     unproved=("released",),
+    tolerant=(SHARP,),
     shares_runs=lambda options: not options.get("reuse", False),
 )
