@@ -32,7 +32,7 @@ test: $(READY) ## every quick test, then some of them again with the JIT off
 	  $(STUDIES:%='python -m tests.warm % bernoulli') 'python -m tests.warm osrl gaussian' \
 	  | xargs -P $(CORES) -I {} sh -c '$(BIN)/{} > /dev/null'
 	$(BIN)/python -m pytest -q -n $(CORES) --dist worksteal
-	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -q -m 'nojit and not validate'
+	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -q -n $(CORES) -m 'nojit and not validate'
 
 check: $(READY) ## lint, format, types, import layers
 	$(BIN)/ruff check .

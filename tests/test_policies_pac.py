@@ -1,7 +1,7 @@
 """The guarantee: errors stay below what the risks allow, and a broken threshold is found out.
 
 With fixed seeds, the number of wrong answers over many runs stays below a bound that a policy which
-keeps its risk exceeds with probability 1e-6 at most (exact binomial tail). `make validate` counts ten
+keeps its risk exceeds with probability 1e-6 at most (exact binomial tail). `make validate` counts twenty
 times as many runs (`tests.validate_policies`).
 """
 
@@ -15,7 +15,7 @@ from osrl.contract import State
 from osrl.instance import Instance
 from tests.pac import CASES, FALSE_ALARM, INSTANCES, RISK, Case, allowed, check, errors_of
 
-RUNS = 1000
+RUNS = 500
 FEW_RUNS = 300  # are enough to find out
 CLOSE = Instance.bernoulli([[[0.56, 0.53], [0.5, 0.47]], [[0.53, 0.56], [0.47, 0.5]]])
 CARELESS = 0.99  # a risk at which every threshold of betting evidence is next to nothing
