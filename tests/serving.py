@@ -28,11 +28,11 @@ NAMES: dict[str, Any] = {
 class Serving:
     """A server in a thread of this process."""
 
-    def __init__(self, place: str, **given: Any) -> None:
+    def __init__(self, place: str, port: int = 0, **given: Any) -> None:
         self.place = place
         self.application = Application(place, **given)
         self._started = threading.Event()
-        config = new_config(self.application, "127.0.0.1", 0)
+        config = new_config(self.application, "127.0.0.1", port)
         self._server = Server(config, self.application, self._has_started)
         self._thread = threading.Thread(target=self._server.run, daemon=True)
         self._thread.start()

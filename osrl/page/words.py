@@ -9,6 +9,7 @@ from osrl.report.study import in_words
 
 ANSWERED = ("decided", "decided within the tolerance")
 OVER = (*ANSWERED, "no shared representation", "budget exhausted", "closed")
+GUESS = 0.5  # risks from which on a claim is little more than a guess
 FIRST = 3  # results for each arm up to which they are the first ones
 QUIET_HOURS, QUIET_TIMES = 1, 10  # a study is stale after so many hours, and so many times the usual wait
 
@@ -124,25 +125,31 @@ def _claim(document: dict[str, Any]) -> tuple[str, ...]:
         return ()
     if claim["representation"] >= 1:
         return ("If it ended now, nothing could be claimed: the evidence is not there yet.",)
+    if claim["representation"] >= GUESS:
+        return (f"If it ended now, the risk of being wrong would be {risk(claim['representation'])}.",)
     parts = [f"that {winner(document)} is the best choice, with a risk of {risk(claim['representation'])}"]
     if len(document["predictors"]) > 1:
         best = document["best"]["predictors"]
         parts += [
             f"{best[task]} in {task}, with {risk(each)}"
             for task, each in claim["predictors"].items()
-            if each < 1
+            if each < GUESS
         ]
     return (f"If it ended now, this could be claimed: {listed(parts)}.",)
 
 
 def _guarantee(document: dict[str, Any]) -> str:
     """The risk that was accepted, in words."""
-    first = f"The chance that {winner(document)} is the wrong choice is at most {risk(document['delta_g'])}"
+    often = "This holds however often you have looked."
+    of_g, of_h = risk(document["delta_g"]), risk(document["delta_h"])
+    within = document["verdict"] == "decided within the tolerance"
+    wrong = "this is not so" if within else f"{winner(document)} is the wrong choice"
     if len(document["predictors"]) < 2:
-        return f"{first}, however often you have looked."
-    each = "in each task " if len(document["tasks"]) > 1 else ""
-    second = f"that what goes with it is wrong, {each}at most {risk(document['delta_h'])}"
-    return f"{first}; {second}. This holds however often you have looked."
+        return f"The chance that {wrong} is at most {of_g}. {often}"
+    each = " in a task" if len(document["tasks"]) > 1 else ""
+    own = "for each task" if each else "as well" if of_g == of_h else ""
+    second = f"the chance that what goes with it{each} is wrong is at most {of_h} {own}".rstrip()
+    return f"The chance that {wrong} is at most {of_g}, and {second}. {often}"
 
 
 def _needs_no_more() -> str:
