@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -201,7 +202,8 @@ def test_every_constant_of_the_evidence_is_in_the_log(tmp_path: Path, monkeypatc
     with Study.open(path) as study:
         assert study.evidence.equals(before) and study.verify().ok
     later(safe=0.5)
-    with refused("was begun by osrl 0.1.0 with bets.safe = 0.98; this one has 0.5; go on with that version"):
+    begun = f"was begun by osrl {version('osrl')} with bets.safe = 0.98"
+    with refused(f"{begun}; this one has 0.5; go on with that version"):
         Study.open(path).ask()
     later(grid=bets.grid[:, :-1].copy())
     with refused(f"with {bets.beta.size} numbers bets.beta; this one has {bets.beta.size - 1}"):
