@@ -9,7 +9,7 @@ STUDIES := osrl uniform osrl-sc tas
 CORES := 2
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test check docs wheel format validate torture bench constraints clean
+.PHONY: help install demo test check docs wheel picture format validate torture bench constraints clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -42,6 +42,9 @@ check: $(READY) ## lint, format, types, import layers
 
 docs: $(READY) ## the documentation site, in build/site/html; warnings are errors
 	$(BIN)/python docs/site/build.py build/site
+
+picture: $(READY) ## the picture and the table of the README, measured anew
+	$(BIN)/python benchmarks/picture.py
 
 wheel: $(READY) ## sdist and wheel, in dist
 	$(BIN)/python -m build --quiet --outdir dist

@@ -274,10 +274,10 @@ def test_an_infinite_regularised_bound_is_explained(capsys: Capture) -> None:
     assert "K_G_sigma is infinite: this sigma outweighs all evidence; give a larger one" in out
 
 
-def test_the_readme_shows_what_the_command_prints(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_page_shows_what_the_command_prints(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    readme = Path(__file__).parents[1] / "README.md"
-    shown = readme.read_text(encoding="utf-8").partition("$ osrl bound paper\n")[2].partition("```")[0]
+    page = Path(__file__).parents[1] / "docs" / "bound.md"
+    shown = page.read_text(encoding="utf-8").partition("$ osrl bound paper\n")[2].partition("```")[0]
 
     def words(text: str) -> list[str]:
         """Line by line, with the last digits, which depend on the machine, left out."""
