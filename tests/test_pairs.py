@@ -47,7 +47,7 @@ def played() -> dict[str, Any]:
 
 
 def test_every_pair_finds_the_answer_of_an_easy_problem(played: dict[str, Any]) -> None:
-    assert len(played) == len(pairs()) >= 90
+    assert len(played) == len(pairs()) >= 60
     for name, run in played.items():
         assert run["status"] == DECIDED, name
         assert (run["representation"], run["predictor"]) == ([0, 0], [0, 1]), name
@@ -56,13 +56,13 @@ def test_every_pair_finds_the_answer_of_an_easy_problem(played: dict[str, Any]) 
 
 
 def test_a_stricter_threshold_takes_longer(played: dict[str, Any]) -> None:
-    for sampling in ("tas", "t3c", "kl-lucb"):
+    for sampling in ("tas", "ttts", "kl-lucb"):
         taus = [played[f"{sampling} glr-{name}"]["tau"] for name in ("gk", "tas", "theorem")]
         assert taus == sorted(taus), sampling
 
 
 def test_the_proportions_need_fewer_samples_than_even_ones(played: dict[str, Any]) -> None:
-    for sampling in ("tas", "c-tracking", "oracle", "eb-tci"):
+    for sampling in ("tas", "oracle", "ttts"):
         assert played[f"{sampling} glr-theorem"]["tau"] < played["uniform glr-theorem"]["tau"], sampling
 
 
