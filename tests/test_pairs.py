@@ -24,13 +24,15 @@ from osrl.contract import (
     stop_names,
     stopping_rules,
 )
+from osrl.draws import new_key
 from osrl.errors import OsrlError
 from osrl.families import Family, divergence
 from osrl.outcome import DECIDED
+from osrl.sampling.joint import TARGET
 from osrl.stopping.joint import observe
 from osrl.stopping.levels import GLR
 from osrl.stopping.tally import lower, upper
-from osrl.testing import EASY
+from osrl.testing import EASY, new_state
 from osrl.thresholds import phi
 from tests.pairs import pairs, play
 
@@ -72,6 +74,19 @@ def test_compiled_and_interpreted_a_pair_plays_the_same_run(played: dict[str, An
     for policy, threshold, name in pairs():
         if name in names:
             assert play(policy, threshold) == played[name], name
+
+
+def test_an_answer_that_has_to_look_right_first_does_not_wait_for_ever() -> None:
+    """All is ruled out but one, and another arm looks better: then every arm is explored."""
+    rule, policy = sampling_rules()["tas"], pair("tas", "bets")
+    state = new_state(policy, EASY, policy.criteria([(0.1, 0.1)]), new_key(0, 0))
+    stopping, propensities = state.stopping, np.zeros((2, 4))
+    stopping.possible_g[1] = False
+    stopping.possible_h[:, 1] = False
+    state.sampling.arms[TARGET] = 0.0
+    state.sampling.arms[TARGET, 0, 0] = 1.0  # from before
+    assert rule.select(state.sampling, stopping, -1, propensities) == -1
+    assert propensities.min() > 0.1 and propensities.sum() == pytest.approx(1.0)
 
 
 def test_what_is_proved_is_a_matter_of_the_stopping_rule() -> None:

@@ -40,6 +40,7 @@ from osrl.sampling.joint import (
     TTTS,
     UGAPE,
     JointSampling,
+    anything_open,
     decided,
     least_pulled_open,
     new_sampling,
@@ -103,14 +104,19 @@ def select(sampling: JointSampling, stopping: Any, task: int, propensities: Floa
 
 @kernel_in_place
 def fill(sampling: JointSampling, stopping: Any, propensities: Floats) -> None:
-    """The probabilities (X, n): the weights, each of a pair, or each arm of a race, and exploration."""
+    """The probabilities (X, n): the weights, each of a pair, or each arm of a race, and exploration.
+
+    Where nothing is open, because an answer has to look right first, all is exploration.
+    """
     tasks, n = propensities.shape
     rule = sampling.rule
     for x in range(tasks):
         for a in range(n):
             in_race = rule >= RACING and running(sampling, stopping, x, a)
             propensities[x, a] = 1.0 if in_race else 0.0
-    if rule <= ORACLE:
+    if not anything_open(stopping):
+        pass
+    elif rule <= ORACLE:
         draw_proportions(sampling, propensities)
     elif rule < RACING:
         pair = optimistic_pair(sampling, stopping) if rule >= KL_LUCB else top_two(sampling, stopping)
