@@ -101,6 +101,17 @@ def test_without_javascript_everything_is_there(chromium: Browser, server: Servi
     page.context.close()
 
 
+def test_a_person_signs_in(chromium: Browser, server: Serving) -> None:
+    page = chromium.new_page()
+    complaints = Complaints(page, server.url)
+    page.goto(server.url)
+    page.get_by_label("Token").fill(server.token("read"))
+    page.get_by_role("button", name="Sign in").press("Enter")
+    until(lambda: page.title() == "Studies")
+    assert [each for each in complaints.found if "401" not in each] == []
+    page.close()
+
+
 def test_the_list_leads_to_the_page(chromium: Browser, server: Serving) -> None:
     token = server.token("read")
     page = visit(chromium, server, token, "/", viewport={"width": 390, "height": 800})

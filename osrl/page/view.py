@@ -304,13 +304,14 @@ def _why(document: dict[str, Any], groups: list[Group]) -> str:
     """Why trials go where they go."""
     if document["verdict"] in words.OVER:
         return "The study is over: no more trials are needed."
+    best = document["best"]["representation"]
     if document["policy"].startswith("uniform"):
         return "This study spreads its trials evenly over all choices."
     open_still = [
         (rival.share, group.title, rival)
         for group in groups
         for rival in group.rivals
-        if not rival.rejected and not rival.leads
+        if not rival.rejected and not rival.leads and _order(group, best) < 2
     ]
     if not document["trials"]["told"] or not open_still:
         return "Trials go where they bring evidence soonest."

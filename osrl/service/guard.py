@@ -5,6 +5,8 @@ No answer leaves without the headers of `SECURITY`, and no error with more than 
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import html
 import logging
 from collections.abc import Awaitable, Callable, Sequence
@@ -42,7 +44,8 @@ _LOG = logging.getLogger("osrl.service")
 
 SIGN_IN = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>osrl: sign in</title>
-<meta name="viewport" content="width=device-width, initial-scale=1"></head>
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark"><link rel="icon" href="data:,"><style>{style}</style></head>
 <body><main><h1>Sign in</h1>
 <p>{why}</p>
 <form method="post" action="{root}/session">
@@ -50,6 +53,13 @@ SIGN_IN = """<!doctype html>
 <p><button>Sign in</button></p>
 </form></main></body></html>
 """
+_STYLE = (
+    "body{margin:12vh auto;max-width:26rem;padding:0 1.25rem;font:16px/1.5 system-ui,sans-serif}"
+    "h1{font-size:1.6rem;margin:0}label{display:block}input{display:block;width:100%;box-sizing:border-box;"
+    "font:inherit;padding:.45rem .6rem;margin-top:.2rem;border:1px solid #87909a;border-radius:6px}"
+    "button{font:inherit;padding:.4rem 1rem;border:0;border-radius:6px;background:#1766c2;color:#fff}"
+)
+_STYLE_HASH = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
 
 
 class Guard:
@@ -154,8 +164,9 @@ def _unknown(why: str, headers: dict[bytes, str], scope: Scope, root: str) -> Re
 
 def sign_in(why: str, root: str, headers: dict[str, str] | None = None) -> Response:
     """The page on which a person gives a token."""
-    page = SIGN_IN.format(why=html.escape(why), root=html.escape(root))
-    policy = {"content-security-policy": POLICY.format(forms="'self'")}
+    page = SIGN_IN.format(why=html.escape(why), root=html.escape(root), style=_STYLE)
+    own = POLICY.replace("style-src 'self'", f"style-src 'sha256-{_STYLE_HASH}'")
+    policy = {"content-security-policy": own.format(forms="'self'")}
     return HTMLResponse(page, 401, {**policy, **(headers or {})})
 
 
