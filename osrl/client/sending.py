@@ -24,7 +24,7 @@ except ModuleNotFoundError:
 
 PATIENCE = 60.0  # seconds in which a request is repeated
 FIRST, LONGEST = 0.1, 5.0  # seconds before it is repeated, at most; twice as long each time
-TIMEOUT = httpx.Timeout(60.0, connect=10.0)
+TIMEOUT = httpx.Timeout(180.0, connect=10.0)  # a server that is new compiles before its first answer
 TOKEN = "OSRL_TOKEN"  # the environment variable with the token, where none is given
 _BUSY = (429, 502, 503, 504)
 _UNSENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
