@@ -130,7 +130,7 @@ def said(pairs: Sequence[Pair]) -> list[str]:
 def figure_pairs(pairs: Sequence[Pair], K: float) -> Figure:
     """Mean samples of every pair on a log scale, with the bound."""
     data = pl.DataFrame([one.record() for one in pairs]).with_columns(
-        low=pl.col.mean - pl.col.ci975, high=pl.col.mean + pl.col.ci975
+        low=(pl.col.mean - pl.col.ci975).clip(lower_bound=1), high=pl.col.mean + pl.col.ci975
     )
     rules = data["sampling"].unique(maintain_order=True).to_list()
     stops = data["stopping"].unique(maintain_order=True).to_list()

@@ -101,7 +101,13 @@ def _rule(axis: str, value: float) -> list[alt.Chart]:
 def _means(summary: pl.DataFrame, colour: alt.Color, bounds: dict[tuple[float, float], float]) -> Any:
     """The mean number of samples of each policy against ln(1 / delta), with 97.5 % intervals."""
     rows = [
-        (_label(row), math.log(1 / row["delta_g"]), row["mean"], row["mean"] - half, row["mean"] + half)
+        (
+            _label(row),
+            math.log(1 / row["delta_g"]),
+            row["mean"],
+            max(row["mean"] - half, 1.0),
+            row["mean"] + half,
+        )
         for row in summary.iter_rows(named=True)
         for half in [row["ci975"] or 0.0]
     ]
