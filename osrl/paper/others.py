@@ -34,13 +34,6 @@ class Method(NamedTuple):
 
 METHODS = (
     Method("Track-and-Stop", "tas", "glr-gk", (4052, 1406)),
-    Method(
-        "Chernoff racing",
-        "chernoff-racing",
-        "glr-gk",
-        (4516, 3078),
-        "a race ends when each rival was beaten once; our stopping rule asks that all are at the same time",
-    ),
     Method("KL-LUCB", "kl-lucb", "intervals-gk", (8437, 2716)),
     Method("KL racing", "racing", "intervals-gk", (9590, 3334)),
 )

@@ -135,7 +135,7 @@ def others(experiment: Experiment) -> Result:
         (
             "Garivier and Kaufmann (2016), Table 1: Bernoulli arms of one task, risk 0.1, averages over 3000 "
             "experiments. Stopping is at ln((ln t + 1) / delta), which nobody has proved to be safe: by "
-            "likelihood ratios for track-and-stop and Chernoff racing, by intervals for KL-LUCB and racing.",
+            "likelihood ratios for track-and-stop, by intervals for KL-LUCB and KL racing.",
         ),
         {"others": [row.record() for row in rows]},
         (grid_others(rows),),
