@@ -138,6 +138,18 @@ def test_hostile_names_are_text(place: str) -> None:
     assert "\u202e" not in page  # would turn the text after it round
 
 
+def test_what_holds_a_study_up_is_a_rival_of_its_leader(place: str) -> None:
+    view = page_view("running", moment_of(place, "running"))
+    open_rivals = {
+        (rival.name, rival.percent.text)
+        for group in view["groups"]
+        for rival in group.rivals
+        if not rival.leads and not rival.rejected and rival.key[1] in ("ibex", rival.name)
+    }
+    named = re.search(r"most now is (\S+?)(?: in \w+)?: the evidence against it is at (\d+ %)", view["why"])
+    assert named is not None and (named[1], named[2]) in open_rivals
+
+
 def test_who_may_only_read_sees_no_controls(place: str) -> None:
     moment = moment_of(place, "running")
 
