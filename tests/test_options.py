@@ -140,7 +140,7 @@ def test_a_true_representation_earns_nothing_whatever_the_options(options: dict[
         ({"safe": 1.0}, "safe is 1.0"),
         ({"shrinkage": 0.0}, "shrinkage is 0.0"),
         ({"points": 10**9}, "a grid of 1000000000 bets"),
-        ({"power": 1e4}, "a grid of 5 bets"),
+        ({"power": 1e4}, "a grid of 4 bets"),
         ({"smallest": 1e-200, "power": 20.0}, "the weights of the bets"),
     ],
 )
