@@ -31,7 +31,7 @@ ELSEWHERE = {
     "docs/page.md": "needs a browser; tests/test_page.py and tests/test_page_browser.py do the same",
     "docs/paper.md": "takes minutes; tests/test_paper.py does the same with fewer runs",
     "docs/policies.md": "tests/test_my_policy.py",
-    "docs/rules.md": "takes minutes; tests/test_rules.py does the same with fewer runs",
+    "docs/rules.md": "takes minutes; tests/test_rules_of_others.py does the same with fewer runs",
     "docs/service.md": "tests/test_docs_http.py, on a server",
     "docs/simulate.md": "tests/test_cli_simulate.py",
 }
