@@ -145,10 +145,15 @@ def test_after_the_alarm_every_loss_counts_by_its_worst_reward(tmp_path: Path, m
         assert_sound(study)
 
 
+BOLD = {"largest": 1.6, "points": 5, "shrinkage": 20.0}  # bets that are wrong sooner than the alarm comes
+
+
 def test_an_alarm_takes_back_what_rested_on_losses_that_were_left_out() -> None:
     """Rejections from before the first loss stay; a wrong one that was made by leaving out does not."""
     for seed in range(20):
-        study = Live(tasks=1, representations=1, predictors=8, policy="uniform", delta=0.45, seed=seed)
+        study = Live(
+            tasks=1, representations=1, predictors=8, policy="uniform", delta=0.45, seed=seed, options=BOLD
+        )
         rng, ruled_out = random.Random(seed), False
         for _ in range(600):
             asked = study.ask()
