@@ -167,7 +167,7 @@ def test_tables_fit_a_terminal(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["table3"], "no part 'table3'; use one of table1, table2, figures, all"),
+        (["table3"], "no part 'table3'; use one of table1, table2, figures, pairs, others, all"),
         (["--runs", "0"], "runs is 0; give a whole number, at least 1"),
         (["--seed", "-1"], "seed is -1"),
         (["--workers", "0"], "workers is 0"),

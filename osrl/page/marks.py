@@ -31,7 +31,7 @@ class Scale(NamedTuple):
         """Round numbers along the length.
 
         >>> [tick.label for tick in Scale(0.0, 1.0).ticks()]
-        ['0', '0.2', '0.4', '0.6', '0.8', '1']
+        ['0', '0.2', '0.4', '0.6', '0.8', '1.0']
         >>> [tick.label for tick in Scale(0.0, 5300.0).ticks(3)]
         ['0', '2,000', '4,000']
         """
