@@ -5,7 +5,8 @@
     python benchmarks/suite.py --quick        # small shapes and few runs; prints only
 
 The instances are those of `generated.py` with seed 0; constants are chosen on other seeds (how far that holds
-is said in docs/guarantee.md). All policies meet the same rewards. A run is cut after 200,000 samples (`osrl`: a million); the mean is then larger, marked by ">".
+is said in docs/guarantee.md). All policies meet the same rewards. A run is cut after 200,000 samples (`osrl`:
+a million); the mean is then larger, marked by ">".
 """
 
 from __future__ import annotations
