@@ -3,6 +3,8 @@
 *Optimal Best Arm Identification with Fixed Confidence*, section 6: two Bernoulli instances, risk 0.1, the
 average number of draws over 3000 experiments. Only averages are printed; theirs are taken to have the
 standard deviation of ours.
+
+They were entered without a copy of that paper at hand; docs/paper.md says so to whoever would cite them.
 """
 
 from __future__ import annotations
