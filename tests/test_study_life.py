@@ -156,17 +156,51 @@ def test_a_predictor_goes_and_another_comes(place: str, tmp_path: Path) -> None:
             assert copy.verdict == "decided" and copy.history.equals(frame)
 
 
+@pytest.mark.parametrize("changes", [{}, {"epsilon": 0.1}, {"policy": "uniform"}, {"family": "gaussian"}])
+def test_a_task_goes_and_another_comes(place: str, changes: Any, tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr("osrl.study.session.EVERY", 17)
+    with new_study(place, **{"policy": "osrl", "delta": 0.1, **changes}) as study:
+        run_on(study, 20)
+        study.ask("old", key="arrived")
+        late = study.ask("young")
+        study.withdraw(task="young", reason="the market was sold")
+        with refused("the study has no task 'young'; use one of 'old'"):
+            study.ask("young")
+        with refused("nothing left to compare"):
+            study.withdraw(task="old", reason="the last one")
+        assert study.settings.tasks == ["old"] and most_evidence(study) < 1e-9
+        study.tell(late, 1)
+        run_on(study, 20)
+        study.add(task="late", reason="a new market")
+        study.tell(key="arrived", reward=1)
+        assert study.status.without_data == ("late",)
+        run_on(study, 20)
+        with Study.open(place) as other:  # from a snapshot
+            assert other.arms.equals(study.arms) and other.evidence.equals(study.evidence)
+        run_on(study, 6000, 1)
+        assert study.verdict.startswith("decided") and study.best.representation == "A"
+        assert set(study.best.predictors) == {"old", "late"}
+        assert set(study.history.filter(pl.col("trial") > 22)["task"]) == {"old", "late"}
+        assert set(study.arms["task"]) == {"young", "old", "late"}
+        assert_sound(study)
+        study.write_log(tmp_path / "log.jsonl")
+        with Study.read_log(str(tmp_path / "copy.db"), tmp_path / "log.jsonl") as copy:
+            assert copy.verdict == study.verdict and copy.history.equals(study.history)
+
+
 def test_what_cannot_be_withdrawn_or_added(tmp_path: Path) -> None:
     with new_study(str(tmp_path / "a.db"), predictors=["only"], policy="osrl") as study:
         with refused("nothing left to compare"):
             study.withdraw(representation="A", reason="x")
         with refused("the study has no representation 'Z'"):
             study.withdraw(representation="Z", reason="x")
-        with refused("give one representation or one predictor"):
+        with refused("give one task, one representation or one predictor"):
             study.withdraw(representation="A", predictor="only", reason="x")
+        with refused("give one task, one representation or one predictor"):
+            study.withdraw(task="old", predictor="only", reason="x")
         with refused("there is no reason"):
             study.withdraw(representation="A", reason="")
-        with refused("give one representation or one predictor"):
+        with refused("give one task, one representation or one predictor"):
             study.add(reason="x")
         with pytest.raises(OsrlError):
             study.add(predictor="", reason="x")
@@ -288,9 +322,10 @@ def test_the_command_line_tells_the_life(tmp_path: Path, capsys: Capture) -> Non
     run("study", "raise-budget", path, 60)
     run("study", "withdraw", path, "--representation", "C", "--reason", "rash")
     run("study", "add", path, "--predictor", "new", "--reason", "idea")
+    assert "old is withdrawn" in run("study", "withdraw", path, "--task", "old", "--reason", "moved")
     document = json.loads(run("study", "status", path, "--json"))
     assert (document["budget"], document["representations"]) == (60, ["A", "B"])
-    assert document["predictors"] == ["low", "high", "new"]
+    assert (document["tasks"], document["predictors"]) == (["young"], ["low", "high", "new"])
     assert json.loads(run("study", "close", path, "--reason", "done", "--json"))["verdict"] == "closed"
     assert "closed (it was closed" in " ".join(run("study", "status", path).split())
 

@@ -1,4 +1,4 @@
-"""`osrl study`, the part about its life: pause, resume, close, more budget, arms withdrawn or added."""
+"""`osrl study`, the part about its life: pause, resume, close, more budget, choices withdrawn or added."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ Representation = Annotated[str | None, typer.Option(metavar="NAME", help="A repr
 Predictor = Annotated[
     str | None, typer.Option(metavar="NAME", help="A predictor, with every representation.")
 ]
+Task = Annotated[str | None, typer.Option(metavar="NAME", help="A task.")]
 
 
 @app.command()
@@ -60,14 +61,16 @@ def withdraw(
     reason: Why,
     representation: Representation = None,
     predictor: Predictor = None,
+    task: Task = None,
     by: By = None,
     name: Name = None,
     as_json: Json = False,
 ) -> None:
-    """Withdraw a representation or a predictor. Only trials handed out from then on count as evidence."""
-    arm = {"representation": representation, "predictor": predictor}
-    done = f"{representation or predictor} is withdrawn; only trials handed out from now on count as evidence"
-    _do(place, name, as_json, done, lambda study: study.withdraw(**arm, reason=reason, by=by))
+    """Withdraw a representation, a predictor or a task. Only later trials count as evidence."""
+    choice = {"representation": representation, "predictor": predictor, "task": task}
+    name_of = representation or predictor or task
+    done = f"{name_of} is withdrawn; only trials handed out from now on count as evidence"
+    _do(place, name, as_json, done, lambda study: study.withdraw(**choice, reason=reason, by=by))
 
 
 @app.command()
@@ -76,14 +79,16 @@ def add(
     reason: Why,
     representation: Representation = None,
     predictor: Predictor = None,
+    task: Task = None,
     by: By = None,
     name: Name = None,
     as_json: Json = False,
 ) -> None:
-    """Add a representation or a predictor. Only trials handed out from then on count as evidence."""
-    arm = {"representation": representation, "predictor": predictor}
-    done = f"{representation or predictor} is added; only trials handed out from now on count as evidence"
-    _do(place, name, as_json, done, lambda study: study.add(**arm, reason=reason, by=by))
+    """Add a representation, a predictor or a task. Only later trials count as evidence."""
+    choice = {"representation": representation, "predictor": predictor, "task": task}
+    name_of = representation or predictor or task
+    done = f"{name_of} is added; only trials handed out from now on count as evidence"
+    _do(place, name, as_json, done, lambda study: study.add(**choice, reason=reason, by=by))
 
 
 def _do(place: str, name: str | None, as_json: bool, done: str, act: Callable[[AnyStudy], None]) -> None:

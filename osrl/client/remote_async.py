@@ -157,24 +157,26 @@ class AsyncRemoteStudy:
         *,
         representation: str | None = None,
         predictor: str | None = None,
+        task: str | None = None,
         reason: str,
         by: str | None = None,
     ) -> None:
-        """Take a representation, or a predictor of all, out of the study."""
-        arm = {"representation": representation, "predictor": predictor}
-        await self._send(self._calls.change("withdraw", again=False, **arm, reason=reason, by=by))
+        """Take a representation, a predictor or a task out of the study."""
+        choice = {"representation": representation, "predictor": predictor, "task": task}
+        await self._send(self._calls.change("withdraw", again=False, **choice, reason=reason, by=by))
 
     async def add(
         self,
         *,
         representation: str | None = None,
         predictor: str | None = None,
+        task: str | None = None,
         reason: str,
         by: str | None = None,
     ) -> None:
-        """Take a new representation or predictor into the study."""
-        arm = {"representation": representation, "predictor": predictor}
-        await self._send(self._calls.change("add", again=False, **arm, reason=reason, by=by))
+        """Take a new representation, predictor or task into the study."""
+        choice = {"representation": representation, "predictor": predictor, "task": task}
+        await self._send(self._calls.change("add", again=False, **choice, reason=reason, by=by))
 
     async def pause(self, reason: str, *, by: str | None = None) -> None:
         """Hand out no more trials, until `resume`."""

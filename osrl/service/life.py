@@ -94,14 +94,14 @@ async def raise_budget(request: Request, name: str, body: Budget) -> Response:
 @router.post("/{name}/withdraw", response_model=LifeDocument)
 @needs(OWN)
 async def withdraw(request: Request, name: str, body: Arm) -> Response:
-    """Take a representation or a predictor out; evidence counts from the next trial on."""
+    """Take a representation, a predictor or a task out; evidence counts from the next trial on."""
     return await _do(request, name, lambda study: study.withdraw(**body.model_dump()))
 
 
 @router.post("/{name}/add", response_model=LifeDocument)
 @needs(OWN)
 async def add(request: Request, name: str, body: Arm) -> Response:
-    """Take a new representation or predictor in; evidence counts from the next trial on."""
+    """Take a new representation, predictor or task in; evidence counts from the next trial on."""
     return await _do(request, name, lambda study: study.add(**body.model_dump()))
 
 

@@ -179,12 +179,13 @@ class Budget(Body):
 
 
 class Arm(Body):
-    """A representation or a predictor that is withdrawn or added."""
+    """A representation, a predictor or a task that is withdrawn or added."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"representation": "B", "reason": "rash"}]})
 
     representation: str | None = None
     predictor: str | None = None
+    task: str | None = None
     reason: Text
     by: Text | None = None
 

@@ -197,15 +197,17 @@ class Budgeted:
 
 @dataclass(frozen=True)
 class Staged:
-    """A representation or a predictor is withdrawn or added: evidence counts from here on.
+    """A task, a representation or a predictor is withdrawn or added: evidence counts from here on.
 
-    ``representations`` and ``predictors`` are all that are left or there now.
+    ``representations`` and ``predictors`` are all that are left or there now; ``tasks`` too, where they are
+    others than before.
     """
 
     representations: Sequence[str]
     predictors: Sequence[str]
     reason: str
     by: str | None = None
+    tasks: Sequence[str] | None = None
 
 
 @dataclass(frozen=True)
@@ -257,7 +259,8 @@ def sound(body: object) -> bool:
         case Budgeted():
             return type(body.budget) is int and 0 < body.budget < 2**63
         case Staged():
-            return _are_names(body.representations) and _are_names(body.predictors)
+            tasks = body.tasks is None or _are_names(body.tasks)
+            return tasks and _are_names(body.representations) and _are_names(body.predictors)
         case Resumed():
             return type(body.versions) is dict
         case Designed():

@@ -76,6 +76,7 @@ _OPTIONAL = (
     "epsilon_h",
     "low",
     "harm_limit",
+    "tasks",
 )  # left out where they are empty, as in logs that do not know them
 
 

@@ -14,14 +14,15 @@ def next_by_rule(progress: Progress) -> Staged | Paused | None:
         return None
     axis, name = found
     reason = f"{axis} {name}: more harm than {progress.created.harm_limit:g} on average"
-    left = arms_without(progress.created, 2 if axis == "predictor" else 1, name)
+    left = names_without(progress.created, 2 if axis == "predictor" else 1, name)
     if left is not None:
-        return Staged(*left, reason, RULE)
+        _, representations, predictors = left
+        return Staged(representations, predictors, reason, RULE)
     return Paused(reason, RULE) if progress.paused is None else None
 
 
-def arms_without(created: Created, axis: int, name: str) -> tuple[list[str], list[str]] | None:
-    """The representations and predictors that are left; None where nothing is left to compare."""
-    left = list(created.representations), list(created.predictors)
-    left[axis - 1].remove(name)
-    return left if all(left) and max(map(len, left)) > 1 else None
+def names_without(created: Created, axis: int, name: str) -> list[list[str]] | None:
+    """The tasks, representations and predictors that are left; None where nothing is left to compare."""
+    left = [list(created.tasks), list(created.representations), list(created.predictors)]
+    left[axis].remove(name)
+    return left if all(left) and max(map(len, left[1:])) > 1 else None

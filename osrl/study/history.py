@@ -38,14 +38,16 @@ def history(pages: Iterable[Sequence[Stored]]) -> tuple[pl.DataFrame, Created]:
             first = read_event(*page[0][:3], page[0][4]).body
             assert isinstance(first, Created)
             created = first
-            stages.begin(first.representations, first.predictors)
+            stages.begin(first.tasks, first.representations, first.predictors)
         _, at, kind, trial, payload, _ = zip(*page, strict=True)
         stages.follow(page)
         frame = pl.DataFrame([at, kind, trial, payload], schema=_STORED)
         asks.append(_fields(frame, ["ask"], _ASKED).with_columns(_notes(frame)))
         ends.append(_fields(frame, ["tell", "abandon", "correct"], _ENDED))
     assert created is not None
-    created = replace(created, representations=stages.representations, predictors=stages.predictors)
+    created = replace(
+        created, tasks=stages.tasks, representations=stages.representations, predictors=stages.predictors
+    )
     g, h = (pl.Enum(names) for names in (created.representations, created.predictors))
     asked = stages.align(pl.concat(asks)).with_columns(
         pl.col("representation").cast(g), pl.col("predictor").cast(h)
@@ -82,13 +84,15 @@ class _Stages:
     """Which arms a study has had, and when. Those that were withdrawn have probability 0 from then on."""
 
     def __init__(self) -> None:
+        self.tasks: list[str] = []
         self.representations: list[str] = []
         self.predictors: list[str] = []
         self._asked = 0
         self._stages: list[tuple[int, Sequence[str], Sequence[str]]] = []  # trials before, and the arms
 
-    def begin(self, representations: Sequence[str], predictors: Sequence[str]) -> None:
-        """These are the arms from the next trial on."""
+    def begin(self, tasks: Sequence[str], representations: Sequence[str], predictors: Sequence[str]) -> None:
+        """These are the tasks and the arms from the next trial on."""
+        self.tasks += [name for name in tasks if name not in self.tasks]
         self.representations += [name for name in representations if name not in self.representations]
         self.predictors += [name for name in predictors if name not in self.predictors]
         self._stages.append((self._asked, representations, predictors))
@@ -101,7 +105,7 @@ class _Stages:
             elif kind == "stage":
                 body = read_event(seq, at, kind, payload).body
                 assert isinstance(body, Staged)
-                self.begin(body.representations, body.predictors)
+                self.begin(body.tasks or (), body.representations, body.predictors)
 
     def align(self, asked: pl.DataFrame) -> pl.DataFrame:
         """The asks, with the probabilities of the arms of all stages, in one order."""

@@ -141,6 +141,7 @@ class AnyStudy(Protocol):
         *,
         representation: str | None = None,
         predictor: str | None = None,
+        task: str | None = None,
         reason: str,
         by: str | None = None,
     ) -> None: ...
@@ -149,6 +150,7 @@ class AnyStudy(Protocol):
         *,
         representation: str | None = None,
         predictor: str | None = None,
+        task: str | None = None,
         reason: str,
         by: str | None = None,
     ) -> None: ...

@@ -1,13 +1,14 @@
-"""What people do with a running study: pause it, close it, raise its budget, withdraw or add arms."""
+"""What people do with a running study: pause it, close it, raise its budget, withdraw or add choices."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from numbers import Integral
+from typing import NamedTuple
 
 from osrl.errors import OsrlError, StudyEnded
 from osrl.study.events import Budgeted, Closed, Continued, Paused, Staged
-from osrl.study.guardrail import arms_without, next_by_rule
+from osrl.study.guardrail import names_without, next_by_rule
 from osrl.study.progress import Progress
 from osrl.study.session import Session, Turn
 from osrl.study.settings import check_names
@@ -59,19 +60,36 @@ def raise_budget(session: Session, budget: int, reason: str | None, by: str | No
             turn.do(Budgeted(int(budget), reason, by))
 
 
-def withdraw(
-    session: Session, representation: str | None, predictor: str | None, reason: str, by: str | None
-) -> None:
-    """Take a representation or a predictor out of the study; evidence counts from here on."""
-    axis, name = _one(representation, predictor)
+class Choice(NamedTuple):
+    """What is withdrawn or added: one task, representation or predictor."""
+
+    task: str | None
+    representation: str | None
+    predictor: str | None
+
+    @property
+    def axis_and_name(self) -> tuple[int, str]:
+        """Which of the three it is, and its name; refused where it is none or several."""
+        given = [(axis, name) for axis, name in enumerate(self) if name is not None]
+        if len(given) != 1:
+            raise OsrlError(
+                "give one task, one representation or one predictor (which goes for every task); "
+                "call again for another"
+            )
+        return given[0]
+
+
+def withdraw(session: Session, choice: Choice, reason: str, by: str | None) -> None:
+    """Take a task, a representation or a predictor out of the study; evidence counts from here on."""
+    axis, name = choice.axis_and_name
     _check_reason(reason, f"{name!r} is withdrawn")
     with session.turn() as turn:
         _check_running(turn.progress)
         turn.progress.index_of(axis, name)
-        left = arms_without(turn.progress.created, axis, name)
+        left = names_without(turn.progress.created, axis, name)
         if left is None:
             raise OsrlError(f"without {name!r} there is nothing left to compare; close the study instead")
-        turn.do(Staged(*left, reason, by))
+        turn.do(_staged(left, axis, reason, by))
 
 
 def withdraw_by_rule(turn: Turn) -> None:
@@ -80,26 +98,23 @@ def withdraw_by_rule(turn: Turn) -> None:
         turn.do(event)
 
 
-def add(
-    session: Session, representation: str | None, predictor: str | None, reason: str, by: str | None
-) -> None:
-    """Take a new representation or predictor into the study; evidence counts from here on."""
-    axis, name = _one(representation, predictor)
+def add(session: Session, choice: Choice, reason: str, by: str | None) -> None:
+    """Take a new task, representation or predictor into the study; evidence counts from here on."""
+    axis, name = choice.axis_and_name
     _check_reason(reason, f"{name!r} is added")
     with session.turn() as turn:
         _check_running(turn.progress)
         created = turn.progress.created
-        names = [list(created.representations), list(created.predictors)]
-        names[axis - 1].append(name)
-        check_names(list(created.tasks), *names)
-        turn.do(Staged(names[0], names[1], reason, by))
+        names = [list(created.tasks), list(created.representations), list(created.predictors)]
+        names[axis].append(name)
+        check_names(*names)
+        turn.do(_staged(names, axis, reason, by))
 
 
-def _one(representation: str | None, predictor: str | None) -> tuple[int, str]:
-    """Which axis, and which name on it."""
-    if (representation is None) == (predictor is None):
-        raise OsrlError("give one representation or one predictor; call again for another")
-    return (1, representation) if representation is not None else (2, str(predictor))
+def _staged(names: list[list[str]], axis: int, reason: str, by: str | None) -> Staged:
+    """The study goes on with these names, of which those on one axis are others than before."""
+    tasks, representations, predictors = names
+    return Staged(representations, predictors, reason, by, tasks if axis == 0 else None)
 
 
 def _check_reason(reason: object, what: str) -> None:

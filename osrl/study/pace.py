@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,11 @@ class Pace:
         self.arrivals = np.zeros(tasks, np.int64)  # tasks that were given
         self.behind = 0  # trials handed out after one and before its end, summed over all that ended
         self.began: int | None = None  # when the first trial went out, in microseconds since 1970
+
+    def begin_stage(self, before: Sequence[str], tasks: Sequence[str]) -> None:
+        """These are the tasks from now on; a new one has never arrived."""
+        arrived = dict(zip(before, self.arrivals.tolist(), strict=True))
+        self.arrivals = np.array([arrived.get(task, 0) for task in tasks], np.int64)
 
     def hand_out(self, x: int, given: bool, at: int) -> None:
         """A trial goes out."""

@@ -95,10 +95,16 @@ class Progress(Stages):
         self.verdict: Verdict | None = None
         self._some_count = True  # whether pending trials may count in the state by their worst factor
 
-    def begin_stage(self, representations: Sequence[str], predictors: Sequence[str]) -> None:
+    def begin_stage(
+        self,
+        representations: Sequence[str],
+        predictors: Sequence[str],
+        tasks: Sequence[str] | None = None,
+    ) -> None:
         """Go on with these arms; evidence counts from here on, and no loss is ignorable after an alarm."""
-        alarm = self.alarm
-        self._set_up(staged(self.created, representations, predictors), self.asked + 1)
+        alarm, before = self.alarm, self.created
+        self._set_up(staged(before, representations, predictors, tasks), self.asked + 1)
+        self.pace.begin_stage(before.tasks, self.created.tasks)
         self.tally.begin_stage(self.created)
         self.design = None
         nothing = np.zeros(0)
@@ -137,7 +143,7 @@ class Progress(Stages):
                 self.clear_pending()
                 self.set_arrays(designed.arrays)
             case Staged() as staged_:
-                self.begin_stage(staged_.representations, staged_.predictors)
+                self.begin_stage(staged_.representations, staged_.predictors, staged_.tasks)
         self.advance(event)
 
     def advance(self, event: Event) -> None:

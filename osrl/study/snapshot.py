@@ -22,7 +22,7 @@ from osrl.study.progress import Pending, Progress
 from osrl.study.storage import Snapshot
 from osrl.study.versions import versions
 
-FORMAT = 10
+FORMAT = 11
 EVERY = 1000  # events between two snapshots
 
 _HEADER, _TICKETS, _DRAWS, _REWARDS, _STATE = "header", "tickets", "draws", "rewards", "state."
@@ -58,7 +58,8 @@ def facts(progress: Progress) -> dict[str, Any]:
         "design": progress.design,
         "paused": progress.paused,
         "stages": [
-            [first, list(c.representations), list(c.predictors), c.budget] for first, c in progress.stages
+            [first, list(c.representations), list(c.predictors), list(c.tasks), c.budget]
+            for first, c in progress.stages
         ],
         "verdict": None if progress.verdict is None else _plain(asdict(progress.verdict)),
         "pending": [
@@ -133,10 +134,10 @@ def _unpack(snapshot: Snapshot, created: Created) -> Progress | None:
 
 def _unpack_stages(progress: Progress, stages: Any) -> None:
     """The stages that the study has gone through."""
-    for i, (first, representations, predictors, budget) in enumerate(stages):
+    for i, (first, representations, predictors, tasks, budget) in enumerate(stages):
         if i:
             progress.asked = first - 1
-            progress.begin_stage(representations, predictors)
+            progress.begin_stage(representations, predictors, tasks)
         if budget != progress.created.budget:
             progress.set_budget(budget)
 

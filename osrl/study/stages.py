@@ -1,6 +1,6 @@
 """The stages of a study: what it begins with, and goes on with when arms are withdrawn or added.
 
-A stage has its arms, and a state that knows nothing of the stages before: its evidence begins with it.
+A stage has its tasks and arms, and a state that knows nothing of the stages before: evidence begins with it.
 """
 
 from __future__ import annotations
@@ -160,10 +160,23 @@ def new_state(created: Created) -> Any:
     return find(created.policy).new(problem, uniform(new_key(created.seed, 0), START, 0), **options)
 
 
-def staged(created: Created, representations: Sequence[str], predictors: Sequence[str]) -> Created:
-    """The settings with these arms. Constants stay, but for limits that depend on the number of arms."""
-    arms = {"representations": list(representations), "predictors": list(predictors)}
-    now = replace(created, **arms, id=short_id(created))  # type: ignore[arg-type]
+def staged(
+    created: Created,
+    representations: Sequence[str],
+    predictors: Sequence[str],
+    tasks: Sequence[str] | None = None,
+) -> Created:
+    """The settings with these arms, and ``tasks`` if they are others than before.
+
+    Constants stay, but for limits that depend on the number of arms.
+    """
+    now = replace(
+        created,
+        tasks=list(created.tasks if tasks is None else tasks),
+        representations=list(representations),
+        predictors=list(predictors),
+        id=short_id(created),
+    )
     if TOLERANCE_LIMITS not in created.evidence:
         return now
     fresh = constants_of(new_state(now))

@@ -353,26 +353,29 @@ class Study(Reading):
         *,
         representation: str | None = None,
         predictor: str | None = None,
+        task: str | None = None,
         reason: str,
         by: str | None = None,
     ) -> None:
         """Take a representation, or a predictor of all, out of the study: the answer is the best of the rest.
 
-        Evidence counts from the next trial on, and the risks of the study are those given what went before
-        (docs/guarantee.md). Trials that are out may still be told: they count in `arms`, not as evidence.
+        Or a task: the answer is about the others. Evidence counts from the next trial on, and the risks of
+        the study are those given what went before (docs/guarantee.md). Trials that are out may still be told:
+        they count in `arms`, not as evidence.
         """
-        life.withdraw(self._session, representation, predictor, reason, by)
+        life.withdraw(self._session, life.Choice(task, representation, predictor), reason, by)
 
     def add(
         self,
         *,
         representation: str | None = None,
         predictor: str | None = None,
+        task: str | None = None,
         reason: str,
         by: str | None = None,
     ) -> None:
-        """Take a new representation or predictor into the study; evidence counts from the next trial on."""
-        life.add(self._session, representation, predictor, reason, by)
+        """Take a new representation, predictor or task in; evidence counts from the next trial on."""
+        life.add(self._session, life.Choice(task, representation, predictor), reason, by)
 
     # Its end
 
