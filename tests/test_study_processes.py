@@ -23,7 +23,7 @@ from tests.instances import refused
 from tests.studies import assert_sound, load_kernels, new_study, play
 from tests.writers import BATCH, forked, killed_writers, stored
 
-KILLS = 80  # on each backend; `make torture` has many more
+KILLS = 40  # on each backend; `make torture` has many more
 
 
 def test_writers_killed_at_any_moment_lose_nothing(place: str, tmp_path: Path, monkeypatch: Any) -> None:

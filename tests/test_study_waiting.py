@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ import pytest
 from osrl.errors import StorageBusy
 from osrl.policies.round import wants_design
 from osrl.study.events import Designed
-from osrl.study.line import InLine, length_of
+from osrl.study.line import Line, length_of
 from osrl.study.progress import Progress
 from osrl.study.replay import verify
 from osrl.study.study import Study
@@ -55,6 +56,7 @@ def test_nobody_waits_while_weights_are_solved_for(
     with new_study(place, policy=policy, delta=1e-6) as study, Study.open(place) as other:
         play(study, 30)
         waiting = list(other.ask(n=8))
+        play(study, 1)
         with disturbed(monkeypatch, lambda: other.tell(waiting.pop(), 1)) as took:
             while len(took) < 2:
                 trial = study.ask()
@@ -162,7 +164,7 @@ def test_waiting_ends_with_an_error_of_its_own(place: str, monkeypatch: pytest.M
 
 HELD = """
 import sys, traceback
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from numba.core import event
 from osrl.study.progress import Progress
 from osrl.study.sql import SqlStorage
@@ -225,15 +227,27 @@ def test_nothing_is_compiled_or_solved_for_while_the_log_is_held(path: str, poli
 # Standing in line ----------------------------------------------------------------------------------
 
 
+@contextmanager
+def first_in_line(path: str) -> Iterator[None]:
+    line = Line(path)
+    try:
+        line.wait(None)
+        assert Line(path).is_empty() is False
+        yield
+    finally:
+        line.leave()
+        line.close()
+
+
 def test_writers_are_served_in_the_order_of_arrival(tmp_path: Path) -> None:
     (tmp_path / "study.db-wal").touch()
     path, served, threads, lengths = str(tmp_path / "study.db"), [], [], []
 
     def write(i: int) -> None:
-        with InLine(path, None):
+        with first_in_line(path):
             served.append(i)
 
-    with InLine(path, None):
+    with first_in_line(path):
         for i in range(8):
             threads.append(threading.Thread(target=write, args=(i,)))
             threads[-1].start()
@@ -253,7 +267,7 @@ def test_a_process_that_was_stopped_in_line_does_not_stop_the_others(
     monkeypatch.setattr("osrl.study.line.PATIENCE", 0.1)
     with new_study(path, policy="uniform") as study:
         play(study, 2)
-        with InLine(path, None):  # and never goes on
+        with first_in_line(path):  # and never goes on
             play(study, 2)
         assert study.trials == 4
 
@@ -275,9 +289,32 @@ def test_who_stands_in_line_reads_what_others_write(path: str, monkeypatch: pyte
             read.append(other._session._fold.asked)  # type: ignore[union-attr]
 
         monkeypatch.setattr(type(other._session), "_catch_up", lambda session: counted())
-        with InLine(path, None):
+        with first_in_line(path):
             other.ask()
         assert read and read[0] == 5
+
+
+def open_files() -> list[str]:
+    """The files that this process has open, by name."""
+    names = []
+    for each in os.listdir("/proc/self/fd"):
+        with suppress(FileNotFoundError):  # the listing itself was open as well
+            names.append(os.readlink(f"/proc/self/fd/{each}"))
+    return sorted(names)
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="the files of a process are not listed here")
+def test_a_connection_keeps_its_place_to_look_from(path: str) -> None:
+    """One look at the line is enough where it is empty; nothing is left open at the end."""
+    with new_study(path, policy="uniform") as study:
+        play(study, 3)
+        opened = open_files()
+        play(study, 5)
+        assert open_files() == opened and f"{path}-wal" in opened
+        with first_in_line(path):
+            assert length_of(path) == 1
+        assert length_of(path) == 0
+    assert not [name for name in open_files() if name.startswith(path)]
 
 
 def test_many_writers_are_all_served(path: str) -> None:

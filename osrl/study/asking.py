@@ -63,12 +63,13 @@ def ask(session: Session, wanted: Wanted) -> tuple[Trial, ...]:
     """Hand out the trials that are wanted; the one that has the key already, if there is one."""
     session.rehearse("ask", lambda progress: practise_ask(progress, wanted.task))
     weights = Weights()
+    session.foresee(weights.foresee)
     while True:
+        weights.solve()
         with session.turn() as turn:
             trials = hand_out(turn, wanted, weights)
         if trials:
             return trials
-        weights.solve()
 
 
 def hand_out(turn: Turn, wanted: Wanted, weights: Weights) -> tuple[Trial, ...]:

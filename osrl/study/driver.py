@@ -16,7 +16,8 @@ from sqlalchemy import ClauseElement, Engine
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from osrl.errors import OsrlError, StorageBusy, StorageDamaged, StorageError
-from osrl.study.sqlite_file import LOG, begin, log_identity, note_log
+from osrl.study.beside import Beside, Files
+from osrl.study.sqlite_file import LOG, SEEN, begin, note_log
 from osrl.study.watchdog import unwatch, watch
 
 GRACE = 5  # seconds beyond the patience of a server, after which it is taken to be gone
@@ -105,18 +106,31 @@ class Connections:
         self.engine.dispose()
 
 
+class Seen(NamedTuple):
+    """What a connection to a SQLite file has written last: the log of a study up to the hash ``head``.
+
+    ``version`` is SQLite's own number for the content of the file: it changes for a connection when others
+    write. While it is the same, there is nothing new to be read.
+    """
+
+    version: int
+    study: int
+    head: str
+
+
 class Transaction:
     """One transaction: committed at the end of a ``with`` block, undone after an error.
 
-    ``log`` is the SQLite file whose write-ahead log must still be there at the end. ``meanwhile`` is called
-    there while others write; a server keeps its own queue.
+    ``beside`` are the files of a SQLite database, whose write-ahead log must still be there at the end; None
+    for a server, which keeps its own queue.
     """
 
-    __slots__ = ("_connection", "_connections", "_home", "_log", "_place", "_watched")
+    __slots__ = ("_beside", "_connection", "_connections", "_home", "_place", "_version", "_watched")
 
-    def __init__(self, connections: Connections, place: str, log: str | None) -> None:
-        self._connections, self._place, self._log = connections, place, log
+    def __init__(self, connections: Connections, place: str, beside: Beside | None) -> None:
+        self._connections, self._place, self._beside = connections, place, beside
         self._watched: int | None = None
+        self._version: int | None = None
         dialect: Any = connections.engine.dialect
         try:
             self._connection, self._home = connections.take()
@@ -125,29 +139,44 @@ class Transaction:
         except (dialect.loaded_dbapi.Error, UnicodeDecodeError) as error:
             raise failure(place, error, lost=True) from error
 
-    def begin(self, *, write: bool, wait: float, meanwhile: Callable[[], object] | None = None) -> Cursor:
-        """Wait for one's turn, if it is to ``write``; undone if that fails."""
-        connection, log = self._connection, self._log
+    def begin(
+        self, files: Files | None, *, write: bool, wait: float, meanwhile: Callable[[], object] | None = None
+    ) -> Cursor:
+        """Wait for one's turn, if it is to ``write``, while others do; undone if that fails.
+
+        ``files`` are those that were there just now. ``meanwhile`` is called in line.
+        """
+        connection, beside = self._connection, self._beside
         try:
-            if log is None:
+            if beside is None or files is None:
                 self._watched = watch(wait + GRACE, connection.driver_connection.pgconn.socket)
             else:
-                self._check_log(log)
-                begin(connection, log, write=write, wait=wait, meanwhile=meanwhile)
+                self._check_log(files)
+                begin(connection, beside.path, write=write, wait=wait, meanwhile=meanwhile)
+                if write:
+                    self._version = connection.execute("PRAGMA data_version").fetchone()[0]
             return Cursor(connection.cursor())
         except BaseException as error:
             self.undo(error)
             raise
 
-    def commit(self) -> None:
-        """Make it last; undone if that fails."""
+    def head(self, study: int) -> str | None:
+        """The last hash of a study, if this connection has written it, and nobody anything since."""
+        seen: Seen | None = self._connection.info.get(SEEN)
+        return seen.head if seen is not None and seen[:2] == (self._version, study) else None
+
+    def commit(self, study: int, head: str | None) -> None:
+        """Make it last, with ``head`` as the last hash of the study, where known; undone if that fails."""
+        connection = self._connection
         try:
-            self._connection.commit()
-            if self._log is not None:
-                self._check_log(self._log, done=True)
+            connection.commit()
+            if self._beside is not None:
+                self._check_log(self._beside.now(), done=True)
         except BaseException as error:
             self.undo(error)
             raise
+        if self._version is not None and head is not None:
+            connection.info[SEEN] = Seen(self._version, study, head)
         self._let_go()
 
     def undo(self, error: BaseException) -> None:
@@ -177,9 +206,9 @@ class Transaction:
         if self._watched is not None:
             unwatch(self._watched)
 
-    def _check_log(self, path: str, done: bool = False) -> None:
+    def _check_log(self, files: Files, done: bool = False) -> None:
         """Refuse to go on where the log of a connection was removed: nobody else would see what it writes."""
-        connection, found = self._connection, log_identity(path)
+        connection, found = self._connection, files.logs
         known = connection.info.get(LOG)
         if known is None and done:
             note_log(connection.info, found)
@@ -191,7 +220,7 @@ class Transaction:
                 _forget(other)
             other.close()
         raise StorageDamaged(
-            f"{self._place}: its write-ahead log ({path}-wal) was removed while it was in use; what was "
+            f"{self._place}: its write-ahead log was removed while it was in use; what was "
             "written last may be lost. End this process, look with `osrl study verify`, and restore a backup"
         )
 

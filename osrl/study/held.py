@@ -64,8 +64,9 @@ def new_turn(engine: Engine) -> TurnStatements:
 class HeldLog(Log):
     """The log of one study, inside the transaction of its only writer."""
 
-    def __init__(self, cursor: Cursor, turn: TurnStatements, study: int) -> None:
+    def __init__(self, cursor: Cursor, turn: TurnStatements, study: int, head: str | None) -> None:
         self.cursor = cursor  # for what others keep in the same transaction
+        self.head = head  # the hash of the last event, where it is known
         self._turn, self._study = turn, study
 
     def read(self, position: int) -> Iterator[Event]:
@@ -74,9 +75,13 @@ class HeldLog(Log):
 
     def news(self, last: Event) -> Iterator[Event] | None:
         """The events after ``last``; None if the log has another in its place."""
+        if self.head == last.hash:
+            return iter(())
         page = self.rows(last.seq, PAGE)
         if not page or page[0][0] != last.seq or page[0][-1] != last.hash:
             return None
+        if len(page) < PAGE:
+            self.head = page[-1][-1]
         return self._read_on(last.seq, page, last.hash, known=1)
 
     def _read_on(self, position: int, page: list[Any], head: str | None, known: int = 0) -> Iterator[Event]:
@@ -106,6 +111,7 @@ class HeldLog(Log):
         """Add events, numbered on from the last one, and the keys of trials."""
         rows = stored(events)
         if rows:
+            self.head = rows[-1][-1]
             self.cursor.run_rows(self._turn.append, _COLUMNS, [(self._study, *row) for row in rows])
         if added := keys_of(self._study, rows):
             self.cursor.run_many(self._turn.add_key, added)

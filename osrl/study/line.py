@@ -4,7 +4,7 @@ SQLite lets everybody try again and again, and who tries at the right moment is 
 wait for very long, and whoever has just written is the luckiest. Here writers take numbers. A number is a
 lock on one byte of the write-ahead log, far beyond its end, and vanishes with its process. Who holds the
 lowest tries to begin, alone, and gives the number back when that is done. Whoever has just written takes a
-new number, after all the others.
+new number, after all the others. Where nobody stands in line, one may begin without a number.
 
 The line is only for fairness. Nobody relies on it: SQLite itself has one writer at a time, and who has stood
 in line for too long, behind a process that was stopped for instance, goes and tries his luck.
@@ -21,6 +21,7 @@ import random
 import struct
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 FIRST, MOST = 2**61, 2**61  # the byte of the first number, and how many there are
 PATIENCE = 10.0  # seconds in line, before one tries one's luck
@@ -28,36 +29,44 @@ PAUSE = 0.001  # seconds, about, between two looks at the line, for everyone who
 PERIOD = 0.03  # seconds between two calls of `meanwhile`
 
 _LOCK = struct.Struct("@hhqqi4x")  # type, whence, start, length, process
+_ANYONE = _LOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, FIRST, MOST, 0)
+_NOBODY = _LOCK.pack(fcntl.F_UNLCK, os.SEEK_SET, FIRST, MOST, 0)
 _GET, _SET = getattr(fcntl, "F_OFD_GETLK", None), getattr(fcntl, "F_OFD_SETLK", None)
 
 
-class InLine:
-    """Be the first in the line of writers to a SQLite file, in a ``with`` block.
+class Line:
+    """The line of writers to a SQLite file, as one who may stand in it sees it: an open write-ahead log."""
 
-    ``meanwhile`` is called now and then while others are before us.
-    """
+    __slots__ = ("_descriptor",)
 
-    __slots__ = ("_descriptor", "_meanwhile", "_path")
-
-    def __init__(self, path: str, meanwhile: Callable[[], object] | None) -> None:
-        self._path, self._meanwhile = path, meanwhile
+    def __init__(self, path: str) -> None:
         self._descriptor: int | None = None
+        if _GET is not None:
+            with suppress(OSError):  # nobody has written yet
+                self._descriptor = os.open(f"{path}-wal", os.O_RDWR | os.O_CLOEXEC)
 
-    def __enter__(self) -> None:
-        try:
-            self._descriptor = os.open(f"{self._path}-wal", os.O_RDWR | os.O_CLOEXEC)
-        except OSError:  # nobody has written yet
-            return
-        try:
-            if _GET is not None:
-                _wait(self._descriptor, self._meanwhile)
-        except BaseException:
-            os.close(self._descriptor)
-            raise
+    def is_empty(self) -> bool:
+        """Whether nobody else stands in it."""
+        if self._descriptor is None or _GET is None:
+            return True
+        kind: int = _LOCK.unpack(fcntl.fcntl(self._descriptor, _GET, _ANYONE))[0]
+        return kind == fcntl.F_UNLCK
 
-    def __exit__(self, *error: object) -> None:
+    def wait(self, meanwhile: Callable[[], object] | None) -> None:
+        """Stand in line until we are the first; ``meanwhile`` is called now and then."""
         if self._descriptor is not None:
-            os.close(self._descriptor)  # and the next one is the first
+            _wait(self._descriptor, meanwhile)
+
+    def leave(self) -> None:
+        """Give the number back: the next one is the first."""
+        if self._descriptor is not None and _SET is not None:
+            fcntl.fcntl(self._descriptor, _SET, _NOBODY)
+
+    def close(self) -> None:
+        """Give the number back, if there is one, and do not stand in line again."""
+        descriptor, self._descriptor = self._descriptor, None
+        if descriptor is not None:
+            os.close(descriptor)
 
 
 def _wait(descriptor: int, meanwhile: Callable[[], object] | None) -> None:

@@ -85,6 +85,7 @@ class Session:
         self.number = number
         self._fold: Progress | None = None
         self._known: Known | None = None
+        self._alone = False  # nobody else had written before our last turn
         self._rehearsed: set[str] = set()
         self._practised = False
         self._lock = RLock()  # of the progress
@@ -128,6 +129,12 @@ class Session:
     def _keep(self, progress: Progress) -> None:
         self._fold = progress
         self._known = Known(short_id(progress.created), progress.last, frozenset(progress.recovered))
+
+    def foresee(self, look: Callable[[Progress], object]) -> None:
+        """Look at the progress as it is known here, without reading the log, unless others write as well."""
+        with self._lock:
+            if self._alone and self._fold is not None:
+                look(self._fold)
 
     def _read(self, position: int) -> Iterator[Event]:
         return self.storage.read(self.number, position)
@@ -178,6 +185,7 @@ class Session:
                             few = list(islice(news, FEW + 1))
                             ready = last or self._is_ready(few)
                         if progress is not None and news is not None and ready:
+                            self._alone = not few
                             if few:
                                 _take_in(progress, chain(few, news))
                             known = progress.position

@@ -22,6 +22,7 @@ from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 from osrl.errors import OsrlError, StorageDamaged, StorageError, UnknownStudy
 from osrl.study import place as place_settings
 from osrl.study import schema
+from osrl.study.beside import Beside, Files, Identity, identity
 from osrl.study.driver import Connections, Prepared, Transaction, explain, failure, prepare
 from osrl.study.events import Event, Row, Stored, check_rows, now, read_events
 from osrl.study.gate import Gate
@@ -41,10 +42,8 @@ from osrl.study.place import new_server_engine, path_of, read_place, show_place
 from osrl.study.schema import events, keys, snapshots, studies, tombstones
 from osrl.study.sqlite_file import (
     WRITING,
-    Identity,
     copied,
     find_file,
-    identity,
     new_sqlite_engine,
     use_write_ahead_log,
 )
@@ -74,12 +73,13 @@ class SqlStorage(Storage):
     def _connect(self) -> None:
         wait = place_settings.WAIT
         self._wait = wait
+        self._beside: Beside | None = None
         if self._file is None:
             self._engine = new_server_engine(self._url)
         else:
-            self._engine = new_sqlite_engine(self._file, wait)
+            self._beside = Beside(str(self._file.read))
+            self._engine = new_sqlite_engine(self._file, self._beside, wait)
         self._connections = Connections(self._engine, kept=0 if self._file is None else KEPT)
-        self._path = None if self._file is None else str(self._file.read)
         self._finalizer = weakref.finalize(self, self._connections.dispose)
         self._turn = new_turn(self._engine)
 
@@ -313,19 +313,24 @@ class SqlStorage(Storage):
     def _deleted(self) -> OsrlError:
         return UnknownStudy(f"the study was deleted from {self.place}; create a new one")
 
-    def _check_place(self, write: bool) -> None:
-        """Refuse to go on in a SQLite file that was removed: what is written there would be lost."""
-        if self._file is None:
-            return
+    def _check_place(self, write: bool) -> Files | None:
+        """The files of a SQLite database that are there now.
+
+        Refused where it was removed: what is written there would be lost.
+        """
+        if self._file is None or self._beside is None:
+            return None
         if write and self._readonly:
             raise StorageError(f"{self.place}: the file cannot be written; ask for permission to write")
+        files = self._beside.now()
         if self._known is not None:
-            there = identity(self._file.path)
+            there = files.database if self._file.copy is None else identity(self._file.path)
             if there != self._known:
                 self._connections.dispose()
                 if there is None:
                     raise StorageError(f"{self.place}: the file is gone; call again when it is back")
                 self._known = there
+        return files
 
     @contextmanager
     def _held(
@@ -333,17 +338,19 @@ class SqlStorage(Storage):
     ) -> Iterator[HeldLog]:
         """The log of a study in a transaction that goes past SQLAlchemy's execution (`osrl.study.driver`)."""
         with self.gate:
-            self._check_place(write)
-            transaction = Transaction(self._connections, self.place, self._path)
-            cursor = transaction.begin(write=write, wait=self._wait, meanwhile=meanwhile)
+            files = self._check_place(write)
+            transaction = Transaction(self._connections, self.place, self._beside)
+            cursor = transaction.begin(files, write=write, wait=self._wait, meanwhile=meanwhile)
             try:
-                if write:
+                head = transaction.head(study)
+                if write and head is None:
                     self._check_study(cursor.fetch(self._turn.lock, study=study))
-                yield HeldLog(cursor, self._turn, study)
+                log = HeldLog(cursor, self._turn, study, head)
+                yield log
             except BaseException as error:
                 transaction.undo(error)
                 raise
-            transaction.commit()
+            transaction.commit(study, log.head)
 
     @contextmanager
     def _transaction(self, write: bool = False, own: bool = False) -> Iterator[Connection]:

@@ -23,16 +23,17 @@ from sqlalchemy.pool import QueuePool
 from osrl.errors import OsrlError, StorageDamaged
 from osrl.files import new_private_file
 from osrl.study import schema
-from osrl.study.line import InLine
+from osrl.study.beside import Beside, Identity
+from osrl.study.line import Line
 
 WRITING = "osrl_writing"  # execution option of a connection whose transaction will write
 LOG = "osrl_log"  # in the info of a connection: which write-ahead log it uses
+LINE = "osrl_line"  # where it stands in line
+SEEN = "osrl_seen"  # what it has written last, see `osrl.study.driver.Seen`
 PATIENCE = "osrl_patience"  # and how long it waits for others, in milliseconds
 SMALLEST = 512  # bytes of a SQLite database
 _UNTOUCHED = "mode=ro&immutable=1"  # no locks, and nothing is made beside the file
 PAUSE = 0.001  # seconds, about, between two attempts of the first in line
-
-Identity = tuple[int, int] | None
 
 
 class File(NamedTuple):
@@ -150,21 +151,7 @@ def _value(path: Path, mode: str, query: str) -> Any:
         connection.close()
 
 
-def identity(path: str | Path) -> Identity:
-    """Which file has this name now; None if there is none."""
-    try:
-        found = os.stat(path)
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino
-
-
-def log_identity(path: str) -> tuple[Identity, Identity]:
-    """Which files are the write-ahead log of a database and its index now."""
-    return identity(path + "-wal"), identity(path + "-shm")
-
-
-def new_sqlite_engine(file: File, wait: float) -> Engine:
+def new_sqlite_engine(file: File, beside: Beside, wait: float) -> Engine:
     """Connections to a SQLite file, whose commits reach the disk."""
     uri = _uri(file.read, _mode(file))
 
@@ -175,7 +162,8 @@ def new_sqlite_engine(file: File, wait: float) -> Engine:
     event.listen(
         engine, "connect", lambda connection, record: connection.execute("PRAGMA synchronous = FULL")
     )
-    event.listen(engine, "checkin", lambda made, record: note_log(record.info, log_identity(str(file.read))))
+    event.listen(engine, "checkin", lambda made, record: _let_go(record.info, beside))
+    event.listen(engine, "close", lambda made, record: _leave_line(record.info))
     event.listen(engine, "begin", lambda connection: _begin(connection, str(file.read), wait))
     return engine
 
@@ -184,6 +172,18 @@ def note_log(info: dict[Any, Any], found: tuple[Identity, Identity]) -> None:
     """After its first transaction a connection has its write-ahead log open, for good."""
     if info.get(LOG) is None and found != (None, None):
         info[LOG] = found
+
+
+def _let_go(info: dict[Any, Any], beside: Beside) -> None:
+    """A connection goes back to the pool: others may write with it."""
+    note_log(info, beside.now().logs)
+    info.pop(SEEN, None)
+
+
+def _leave_line(info: dict[Any, Any]) -> None:
+    """A connection is closed."""
+    if (line := info.pop(LINE, None)) is not None:
+        line.close()
 
 
 def _mode(file: File) -> str:
@@ -227,10 +227,26 @@ def begin(
     if not write:
         connection.execute("BEGIN")
         return
+    line = _line_of(connection, path)
+    if line.is_empty() and _hold(connection, last=False):
+        return
     end = time.monotonic() + wait
-    with InLine(path, meanwhile):
+    try:
+        line.wait(meanwhile)
         while not _hold(connection, last=time.monotonic() > end):
             time.sleep(random.uniform(0.5, 1.5) * PAUSE)
+    finally:
+        line.leave()
+
+
+def _line_of(connection: Any, path: str) -> Line:
+    """The line of writers to the write-ahead log of a connection."""
+    info = connection.info
+    line: Line | None = info.get(LINE)
+    if line is None or info.get(LOG) is None:  # it may be another log than the one that it will use
+        _leave_line(info)
+        line = info[LINE] = Line(path)
+    return line
 
 
 def _set_patience(connection: Any, milliseconds: int) -> None:

@@ -33,6 +33,11 @@ class Weights:
         self._found: Designed | None = None
         self._attempts = 0
 
+    def foresee(self, progress: Progress) -> None:
+        """Be ready to solve before the log is held at all, where it is time for new weights."""
+        if progress.steps.wants_design(progress.state):
+            self._see(progress)
+
     def renew(self, turn: Turn) -> bool:
         """Use what was found, if it can be used; False if the log is to be let go, to solve."""
         progress = turn.progress
@@ -43,9 +48,12 @@ class Weights:
             return True
         if self._attempts == ATTEMPTS:
             return True
+        self._see(progress)
+        return False
+
+    def _see(self, progress: Progress) -> None:
         self._seen, self._found = copy.copy(progress), None
         self._seen.state = copy.deepcopy(progress.state)
-        return False
 
     def solve(self) -> None:
         """Solve for the state that was seen last, if that was asked for."""
