@@ -32,3 +32,13 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     empty = new_place(request.param, tmp_path)
     yield empty
     remove_place(empty)
+
+
+@pytest.fixture(scope="session")
+def states(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with `studies.db`, which has a study in every state of the page; copy it before writing."""
+    from tests.pages import make_states
+
+    folder = tmp_path_factory.mktemp("states")
+    make_states(str(folder / "studies.db"))
+    return folder

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -15,14 +16,13 @@ from osrl.page.moment import freeze
 from osrl.page.render import frozen_page, study_page
 from osrl.page.view import page_view
 from osrl.study.study import Study
-from tests.pages import HOSTILE, STATES, begin, make_states, moment_of, play
+from tests.pages import HOSTILE, STATES, begin, moment_of, play
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> str:
-    found = str(tmp_path_factory.mktemp("page") / "studies.db")
-    make_states(found)
-    return found
+def place(states: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = shutil.copytree(states, tmp_path_factory.mktemp("page") / "copy")
+    return str(folder / "studies.db")
 
 
 class Values(HTMLParser):

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from playwright.sync_api import Error
 
 from osrl.page.render import frozen_page
 from osrl.service.guard import COOKIE
 from osrl.service.tokens import revoke_token
-from tests.pages import STATES, Complaints, begin, browser, make_states, moment_of, pictures, play
+from tests.pages import STATES, Complaints, begin, browser, moment_of, pictures, play
 from tests.serving import Serving, serving
 
 if TYPE_CHECKING:
@@ -29,10 +31,9 @@ def chromium() -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory, chromium: Browser) -> str:
-    found = str(tmp_path_factory.mktemp("browser") / "studies.db")
-    make_states(found)
-    return found
+def place(chromium: Browser, states: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = shutil.copytree(states, tmp_path_factory.mktemp("browser") / "copy")
+    return str(folder / "studies.db")
 
 
 @pytest.fixture(scope="module")
@@ -137,6 +138,25 @@ def test_hostile_names_do_nothing(chromium: Browser, server: Serving) -> None:
     assert page.locator("main img, main script").count() == 0
     assert "<script>alert(1)</script>" in page.locator("main").inner_text()
     assert complaints.found == []
+    with pytest.raises(Error, match="TrustedHTML"):  # whatever a script may do, text is not made markup
+        page.evaluate("document.body.innerHTML = '<b>bold</b>'")
+    page.context.close()
+
+
+def test_marks_on_the_screen_are_where_the_api_says(chromium: Browser, server: Serving) -> None:
+    page = visit(chromium, server, server.token("read"), "/studies/running")
+    with server.client("read") as http:
+        arms = http.get("/api/v1/studies/running/arms").json()["arms"]
+    marks = page.evaluate(
+        """() => [...document.querySelectorAll("circle.mean")].map((mean) => {
+          const chart = mean.closest("svg").getBoundingClientRect(), box = mean.getBoundingClientRect();
+          return [mean.dataset.mark, (box.x + box.width / 2 - chart.x) / chart.width];
+        })"""
+    )
+    assert len(marks) == sum(arm["mean"] is not None for arm in arms)
+    for mark, at in marks:
+        mean = arms[int(mark.split(".")[1])]["mean"]  # the axis of rates is from 0 to 1
+        assert at == pytest.approx(mean, abs=0.002), mark
     page.context.close()
 
 

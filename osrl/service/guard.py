@@ -27,7 +27,8 @@ READING = ("GET", "HEAD", "OPTIONS")
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
-    "base-uri 'none'; form-action {forms}; frame-ancestors 'none'"
+    "base-uri 'none'; form-action {forms}; frame-ancestors 'none'; require-trusted-types-for 'script'; "
+    "trusted-types 'none'"
 )
 SECURITY = {
     "content-security-policy": POLICY.format(forms="'none'"),
