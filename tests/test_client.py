@@ -19,7 +19,6 @@ from osrl.client import RemoteStudy, connect, connect_async
 from osrl.client import sending as sending_module
 from osrl.client.sending import Sender
 from osrl.study.interface import AnyStudy
-from osrl.study.running import run_study
 from osrl.study.study import Study
 from tests.serving import NAMES, Serving, serving
 
@@ -55,7 +54,11 @@ class Awaited:
         return iter(answer) if name == "events" else answer
 
     def run(self, function: Callable[[Any], float], **given: Any) -> Any:
-        return run_study(self, function, 1, None, None, 0, None, None)
+        async def awaited(trial: Any) -> float:
+            await asyncio.sleep(0)
+            return function(trial)
+
+        return self._loop.run_until_complete(self._study.run(awaited, **given))
 
     def __enter__(self) -> Awaited:
         return self
@@ -167,6 +170,58 @@ def test_a_study_that_runs_to_its_end(new: New) -> None:
         assert study.run(lambda trial: trial.predictor == "low", workers=2) == "budget exhausted"
         with pytest.raises(osrl.StudyEnded):
             study.ask()
+
+
+def test_a_run_that_fails_tells_what_was_being_done(new: New) -> None:
+    calls: list[int] = []
+
+    def fail_once_then_for_good(trial: Any) -> float:
+        calls.append(trial.id)
+        if calls.count(1) == 1 and trial.id == 1:
+            raise RuntimeError("the first attempt")
+        if trial.id == 3:
+            raise RuntimeError("broken")
+        return 1.0
+
+    with new(budget=20) as study:
+        with pytest.raises(RuntimeError, match="broken") as failed:
+            study.run(fail_once_then_for_good, workers=2, retries=1)
+        assert calls.count(1) == 2 and calls.count(3) == 2
+        assert "trial 3 has not reported" in str(failed.value.__notes__)
+        assert study.pending == (3,) and study.trials <= 4
+        with pytest.raises(osrl.OsrlError, match="workers is 0"):
+            study.run(lambda trial: 1, workers=0)
+        with pytest.raises(osrl.RewardRefused, match="no reward for trial"):
+            study.run(lambda trial: None)  # type: ignore[arg-type,return-value]
+
+
+def test_awaited_trials_are_out_at_the_same_time(server: Serving) -> None:
+    together = RemoteStudy.create(
+        server.url, server.token(), **NAMES, name="together", policy="uniform", budget=10
+    )
+
+    async def work() -> None:
+        barrier = asyncio.Barrier(5)
+
+        async def all_at_once(trial: Any) -> float:
+            await asyncio.wait_for(barrier.wait(), 30)
+            return 1.0
+
+        async with await connect_async(server.url, server.token(), "together") as study:
+            assert await study.run(all_at_once, workers=5) == "budget exhausted"
+
+    with together:
+        asyncio.run(work())
+        assert together.trials == 10
+
+
+def test_a_name_may_have_a_slash(new: New, request: pytest.FixtureRequest) -> None:
+    name = f"a/{request.node.name}/b c/%2F/status"
+    with new(name=name) as study:
+        assert study.name == name
+        study.tell(study.ask(), 1)
+        assert study.status.told == 1 and study.records(1, 1)[0].reward == 1.0
+        assert study.verify().ok
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """`AsyncRemoteStudy`: a study that a server keeps, for programs with an event loop.
 
-Its calls are those of `RemoteStudy`, to be awaited, and what is a property there is a call here. There is no
-`run`: a program with an event loop has a loop of its own.
+Its calls are those of `RemoteStudy`, to be awaited, and what is a property there is a call here. The function
+of a run is awaited as well.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from osrl.client.calls import Call, StudyCalls, T
 from osrl.client.documents import read_arms, read_hypotheses, read_record, read_status
 from osrl.client.files import format_of, read_events, read_history, write_file, write_head
 from osrl.client.remote import only_study
+from osrl.client.running import Function, run_awaited
 from osrl.client.sending import AsyncSender
 from osrl.hypotheses.words import Answer
 from osrl.study.asking import TrialRecord
@@ -141,6 +142,22 @@ class AsyncRemoteStudy:
     ) -> None:
         """The reward of a trial was told wrong."""
         await self._send(self._calls.correct(trial, reward, reason, by))
+
+    async def run(
+        self,
+        function: Function,
+        *,
+        workers: int = 1,
+        task: str | None = None,
+        lease: str | timedelta | None = None,
+        retries: int = 0,
+        by: str | None = None,
+    ) -> str:
+        """Ask, await ``function(trial)``, tell what it returns, until the study ends; the verdict.
+
+        ``workers`` trials are out at the same time.
+        """
+        return await run_awaited(self, function, workers, task, lease, retries, by)
 
     # Its life
 

@@ -29,14 +29,25 @@ Tell = Callable[[Trial, SupportsFloat], None]
 Function = Callable[[Trial], SupportsFloat]
 
 
+def check_counts(workers: object, retries: object) -> None:
+    """Refuse numbers of workers and retries that are none."""
+    for name, value, least in (("workers", workers, 1), ("retries", retries, 0)):
+        if isinstance(value, bool) or not isinstance(value, int) or value < least:
+            raise OsrlError(f"{name} is {value!r}; give a whole number, at least {least}")
+
+
+def read_reward(reward: SupportsFloat | None, trial: Trial) -> SupportsFloat:
+    """What a function has returned for a trial; an error where that is nothing."""
+    if reward is None:
+        raise RewardRefused(f"the function returned no reward for trial {trial.id}; let it return a number")
+    return reward
+
+
 class Run:
     """Threads that ask for trials, do them by ``function``, and tell what they brought."""
 
     def __init__(self, ask: Ask, tell: Tell, function: Function, workers: int, retries: int) -> None:
-        numbers: tuple[tuple[str, object, int], ...] = (("workers", workers, 1), ("retries", retries, 0))
-        for name, value, least in numbers:
-            if isinstance(value, bool) or not isinstance(value, int) or value < least:
-                raise OsrlError(f"{name} is {value!r}; give a whole number, at least {least}")
+        check_counts(workers, retries)
         self._ask, self._tell, self._function, self._retries = ask, tell, function, retries
         self._stop, self._finished, self._lock = Event(), Event(), Lock()
         self._working = workers
@@ -101,11 +112,7 @@ class Run:
                     error.add_note(f"trial {trial.id} has not reported: tell its reward, or abandon it")
                     raise
             else:
-                if reward is None:
-                    raise RewardRefused(
-                        f"the function returned no reward for trial {trial.id}; let it return a number"
-                    )
-                return reward
+                return read_reward(reward, trial)
         raise AssertionError
 
     def _patiently(self, act: Callable[[], T], trouble: type[StorageError]) -> T:
