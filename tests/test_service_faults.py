@@ -23,6 +23,7 @@ from osrl.study.events import Told
 from osrl.study.sql import SqlStorage
 from osrl.study.study import Study
 from tests.databases import new_place, own_server, remove_place
+from tests.missing import missing
 from tests.serving import NAMES, Process, serving
 
 SETTINGS: dict[str, Any] = {**NAMES, "policy": "uniform", "seed": 1, "delta": 1e-12}
@@ -186,7 +187,7 @@ def nginx(folder: Path, port: int, servers: list[int]) -> Iterator[None]:
     """A proxy before several servers, which it shows under /osrl/."""
     program = shutil.which("nginx", path=f"{os.environ['PATH']}:/usr/sbin")
     if program is None:
-        pytest.skip("nginx is not installed (Debian: apt-get install nginx)")
+        missing("nginx is not installed (Debian: apt-get install nginx)")
     upstream = "\n".join(f"server 127.0.0.1:{each} max_fails=1 fail_timeout=1s;" for each in servers)
     places = "\n".join(
         f"{kind}_temp_path {folder}/{kind};" for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
@@ -196,7 +197,7 @@ def nginx(folder: Path, port: int, servers: list[int]) -> Iterator[None]:
         events {{ worker_connections 200; }}
         http {{ access_log off; {places}
           upstream osrl {{ {upstream} keepalive 16; }}
-          server {{ listen 127.0.0.1:{port}; location /osrl/ {{ proxy_pass http://osrl/;
+          server {{ listen 127.0.0.1:{port}; location /osrl/ {{ proxy_pass http://osrl;
             proxy_http_version 1.1; proxy_set_header Connection ""; proxy_set_header Host $host;
             proxy_buffering off; }} }} }}"""
     )

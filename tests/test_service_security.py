@@ -23,7 +23,7 @@ from starlette.routing import Route
 from osrl.cli import main
 from osrl.errors import OsrlError
 from osrl.service import feeds, guard, workers
-from osrl.service.app import new_api
+from osrl.service.app import Application, new_api
 from osrl.service.guard import COOKIE, SECURITY
 from osrl.service.roles import needs
 from osrl.service.routing import ClosedRoute
@@ -41,7 +41,10 @@ def every_route() -> list[tuple[str, str]]:
     routes = new_api().routes
     assert all(isinstance(route, Route) for route in routes)  # nothing is mounted that is not seen here
     found = [
-        (method, route.path) for route in routes if isinstance(route, Route) for method in route.methods or ()
+        (method, route.path_format)
+        for route in routes
+        if isinstance(route, Route)
+        for method in route.methods or ()
     ]
     return sorted({*found, ("GET", "/nowhere")})
 
@@ -91,6 +94,57 @@ def test_there_are_all_the_routes_that_are_promised() -> None:
     for each in wanted | {"events", "verify"}:
         assert f"{STUDIES}/{{name}}/{each}" in paths
     assert {"/ofrep/v1/evaluate/flags", "/ofrep/v1/evaluate/flags/{name}", "/healthz"} <= paths
+
+
+def test_a_token_for_a_study_whose_name_has_a_slash(server: Serving) -> None:
+    with server.client() as owner:
+        for name in ("team/one", "team"):
+            made = owner.post(STUDIES, json={"name": name, **NAMES, "policy": "uniform", "seed": 1})
+            assert made.status_code == 201, made.text
+            assert owner.get(made.headers["location"]).json()["study"] == name
+        assert owner.post(STUDIES, json={"name": "..", **NAMES}).status_code == 422
+    with server.client("operate", "team") as http:
+        assert http.post(f"{STUDIES}/team/ask").status_code == 200
+        assert http.post(f"{STUDIES}/team%2Fone/ask").status_code == 403
+        assert http.post(f"{STUDIES}/team%1Fone/ask").status_code == 403
+        assert http.get("/studies/team%2Fone").status_code == 403
+    with server.client("operate", "team/one") as http:
+        assert http.post(f"{STUDIES}/team%2Fone/ask").status_code == 200
+        assert http.get(f"{STUDIES}/team%2Fone/status").json()["study"] == "team/one"
+        assert http.get("/studies/team%2Fone").status_code == 200
+        assert http.post(f"{STUDIES}/team/ask").status_code == 403
+        assert http.get(f"{STUDIES}/team/one").status_code == 404
+
+
+def test_a_proxy_may_leave_its_path_or_take_it_away(tmp_path: Path) -> None:
+    with serving(str(tmp_path / "studies.db"), root="/osrl/") as server, server.client() as http:
+        assert server.url.endswith("/osrl")
+        base = server.url.removesuffix("/osrl")
+        for path in ("", "/osrl"):
+            assert http.get(f"{base}{path}{STUDIES}").json() == {"studies": []}
+            assert 'href="/osrl/assets/page.css' in http.get(f"{base}{path}/").text
+            assert httpx.get(f"{base}{path}/healthz").text == "alive\n"
+            assert httpx.get(f"{base}{path}{STUDIES}").status_code == 401
+        assert http.get(f"{base}/osrlstudies").status_code == 404
+    for wrong in ("osrl", "/api", "/studies/x"):
+        with pytest.raises(OsrlError, match="root path"):
+            Application(str(tmp_path / "studies.db"), root=wrong)
+
+
+def test_people_are_told_by_a_page_and_programs_by_a_document(server: Serving) -> None:
+    with server.client("read") as http:
+        page = http.get("/studies/<b>nobody", headers={"Accept": "text/html,*/*"})
+        assert page.status_code == 404 and page.headers["content-type"].startswith("text/html")
+        assert "There is no study" in page.text and "<b>" not in page.text
+        for path in ("/studies/nobody", "/nowhere"):
+            document = http.get(path)
+            assert document.status_code == 404
+            assert document.headers["content-type"] == "application/problem+json"
+        api = http.get(f"{STUDIES}/nobody", headers={"Accept": "text/html"})
+        assert api.json()["type"] == "UnknownStudy"
+    with server.client("read", "one") as http:
+        page = http.get("/studies/two", headers={"Accept": "text/html"})
+        assert page.status_code == 403 and "does not allow" in page.text
 
 
 def test_a_new_route_is_closed_by_default(server: Serving) -> None:

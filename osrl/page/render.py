@@ -60,6 +60,12 @@ def list_page(studies: Sequence[dict[str, Any]], *, root: str) -> str:
     return _environment().get_template("list.html").render(studies=studies, root=root, frozen=False)
 
 
+def message_page(title: str, text: str, *, root: str) -> str:
+    """A page that says why there is no other."""
+    template = _environment().get_template("message.html")
+    return template.render(title=title, text=text, root=root, frozen=False)
+
+
 def frozen_page(name: str, moment: Moment) -> str:
     """The page as one file, which loads nothing and runs nothing."""
     style = asset("page.css")

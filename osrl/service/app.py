@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from importlib.metadata import version
 from typing import Any
@@ -12,14 +12,16 @@ from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import HTMLResponse, Response
 
 from osrl.errors import OsrlError
+from osrl.page.render import message_page
 from osrl.service import accounts, calls, flags, life, pages, reading, screens
+from osrl.service.addresses import SLASH, read_root
 from osrl.service.context import Access, Context, tidy_up
 from osrl.service.feeds import Feeds
 from osrl.service.guard import Guard
-from osrl.service.problems import Problem, failed, problem
+from osrl.service.problems import Problem, failed, problem, status_of, title_of
 from osrl.service.roles import Grant
 from osrl.service.routing import Shortcut, said
 from osrl.service.tables import prepare_tables
@@ -36,7 +38,8 @@ class Application:
     """The service as an ASGI application: ``api`` with its routes, behind the guard.
 
     ``token`` is one that owns everything, besides those in the database. ``hosts``: the names by which the
-    server may be called, besides those of this machine. ``receiver``: who is told when a study has ended.
+    server may be called, besides those of this machine. ``root``: the path under which a proxy shows it.
+    ``receiver``: who is told when a study has ended.
     """
 
     def __init__(
@@ -45,16 +48,18 @@ class Application:
         *,
         token: str | None = None,
         hosts: Sequence[str] = (),
+        root: str = "",
         receiver: Receiver | None = None,
     ) -> None:
         self._place, self._receiver = place, receiver
+        self.root = read_root(root)
         self.storage = SqlStorage(place, make=True)
         prepare_tables(self.storage)
         self.roster = Roster(self.storage, token)
         self.roster.refresh()
         self.api = new_api(self._lifespan)
         shortcut = Shortcut(self.api, "/api/v1/studies/", (calls.router, life.router))
-        self._guard = Guard(shortcut, self._find, (*LOOPBACK, *hosts))
+        self._guard = Guard(shortcut, self._find, (*LOOPBACK, *hosts), self.root)
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Answer a request."""
@@ -123,9 +128,9 @@ def new_api(lifespan: Any = None) -> FastAPI:
 
 async def _refused(request: Request, error: Exception) -> Response:
     if isinstance(error, Problem):
-        return problem(error.error, error.status, error.headers)
+        return _said(request, error.error, error.status, error.headers)
     assert isinstance(error, OsrlError)
-    return problem(error)
+    return _said(request, error, status_of(error))
 
 
 async def _invalid(request: Request, error: Exception) -> Response:
@@ -139,8 +144,23 @@ async def _failed(request: Request, error: Exception) -> Response:
 
 async def _http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    what = f"{request.method} {request.url.path}"
+    what = f"{request.method} {request.url.path}".replace(SLASH, "%2F")
     text = {404: f"there is no {what}", 405: f"{what} is not possible"}.get(
         error.status_code, str(error.detail)
     )
-    return problem(OsrlError(f"{text}; see /api/v1/openapi.json"), error.status_code, error.headers)
+    refused = OsrlError(f"{text}; see /api/v1/openapi.json")
+    return _said(request, refused, error.status_code, error.headers)
+
+
+def _said(
+    request: Request, error: OsrlError, status: int, headers: Mapping[str, str] | None = None
+) -> Response:
+    """A problem document; for a person who looks for a page, the same as a page."""
+    root = request.scope["root_path"]
+    called = request.scope["path"].removeprefix(root)
+    by_hand = request.method == "GET" and "text/html" in request.headers.get("accept", "")
+    if not by_hand or called.startswith(("/api/", "/ofrep/")):
+        return problem(error, status, headers)
+    sentence = str(error)
+    page = message_page(title_of(status), f"{sentence[:1].upper()}{sentence[1:]}.", root=root)
+    return HTMLResponse(page, status, dict(headers or {}))

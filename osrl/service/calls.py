@@ -51,7 +51,7 @@ def trial_document(trial: Trial) -> dict[str, Any]:
 
 
 @router.post(
-    "/{name}/ask",
+    "/{name:study}/ask",
     response_model=TrialDocument | TrialsDocument,
     openapi_extra={"parameters": [_KEY], **OPTIONAL_BODY},
 )
@@ -67,7 +67,7 @@ async def ask(request: Request, name: str, body: Ask) -> Response:
     return answer(trial_document(trials[0]))
 
 
-@router.post("/{name}/tell", response_model=DoneDocument)
+@router.post("/{name:study}/tell", response_model=DoneDocument)
 @needs(OPERATE)
 async def tell(request: Request, name: str, body: Tell) -> Response:
     """The reward of a trial: on the disk when this is answered. Told twice, it counts once."""
@@ -77,7 +77,7 @@ async def tell(request: Request, name: str, body: Tell) -> Response:
     return answer(done._asdict())
 
 
-@router.post("/{name}/track", response_model=DoneDocument)
+@router.post("/{name:study}/track", response_model=DoneDocument)
 @needs(OPERATE)
 async def track(request: Request, name: str, body: Track) -> Response:
     """The reward of the subject of an OpenFeature flag."""
@@ -86,7 +86,7 @@ async def track(request: Request, name: str, body: Track) -> Response:
     return answer(done._asdict())
 
 
-@router.post("/{name}/abandon", response_model=DoneDocument)
+@router.post("/{name:study}/abandon", response_model=DoneDocument)
 @needs(OPERATE)
 async def abandon(request: Request, name: str, body: Abandon) -> Response:
     """A trial will never report; it counts by its worst reward, unless that is stated to be ignorable."""
@@ -96,7 +96,7 @@ async def abandon(request: Request, name: str, body: Abandon) -> Response:
     return answer(done._asdict())
 
 
-@router.post("/{name}/tell-many", response_model=ManyDocument)
+@router.post("/{name:study}/tell-many", response_model=ManyDocument)
 @needs(OPERATE)
 async def tell_many(request: Request, name: str, body: TellMany) -> Response:
     """Many rewards in one transaction, all of them or none."""
@@ -104,7 +104,7 @@ async def tell_many(request: Request, name: str, body: TellMany) -> Response:
     return await _many(request, name, len(rows), lambda study: study.tell_many(rows, by=body.by))
 
 
-@router.post("/{name}/abandon-many", response_model=ManyDocument)
+@router.post("/{name:study}/abandon-many", response_model=ManyDocument)
 @needs(OPERATE)
 async def abandon_many(request: Request, name: str, body: AbandonMany) -> Response:
     """Many trials will never report: all of them or none."""
@@ -113,7 +113,7 @@ async def abandon_many(request: Request, name: str, body: AbandonMany) -> Respon
     return await _many(request, name, len(rows), lambda study: study.abandon_many(rows, **about))
 
 
-@router.get("/{name}/trial", response_model=RecordDocument)
+@router.get("/{name:study}/trial", response_model=RecordDocument)
 @needs(READ)
 async def trial(
     request: Request,

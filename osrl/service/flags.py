@@ -55,7 +55,9 @@ class _Unusable(Exception):  # noqa: N818 - it becomes an answer
         self.status, self.code = status, code
 
 
-@router.post("/flags/{name}", response_model=dict[str, Any], responses=_WITHOUT, openapi_extra=OPTIONAL_BODY)
+@router.post(
+    "/flags/{name:study}", response_model=dict[str, Any], responses=_WITHOUT, openapi_extra=OPTIONAL_BODY
+)
 @needs(OPERATE)
 async def evaluate(request: Request, name: str, body: Evaluation) -> Response:
     """The arm of a subject: its trial, asked for when it is seen for the first time."""

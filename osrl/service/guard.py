@@ -16,6 +16,7 @@ from starlette.responses import HTMLResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from osrl.errors import AccessRefused, OsrlError
+from osrl.service.addresses import place
 from osrl.service.problems import Problem, failed, problem
 from osrl.service.roles import Grant
 from osrl.service.routing import GRANT
@@ -66,13 +67,13 @@ _STYLE_HASH = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode(
 class Guard:
     """The application behind it sees requests for an allowed host, with a token that is known, and no others.
 
-    ``find`` gives what a token allows, or None.
+    ``find`` gives what a token allows, or None. ``root``: the path under which a proxy shows the server.
     """
 
     def __init__(
-        self, app: ASGIApp, find: Callable[[str], Awaitable[Grant | None]], hosts: Sequence[str]
+        self, app: ASGIApp, find: Callable[[str], Awaitable[Grant | None]], hosts: Sequence[str], root: str
     ) -> None:
-        self._app, self._find = app, find
+        self._app, self._find, self._root = app, find, root
         self._hosts = frozenset(host.lower() for host in hosts)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -119,15 +120,13 @@ class Guard:
         length = headers.get(b"content-length", "0")
         if not length.isdigit() or int(length) > MOST_BYTES:
             return problem(_too_large(), 413, {"Connection": "close"})
-        root = scope.get("root_path", "")
-        path = scope["path"].removeprefix(root)
-        if path in OPEN:
+        if place(scope, self._root) in OPEN:
             return None
         token, by_cookie = _token(headers)
         grant = None if token is None else await self._find(token)
         if grant is None:
             why = "give a token" if token is None else "this token is not known, or was revoked; give another"
-            return _unknown(why, headers, scope, root)
+            return _unknown(why, headers, scope, self._root)
         if by_cookie and scope["method"] not in READING and not _same_origin(headers, host):
             error = AccessRefused("a page of another site has sent this; open the page of this server")
             return problem(error, 403)

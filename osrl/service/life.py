@@ -32,8 +32,8 @@ async def create(request: Request, body: Create) -> Response:
     context = context_of(request)
     settings = body.model_dump()
     attribute, name = settings.pop("task_attribute"), settings["name"]
-    if "/" in name or name in (".", ".."):
-        raise OsrlError(f"the name {name!r:.60} cannot stand in an address; give one without '/'")
+    if name in (".", ".."):
+        raise OsrlError(f"the name {name!r} cannot stand in an address; give another")
 
     def begin() -> None:
         Study.create(context.place, **settings).close()
@@ -49,7 +49,7 @@ async def create(request: Request, body: Create) -> Response:
     return response
 
 
-@router.delete("/{name}", response_model=dict[str, str])
+@router.delete("/{name:study}", response_model=dict[str, str])
 @needs(OWN)
 async def delete(request: Request, name: str, by: Said = None, reason: Said = None) -> Response:
     """Remove a study and all its events, for good; that it was there is kept."""
@@ -61,28 +61,28 @@ async def delete(request: Request, name: str, by: Said = None, reason: Said = No
     return answer({"deleted": name})
 
 
-@router.post("/{name}/pause", response_model=LifeDocument)
+@router.post("/{name:study}/pause", response_model=LifeDocument)
 @needs(OWN)
 async def pause(request: Request, name: str, body: Why) -> Response:
     """Hand out no more trials until `resume`; those that are out may be told."""
     return await _do(request, name, lambda study: study.pause(body.reason, by=body.by))
 
 
-@router.post("/{name}/resume", response_model=LifeDocument, openapi_extra=OPTIONAL_BODY)
+@router.post("/{name:study}/resume", response_model=LifeDocument, openapi_extra=OPTIONAL_BODY)
 @needs(OWN)
 async def resume(request: Request, name: str, body: Whether) -> Response:
     """Go on after a pause."""
     return await _do(request, name, lambda study: study.resume(body.reason, by=body.by))
 
 
-@router.post("/{name}/close", response_model=LifeDocument)
+@router.post("/{name:study}/close", response_model=LifeDocument)
 @needs(OWN)
 async def close(request: Request, name: str, body: Why) -> Response:
     """End the study with its best guess; results that come later change nothing."""
     return await _do(request, name, lambda study: study.close(body.reason, by=body.by))
 
 
-@router.post("/{name}/raise-budget", response_model=LifeDocument)
+@router.post("/{name:study}/raise-budget", response_model=LifeDocument)
 @needs(OWN)
 async def raise_budget(request: Request, name: str, body: Budget) -> Response:
     """Allow so many trials in all; before the budget is exhausted."""
@@ -91,21 +91,21 @@ async def raise_budget(request: Request, name: str, body: Budget) -> Response:
     )
 
 
-@router.post("/{name}/withdraw", response_model=LifeDocument)
+@router.post("/{name:study}/withdraw", response_model=LifeDocument)
 @needs(OWN)
 async def withdraw(request: Request, name: str, body: Arm) -> Response:
     """Take a representation, a predictor or a task out; evidence counts from the next trial on."""
     return await _do(request, name, lambda study: study.withdraw(**body.model_dump()))
 
 
-@router.post("/{name}/add", response_model=LifeDocument)
+@router.post("/{name:study}/add", response_model=LifeDocument)
 @needs(OWN)
 async def add(request: Request, name: str, body: Arm) -> Response:
     """Take a new representation, predictor or task in; evidence counts from the next trial on."""
     return await _do(request, name, lambda study: study.add(**body.model_dump()))
 
 
-@router.post("/{name}/correct", response_model=LifeDocument)
+@router.post("/{name:study}/correct", response_model=LifeDocument)
 @needs(OWN)
 async def correct(request: Request, name: str, body: Correct) -> Response:
     """The reward of a trial was told wrong: once, and while nothing was decided by the wrong value."""
@@ -116,7 +116,7 @@ async def correct(request: Request, name: str, body: Correct) -> Response:
     )
 
 
-@router.post("/{name}/recover", response_model=LifeDocument)
+@router.post("/{name:study}/recover", response_model=LifeDocument)
 @needs(OWN)
 async def recover(request: Request, name: str, body: Why) -> Response:
     """Confirm that the study goes on from its log as it is, though others may have seen a longer one."""

@@ -61,10 +61,14 @@ def status_of(error: OsrlError) -> int:
     return next(status for kind, status in _STATUS if isinstance(error, kind))
 
 
+def title_of(status: int) -> str:
+    """What an HTTP status means here."""
+    return _TITLES.get(status, "The request was refused")
+
+
 def document(error: OsrlError, status: int) -> dict[str, Any]:
     """The problem document of an error."""
-    title = _TITLES.get(status, "The request was refused")
-    return {"type": type(error).__name__, "title": title, "status": status, "detail": str(error)}
+    return {"type": type(error).__name__, "title": title_of(status), "status": status, "detail": str(error)}
 
 
 def problem(

@@ -56,7 +56,7 @@ def summary(study: Study) -> dict[str, Any]:
     return {"study": study.name, **{key: known[key] for key in ("verdict", "handed_out", "told")}}
 
 
-@router.get("/{name}", response_model=dict[str, Any], name="show")
+@router.get("/{name:study}", response_model=dict[str, Any], name="show")
 @needs(READ)
 async def show(request: Request, name: str) -> Response:
     """What the study was created with, and where its log stands."""
@@ -82,7 +82,7 @@ def attribute_of(context: Context, name: str) -> str:
     return ATTRIBUTE if found is None else str(found)
 
 
-@router.get("/{name}/status", response_model=dict[str, Any])
+@router.get("/{name:study}/status", response_model=dict[str, Any])
 @needs(READ)
 async def status(request: Request, name: str) -> Response:
     """Everything that is known, at one moment: the document of `osrl study status --json`."""
@@ -96,14 +96,14 @@ async def status(request: Request, name: str) -> Response:
         return answer(await workers.look(name, look))
 
 
-@router.get("/{name}/evidence", response_model=dict[str, Any])
+@router.get("/{name:study}/evidence", response_model=dict[str, Any])
 @needs(READ)
 async def evidence(request: Request, name: str) -> Response:
     """Each hypothesis with the log evidence against it, and the limit at which it is rejected."""
     return await _rows(request, name, "evidence", lambda study: study.evidence.to_dicts())
 
 
-@router.get("/{name}/arms", response_model=dict[str, Any])
+@router.get("/{name:study}/arms", response_model=dict[str, Any])
 @needs(READ)
 async def arms(request: Request, name: str) -> Response:
     """Every arm: trials, told, mean and lift, each with an interval that holds at all times at once."""
@@ -125,7 +125,7 @@ def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and abs(value) == float("inf") else value
 
 
-@router.get("/{name}/history", response_model=PageDocument, responses={200: _FILES})
+@router.get("/{name:study}/history", response_model=PageDocument, responses={200: _FILES})
 @needs(READ)
 async def history(
     request: Request,
@@ -149,7 +149,7 @@ async def history(
     return answer(await context_of(request).workers.look(name, look))
 
 
-@router.get("/{name}/log", response_model=None, responses={200: _FILES})
+@router.get("/{name:study}/log", response_model=None, responses={200: _FILES})
 @needs(READ)
 async def log(
     request: Request, name: str, format: Annotated[Literal["jsonl", "csv", "parquet"], Query()] = "jsonl"
@@ -176,7 +176,7 @@ async def _file(
     )
 
 
-@router.get("/{name}/verify", response_model=dict[str, Any])
+@router.get("/{name:study}/verify", response_model=dict[str, Any])
 @needs(READ)
 async def verify(
     request: Request,
@@ -195,7 +195,7 @@ async def verify(
 
 
 @router.get(
-    "/{name}/events",
+    "/{name:study}/events",
     response_model=None,
     responses={200: {"description": "The log as it grows.", "content": {"text/event-stream": {}}}},
 )

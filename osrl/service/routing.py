@@ -20,6 +20,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from osrl.errors import AccessRefused, OsrlError
+from osrl.service.addresses import NAME
 from osrl.service.models import Problem as ProblemDocument
 from osrl.service.problems import MEDIA_TYPE, Problem, problem
 from osrl.service.roles import Grant, Need
@@ -104,7 +105,9 @@ class Shortcut:
             route.path.rpartition("/")[2]: route.direct
             for router in routers
             for route in router.routes
-            if isinstance(route, ClosedRoute) and route.direct and route.path.startswith(f"{prefix}{{name}}/")
+            if isinstance(route, ClosedRoute)
+            and route.direct
+            and route.path_format.startswith(f"{prefix}{{name}}/")
         }
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -114,7 +117,7 @@ class Shortcut:
             name, _, verb = path.removeprefix(self._prefix).rpartition("/")
             call = self._calls.get(verb)
             if call is not None and path.startswith(self._prefix) and name and "/" not in name:
-                scope["path_params"], scope["app"] = {"name": name}, self._api
+                scope["path_params"], scope["app"] = {"name": NAME.convert(name)}, self._api
                 try:
                     response = await call(Request(scope, receive))
                 except OsrlError as error:

@@ -44,7 +44,7 @@ def _entry(study: Study) -> dict[str, Any]:
     return {"study": study.name, "verdict": verdict, "state": state, "counts": counts}
 
 
-@router.get("/studies/{name}", response_model=None)
+@router.get("/studies/{name:study}", response_model=None)
 @needs(READ)
 async def study(request: Request, name: str) -> Response:
     """The page of a study."""

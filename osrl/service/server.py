@@ -51,7 +51,7 @@ class Server(uvicorn.Server):
         if self.started:
             address = self.servers[0].sockets[0].getsockname()
             host = f"[{address[0]}]" if ":" in address[0] else address[0]
-            self._started(f"http://{host}:{address[1]}{self.config.root_path}")
+            self._started(f"http://{host}:{address[1]}{self._application.root}")
 
     def handle_exit(self, signal: int, frame: Any) -> None:
         """Begin to end; told twice, do not wait for anybody."""
@@ -73,13 +73,13 @@ def serve(
 ) -> None:
     """Serve the studies of a database until the process is told to end."""
     token = None if token_file is None else read_token_file(Path(token_file))
-    application = Application(place, token=token, hosts=[host, *hosts], receiver=receiver)
+    application = Application(place, token=token, hosts=[host, *hosts], root=root_path, receiver=receiver)
     if not is_loopback(host) and not application.roster.valid:
         raise OsrlError(
             f"{host} can be reached by others, and there is no token yet; make one with `osrl token create`, "
             "or give --token-file"
         )
-    config = new_config(application, host, port, root_path.rstrip("/"))
+    config = new_config(application, host, port)
     server = Server(config, application, lambda address: started(address, application))
     server.run()
     if not server.started:
@@ -88,13 +88,12 @@ def serve(
         )
 
 
-def new_config(application: Application, host: str, port: int, root_path: str = "") -> uvicorn.Config:
+def new_config(application: Application, host: str, port: int) -> uvicorn.Config:
     """How the application is served."""
     return uvicorn.Config(
         application,
         host=host,
         port=port,
-        root_path=root_path,
         http=Protocol,
         access_log=False,
         log_level="warning",
