@@ -271,5 +271,18 @@ def test_a_study_is_run_by_hand(chromium: Browser, server: Serving) -> None:
         until(lambda: form("pause").count() == 1)
         page.get_by_role("button", name="Replay the log now").click()
         until(lambda: "everything follows from the log" in shown(page, "#verified"), 60)
+        form("add").locator("select").select_option("predictor")
+        form("add").locator("input[name=name]").fill("middle")
+        form("add").locator("input[name=reason]").fill("a new dose")
+        form("add").get_by_role("button").click()
+        assert "evidence begins anew" in shown(page, "#effect")
+        page.get_by_role("button", name="Confirm").click()
+        until(lambda: "middle" in study.settings.predictors)
+        form("close").locator("input").fill("enough")
+        form("close").get_by_role("button").click()
+        assert "without a decision" in shown(page, "#effect")
+        page.get_by_role("button", name="Confirm").click()
+        until(lambda: "closed before a decision" in shown(page, ".headline"))
+        assert study.verdict == "closed" and form("ask").count() == 0
         assert [each for each in complaints.found if "404" not in each] == []
         page.context.close()

@@ -245,10 +245,18 @@ function meant(verb, form) {
     const [kind, ...name] = of("which").split(":");
     return { body: { [kind]: name.join(":"), reason: of("reason") }, question: `Withdraw ${name.join(":")}?` };
   }
+  if (verb === "add")
+    return { body: { [of("kind")]: of("name"), reason: of("reason") }, question: `Add ${of("name")}?` };
   const body = of("reason") ? { reason: of("reason") } : {};
-  return { body, question: verb === "pause" ? "Pause the study?" : "Resume the study?" };
+  return { body, question: QUESTIONS[verb] };
 }
 
+/** @type {Record<string, string>} */
+const QUESTIONS = {
+  pause: "Pause the study?",
+  resume: "Resume the study?",
+  close: "End the study without a decision?",
+};
 const REPORTED = "A result is kept for good. An owner can correct a slip only as long as nothing has happened since.";
 const LOST =
   "It will never report. It counts by its worst result, so that the guarantee holds whatever the reason is; that costs some evidence.";
