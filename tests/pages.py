@@ -10,10 +10,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pytest
-
 from osrl.page.moment import Moment, freeze
 from osrl.study.study import Study
+from tests.missing import missing
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -127,10 +126,11 @@ def moment_of(place: str, name: str) -> Moment:
 @contextmanager
 def browser() -> Iterator[Browser]:
     """A Chromium; where there is none, the test is skipped."""
-    api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    from playwright.sync_api import sync_playwright
+
     if CHROMIUM is None:
-        pytest.skip("no Chromium is installed; set OSRL_CHROMIUM, or install the package chromium")
-    with api.sync_playwright() as playwright:
+        missing("no Chromium is installed; set OSRL_CHROMIUM, or install the package chromium")
+    with sync_playwright() as playwright:
         found = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         try:
             yield found

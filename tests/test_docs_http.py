@@ -9,10 +9,9 @@ import subprocess
 import time
 from pathlib import Path
 
-import pytest
-
 from osrl.client import RemoteStudy
 from osrl.service.verdicts import sign
+from tests.missing import missing
 from tests.serving import NAMES, Serving, serving
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
@@ -42,7 +41,7 @@ def compare(written: str, printed: str, command: str) -> None:
 
 def test_every_call_of_the_page(tmp_path: Path) -> None:
     if shutil.which("curl") is None:
-        pytest.skip("curl is not installed")
+        missing("curl is not installed")
     with serving(str(tmp_path / "studies.db")) as server:
         run_page(server, tmp_path)
 
