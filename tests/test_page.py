@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import threading
+import time
+from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -15,6 +18,8 @@ from osrl.cli import main
 from osrl.page.moment import freeze
 from osrl.page.render import frozen_page, study_page
 from osrl.page.view import page_view
+from osrl.service import watching
+from osrl.study.events import Event
 from osrl.study.study import Study
 from tests.pages import HOSTILE, STATES, begin, moment_of, play
 
@@ -175,3 +180,28 @@ def test_policies_without_evidence_and_rewards_without_limits(tmp_path: Path) ->
         for i in range(12):
             study.tell(study.ask(), -2.5 + i)
     assert "ibex" in frozen_page("gaussian", moment_of(place, "gaussian"))
+
+
+def test_a_page_does_not_wait_for_the_log_to_be_read(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watching, "FEW", 0)
+    go_on, watch = threading.Event(), watching.Watch()
+    read = Study.events
+
+    def slowly(study: Study, *given: int) -> Iterator[Event]:
+        assert go_on.wait(30)
+        return read(study, *given)
+
+    monkeypatch.setattr(Study, "events", slowly)
+    with Study.open(place, "running") as study:
+        first = watch.look(study, "")
+        assert first.due and first.moment.past is None
+        assert "the paths will be here in a moment" in study_page(
+            "running", first.moment, root="", may=(), due=True
+        )
+        go_on.set()
+        for _ in range(1000):
+            later = watch.look(study, "")
+            if later.moment.past is not None:
+                break
+            time.sleep(0.01)
+        assert later.moment.past is not None and later.moment.past.points

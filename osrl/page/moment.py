@@ -27,8 +27,8 @@ class Past(NamedTuple):
 class Moment(NamedTuple):
     """A study at one point of its log, looked at ``at`` some time (microseconds since 1970).
 
-    ``past`` is None while the log is being read. ``forecast_of``: after how many results the forecast was
-    made, where others have come since.
+    ``past`` is None until the log has been read, and may lag behind a little. ``forecast_of``: after how many
+    results the forecast was made, where others have come since.
     """
 
     document: dict[str, Any]  # of `osrl study status --json`

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import NamedTuple
 
-from osrl.page.moment import Moment, past_of
+from osrl.page.moment import Moment, Past, past_of
 from osrl.page.timeline import Timeline
 from osrl.report.study import StudyReport
 from osrl.study.events import now
@@ -47,6 +47,7 @@ class Watch:
     def __init__(self) -> None:
         self._lock = threading.Lock()  # of the timeline
         self._timeline: Timeline | None = None
+        self._past: Past | None = None  # what it knew when it was last brought up to date
         self._reading = False
         self._forecast: _Known | None = None
         self._free = 0.0  # when the next forecast may begin; infinite while one is made
@@ -64,11 +65,9 @@ class Watch:
         forecast_of = None if known is None or known.head == status.head else known.told
         status = status._replace(forecast=None if known is None else known.forecast)
         document = StudyReport(place, study.name, status, datetime.fromtimestamp(at / 1e6, UTC)).document()
-        past_due = self._follow(study, sequence)
-        with self._lock:
-            past = None if self._timeline is None or past_due else past_of(self._timeline)
-        due = past is None or known is None or known.head != status.head
-        return Look(Moment(document, sequence, at, past, forecast_of, version("osrl")), due)
+        behind = self._follow(study, sequence)
+        due = behind or known is None or known.head != status.head
+        return Look(Moment(document, sequence, at, self._past, forecast_of, version("osrl")), due)
 
     def _make(self, head: str, told: int, compute: Callable[[], Forecast | None]) -> None:
         """A forecast, unless one is being made, or was just now."""
@@ -109,6 +108,7 @@ class Watch:
                     timeline = Timeline(next(events))
                     timeline.follow(events)
                     self._timeline = timeline
+                self._past = past_of(self._timeline)
             finally:
                 self._reading = False
 

@@ -10,6 +10,7 @@ const banner = /** @type {HTMLElement} */ (document.getElementById("banner"));
 
 const PERIOD = 500; // ms between two updates, at least
 const AGAIN = 1000; // ms before the next attempt to connect, or to ask for what is still being computed
+const SELDOM = 8000; // ms between two such questions, at most: each waits twice as long as the one before
 
 /** By how much the clock of the server is ahead, in ms. */
 let ahead = 0;
@@ -19,6 +20,9 @@ let wanted = false;
 /** @type {number | undefined} */
 let timer;
 let asked = 0;
+let patience = AGAIN;
+/** @type {number | undefined} */
+let later;
 
 /** @param {string} text @param {boolean} on */
 function sayLive(text, on) {
@@ -82,7 +86,18 @@ function show(page) {
   for (const name of ["sequence", "now"]) html.dataset[name] = page.documentElement.dataset[name];
   html.toggleAttribute("data-due", page.documentElement.hasAttribute("data-due"));
   setClock();
-  if (html.hasAttribute("data-due")) setTimeout(refresh, AGAIN);
+  askLater();
+}
+
+/** Ask again for what is still being computed, if anything is. */
+function askLater() {
+  if (!html.hasAttribute("data-due")) {
+    patience = AGAIN;
+    return;
+  }
+  clearTimeout(later);
+  later = setTimeout(refresh, patience);
+  patience = Math.min(2 * patience, SELDOM);
 }
 
 /** Ask for the page, not more often than every PERIOD, and once more if something comes meanwhile. */
@@ -126,8 +141,10 @@ channel.onmessage = (message) => heard(message.data);
 /** @param {{kind: string, reason?: string}} news */
 function heard(news) {
   if (ended) return;
-  if (news.kind === "log") refresh();
-  else if (news.kind === "on") {
+  if (news.kind === "log") {
+    patience = AGAIN;
+    refresh();
+  } else if (news.kind === "on") {
     sayBanner(null);
     sayLive("Live", true);
     refresh();
@@ -332,5 +349,5 @@ if (study !== undefined) {
     return null;
   });
   void navigator.locks.request(`osrl ${api}`, listen);
-  if (html.hasAttribute("data-due")) setTimeout(refresh, AGAIN);
+  askLater();
 }
