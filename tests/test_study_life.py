@@ -28,6 +28,7 @@ from tests.studies import MEANS, assert_sound, late_and_lost, load_kernels, new_
 from tests.writers import forked
 
 THREE = {"representations": ["A", "B", "C"], "policy": "osrl"}
+GAUSSIAN = {"family": "gaussian", "noise_sd": 0.5}
 CHANCES = {**MEANS, "C": {"low": 0.6, "high": 0.95}}
 
 
@@ -156,7 +157,7 @@ def test_a_predictor_goes_and_another_comes(place: str, tmp_path: Path) -> None:
             assert copy.verdict == "decided" and copy.history.equals(frame)
 
 
-@pytest.mark.parametrize("changes", [{}, {"epsilon": 0.1}, {"policy": "uniform"}, {"family": "gaussian"}])
+@pytest.mark.parametrize("changes", [{}, {"epsilon": 0.1}, {"policy": "uniform"}, GAUSSIAN])
 def test_a_task_goes_and_another_comes(place: str, changes: Any, tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setattr("osrl.study.session.EVERY", 17)
     with new_study(place, **{"policy": "osrl", "delta": 0.1, **changes}) as study:

@@ -232,10 +232,9 @@ def first_in_line(path: str) -> Iterator[None]:
     line = Line(path)
     try:
         line.wait(None)
-        assert Line(path).is_empty() is False
         yield
-    finally:
         line.leave()
+    finally:
         line.close()
 
 
@@ -311,9 +310,11 @@ def test_a_connection_keeps_its_place_to_look_from(path: str) -> None:
         opened = open_files()
         play(study, 5)
         assert open_files() == opened and f"{path}-wal" in opened
+        newcomer = Line(path)
         with first_in_line(path):
-            assert length_of(path) == 1
-        assert length_of(path) == 0
+            assert length_of(path) == 1 and not newcomer.is_empty()
+        assert length_of(path) == 0 and newcomer.is_empty()
+        newcomer.close()
     assert not [name for name in open_files() if name.startswith(path)]
 
 

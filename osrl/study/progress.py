@@ -376,13 +376,15 @@ class Progress(Stages):
 
     def _judge(self) -> Verdict | None:
         """The verdict, when there is one now."""
-        outcome = self.state.outcome
-        budget = self.created.budget
         if self.verdict is not None:
             return None
-        if outcome.status[0] == RUNNING and budget is not None and self.told + self.abandoned >= budget:
-            conclude(self.state, 0)
-        return None if outcome.status[0] == RUNNING else self.answer()
+        status, budget = self.state.outcome.status, self.created.budget
+        if status[0] != RUNNING:
+            return self.answer()
+        if budget is None or self.told + self.abandoned < budget:
+            return None
+        conclude(self.state, 0)
+        return None if status[0] == RUNNING else self.answer()
 
     # What can be read off
 
