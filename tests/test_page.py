@@ -151,8 +151,20 @@ def test_what_holds_a_study_up_is_a_rival_of_its_leader(place: str) -> None:
         for rival in group.rivals
         if not rival.leads and not rival.rejected and rival.key[1] in ("ibex", rival.name)
     }
-    named = re.search(r"most now is (\S+?)(?: in \w+)?: the evidence against it is at (\d+ %)", view["why"])
+    named = re.search(r"(\w+)(?:\. It)? is still possible, with (\d+ %) of the evidence", view["why"])
     assert named is not None and (named[1], named[2]) in open_rivals
+
+
+def test_which_task_needs_results_is_said(tmp_path: Path) -> None:
+    place = str(tmp_path / "needs.db")
+    with begin(place, "needs", delta=0.05) as study:
+        play(study, 150, task="young")
+        play(study, 6, task="old")
+    sentence = page_view("needs", moment_of(place, "needs"))["sentence"]
+    wanted = (
+        "What goes with ibex is settled in young, and open in old. old needs results most: it has 6 so far."
+    )
+    assert sentence.state == "running" and wanted in sentence.more
 
 
 def test_who_may_only_read_sees_no_controls(place: str) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from osrl.page.moment import Moment, freeze
 from osrl.page.render import frozen_page
-from osrl.page.timeline import share_of
+from osrl.page.writing import share_of
 from osrl.study.events import Told
 from osrl.study.study import Study
 from tests.markup import Node, read_markup
@@ -84,7 +84,7 @@ def test_bars_are_as_long_as_their_numbers(place: str, name: str) -> None:
     moment = moment_of(place, name)
     document = moment.document
     page = read_markup(frozen_page(name, moment))
-    rivals = section(page, "possible").all("li", "rival")
+    rivals = [row for row in section(page, "possible").all("li", "rival") if row.all("rect")]
     assert rivals
     for row in rivals:
         each = document["evidence"][int(row.all("data")[0]["data-key"].split(".")[1])]

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from osrl.arrays import Flags
+from osrl.page.writing import share_of
 from osrl.study.corrections import overrule
 from osrl.study.events import (
     Abandoned,
@@ -111,11 +112,6 @@ class Timeline:
             each[:3]: share_of(each.log_evidence, each.limit) for each in read_hypotheses(self.progress)
         }
         return Point(self.progress.asked, shares)
-
-
-def share_of(log_evidence: float | None, limit: float) -> float:
-    """How far evidence is on the way to its limit, from 0 to 1; None is infinite evidence."""
-    return 1.0 if log_evidence is None else min(max(log_evidence / limit, 0.0), 1.0)
 
 
 def _deed(event: Event) -> Deed:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from osrl.page import words
 from osrl.page.marks import Scale, Tick, polyline, scale_of
 from osrl.page.moment import Moment
-from osrl.page.timeline import Key, share_of
+from osrl.page.timeline import Key
 from osrl.page.waiting import LISTED, count_ages, list_waiting, oldest, read_health
 from osrl.page.writing import (
     age,
@@ -16,9 +16,10 @@ from osrl.page.writing import (
     interval,
     iso,
     number,
+    rough,
+    share_of,
     whole_percent,
 )
-from osrl.report.numbers import count
 from osrl.report.study import in_words
 
 LINES = 8  # of a chart of evidence
@@ -151,8 +152,8 @@ def _facts(document: dict[str, Any]) -> dict[str, Any]:
         return facts
     many = forecast["at_least"] and forecast["median"] == forecast["q90"]
     facts["needed"] = {
-        "median": Cell("forecast.median", forecast["median"], count(forecast["median"])),
-        "q90": Cell("forecast.q90", forecast["q90"], count(forecast["q90"])),
+        "median": Cell("forecast.median", forecast["median"], rough(forecast["median"])),
+        "q90": Cell("forecast.q90", forecast["q90"], rough(forecast["q90"])),
         "many": many,
         "at_least": forecast["at_least"],
     }
@@ -315,10 +316,10 @@ def _why(document: dict[str, Any], groups: list[Group]) -> str:
     ]
     if not document["trials"]["told"] or not open_still:
         return "Trials go where they bring evidence soonest."
-    share, _, rival = min(open_still, key=lambda each: each[0])
+    _, _, rival = min(open_still, key=lambda each: each[0])
     task, g, h = rival.key
-    what = g if h is None else f"{h} in {task}"
+    what = f"{g}. It" if h is None else f"{task}, where {h}"
     return (
-        f"Trials go where they bring the study to its end soonest. What holds it up most now is {what}: the "
-        f"evidence against it is at {rival.percent.text} of its limit."
+        f"Trials go where they bring the study to its end soonest. What holds it up most now is {what} is "
+        f"still possible, with {rival.percent.text} of the evidence that would rule it out."
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from osrl.page.writing import listed, risk, things
+from osrl.page.writing import listed, risk, share_of, things
 from osrl.report.study import in_words
 
 ANSWERED = ("decided", "decided within the tolerance")
@@ -71,7 +71,7 @@ def _running(
         f"Nothing is known yet about {task}: no result has come from there."
         for task in document["without_data"]
     )
-    looks = (_looks(document), *_claim(document))
+    looks = (_looks(document), *_claim(document), *_needs(document))
     if paused is not None:
         resting = "No trials are handed out until the study is resumed; trials that are out may still report."
         return Sentence("paused", f"Paused: {paused}", (*looks, resting, *missing))
@@ -86,7 +86,7 @@ def _running(
         early = "It is too early to rule anything out."
         return Sentence("first", "The first results are in.", (f"{_looks(document)} {early}",))
     name = leads or "No single choice"
-    return Sentence("running", f"Not decided yet. {name} leads.", looks)
+    return Sentence("running", f"Not decided yet; {name} leads.", looks)
 
 
 def winner(document: dict[str, Any]) -> str:
@@ -127,15 +127,39 @@ def _claim(document: dict[str, Any]) -> tuple[str, ...]:
         return ("If it ended now, nothing could be claimed: the evidence is not there yet.",)
     if claim["representation"] >= GUESS:
         return (f"If it ended now, the risk of being wrong would be {risk(claim['representation'])}.",)
-    parts = [f"that {winner(document)} is the best choice, with a risk of {risk(claim['representation'])}"]
+    parts = [f"that {winner(document)} is the best choice (risk {risk(claim['representation'])})"]
     if len(document["predictors"]) > 1:
         best = document["best"]["predictors"]
         parts += [
-            f"{best[task]} in {task}, with {risk(each)}"
+            f"that {best[task]} goes with it in {task} (risk {risk(each)})"
             for task, each in claim["predictors"].items()
             if each < GUESS
         ]
     return (f"If it ended now, this could be claimed: {listed(parts)}.",)
+
+
+def _needs(document: dict[str, Any]) -> tuple[str, ...]:
+    """In which tasks it is settled what goes with the choice that leads, and which one lacks results most."""
+    best = document["best"]
+    leads, goes = best["representation"], best["predictors"]
+    rivals: dict[
+        str, list[float]
+    ] = {}  # of each task: how much of what rules out those that are possible is there
+    for each in document["evidence"]:
+        if each["predictor"] is not None and each["representation"] == leads:
+            shares = rivals.setdefault(each["task"], [])
+            if not each["rejected"] and each["predictor"] != goes[each["task"]]:
+                shares.append(share_of(each["log_evidence"], each["limit"]))
+    unsettled = [task for task, shares in rivals.items() if shares]
+    if len(rivals) < 2 or not unsettled:
+        return ()
+    settled = [task for task, shares in rivals.items() if not shares]
+    where = (
+        f"settled in {listed(settled)}, and open in {listed(unsettled)}" if settled else "open in every task"
+    )
+    most = min(unsettled, key=lambda task: min(rivals[task]))
+    told = sum(arm["told"] for arm in document["arms"] if arm["task"] == most)
+    return (f"What goes with {leads} is {where}. {most} needs results most: it has {told:,} so far.",)
 
 
 def _guarantee(document: dict[str, Any]) -> str:
@@ -146,10 +170,10 @@ def _guarantee(document: dict[str, Any]) -> str:
     wrong = "this is not so" if within else f"{winner(document)} is the wrong choice"
     if len(document["predictors"]) < 2:
         return f"The chance that {wrong} is at most {of_g}. {often}"
-    each = " in a task" if len(document["tasks"]) > 1 else ""
-    own = "for each task" if each else "as well" if of_g == of_h else ""
-    second = f"the chance that what goes with it{each} is wrong is at most {of_h} {own}".rstrip()
-    return f"The chance that {wrong} is at most {of_g}, and {second}. {often}"
+    where = "In each task the" if len(document["tasks"]) > 1 else "The"
+    too = " too" if of_g == of_h else ""
+    second = f"{where} chance that what goes with it is wrong is at most {of_h}{too}"
+    return f"The chance that {wrong} is at most {of_g}. {second}. {often}"
 
 
 def _needs_no_more() -> str:

@@ -36,6 +36,11 @@ def interval(lower: float | None, upper: float | None, sign: bool = False) -> st
     return "–" if lower is None or upper is None else f"{number(lower, sign)} to {number(upper, sign)}"
 
 
+def share_of(log_evidence: float | None, limit: float) -> float:
+    """How far evidence is on the way to its limit, from 0 to 1; None is infinite evidence."""
+    return 1.0 if log_evidence is None else min(max(log_evidence / limit, 0.0), 1.0)
+
+
 def whole_percent(share: float, done: bool) -> str:
     """A share of the way to a limit: 100 % only when it is reached.
 
@@ -58,6 +63,16 @@ def risk(value: float) -> str:
     digits = 0 if percent > 1 and percent >= 10 else digits
     rounded = math.ceil(percent * 10**digits) / 10**digits
     return f"{rounded:.{digits}f}".rstrip("0").rstrip(".") + " %" if digits else f"{rounded:.0f} %"
+
+
+def rough(value: float) -> str:
+    """An estimate, with two digits.
+
+    >>> rough(14_243.2), rough(324), rough(8.4), rough(80)
+    ('14,000', '320', '8', '80')
+    """
+    digits = max(0, math.floor(math.log10(value)) - 1) if value >= 1 else 0
+    return f"{round(value, -digits):,.0f}"
 
 
 def listed(parts: Sequence[str]) -> str:

@@ -216,8 +216,12 @@ def _age(trial: PendingTrial, at: datetime) -> str:
 
 
 def in_words(seconds: float) -> str:
-    """A time in the largest unit that fits."""
+    """A time in the largest unit that fits.
+
+    >>> in_words(1.2), in_words(100), in_words(7200), in_words(0.2)
+    ('1 second', '100 seconds', '2 hours', '0 seconds')
+    """
     for unit, size in (("days", 86400), ("hours", 3600), ("minutes", 60)):
         if seconds >= 2 * size:
             return f"{seconds / size:.0f} {unit}"
-    return f"{seconds:.0f} seconds"
+    return f"{seconds:.0f} second{'' if round(seconds) == 1 else 's'}"

@@ -200,7 +200,7 @@ function setClock() {
 function inWords(seconds) {
   for (const [unit, size] of /** @type {[string, number][]} */ ([["days", 86400], ["hours", 3600], ["minutes", 60]]))
     if (seconds >= 2 * size) return `${Math.round(seconds / size)} ${unit}`;
-  return `${Math.round(seconds)} seconds`;
+  return `${Math.round(seconds)} second${Math.round(seconds) === 1 ? "" : "s"}`;
 }
 
 function grow() {
