@@ -78,6 +78,8 @@ def test_sentences_that_can_be_repeated(place: str) -> None:
     assert "no result yet from old" in said("missing")
     assert "no result has come for 3 days" in said("stale")
     assert "The budget of 20 trials is spent" in said("spent")
+    for over in ("spent", "closed"):
+        assert "may change" not in said(over) and "If it ended now" not in said(over)
 
 
 @pytest.mark.parametrize("name", ["running", "decided", "missing", "within", "empty"])

@@ -71,13 +71,13 @@ def _running(
         f"Nothing is known yet about {task}: no result has come from there."
         for task in document["without_data"]
     )
-    looks = (_looks(document), *_claim(document), *_needs(document))
+    looks = (_looks(document), *_claim(document), *(() if missing else _needs(document)))
     if paused is not None:
         resting = "No trials are handed out until the study is resumed; trials that are out may still report."
         return Sentence("paused", f"Paused: {paused}", (*looks, resting, *missing))
     if missing:
         where = listed(document["without_data"])
-        return Sentence("missing", f"Not decided: there is no result yet from {where}.", (*looks, *missing))
+        return Sentence("missing", f"Not decided: there is no result yet from {where}.", looks)
     if quiet is not None and quiet > max(3600 * QUIET_HOURS, QUIET_TIMES * (usual or 0.0)):
         headline = f"Not decided, and no result has come for {in_words(quiet)}."
         return Sentence("stale", headline, (*looks, "Are results still being reported?"))
@@ -115,19 +115,24 @@ def _looks(document: dict[str, Any]) -> str:
         return "Nothing is known yet."
     if any(each is None for each in best["representations"].values()):
         return "No choice looks best yet."
+    if document["verdict"] in OVER:
+        return f"{winner(document)} looks best{choice(document)}; this is a guess."
     return f"So far {winner(document)} looks best{choice(document)}; this is a guess, and may change."
 
 
 def _claim(document: dict[str, Any]) -> tuple[str, ...]:
-    """What could be claimed if the study ended here."""
+    """What can be claimed: of a study that has ended, or if this one ended here."""
     claim = document["claim"]
     if claim is None:
         return ()
-    if claim["representation"] >= 1:
-        return ("If it ended now, nothing could be claimed: the evidence is not there yet.",)
-    if claim["representation"] >= GUESS:
-        return (f"If it ended now, the risk of being wrong would be {risk(claim['representation'])}.",)
-    parts = [f"that {winner(document)} is the best choice (risk {risk(claim['representation'])})"]
+    over = document["verdict"] in OVER
+    of_g = claim["representation"]
+    if of_g >= 1:
+        can = "Nothing can" if over else "If it ended now, nothing could"
+        return (f"{can} be claimed: the evidence is not there{'' if over else ' yet'}.",)
+    if of_g >= GUESS:
+        return (f"{'The' if over else 'If it ended now, the'} risk of being wrong would be {risk(of_g)}.",)
+    parts = [f"that {winner(document)} is the best choice (risk {risk(of_g)})"]
     if len(document["predictors"]) > 1:
         best = document["best"]["predictors"]
         parts += [
@@ -135,7 +140,8 @@ def _claim(document: dict[str, Any]) -> tuple[str, ...]:
             for task, each in claim["predictors"].items()
             if each < GUESS
         ]
-    return (f"If it ended now, this could be claimed: {listed(parts)}.",)
+    can = "This can" if over else "If it ended now, this could"
+    return (f"{can} be claimed: {listed(parts)}.",)
 
 
 def _needs(document: dict[str, Any]) -> tuple[str, ...]:

@@ -161,6 +161,6 @@ def _said(
     by_hand = request.method == "GET" and "text/html" in request.headers.get("accept", "")
     if not by_hand or called.startswith(("/api/", "/ofrep/")):
         return problem(error, status, headers)
-    sentence = str(error)
+    sentence = str(error) if status != 404 else str(error).partition(";")[0]  # the page itself leads further
     page = message_page(title_of(status), f"{sentence[:1].upper()}{sentence[1:]}.", root=root)
     return HTMLResponse(page, status, dict(headers or {}))
