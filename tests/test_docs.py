@@ -26,7 +26,10 @@ PAGES = [
 ELSEWHERE = {
     "docs/bound.md": "tests/test_cli_bound.py runs its command",
     "docs/cluster.md": "needs a Slurm cluster",
+    "docs/gallery/class_sizes.md": "tests/test_examples.py runs its program",
+    "docs/gallery/evaluation.md": "tests/test_examples.py, after the program that makes its answers",
     "docs/gallery/prices.md": "tests/test_examples.py runs its program",
+    "docs/gallery/therapies.md": "tests/test_examples.py runs its program",
     "docs/http.md": "tests/test_docs_http.py, on a server",
     "docs/page.md": "needs a browser; tests/test_page.py and tests/test_page_browser.py do the same",
     "docs/paper.md": "takes minutes; tests/test_paper.py does the same with fewer runs",

