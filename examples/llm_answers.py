@@ -1,11 +1,11 @@
-"""A record of answers, as an evaluation of language models leaves it: model, prompt, question, right or wrong.
+"""A record of answers, as an evaluation of language models leaves it: model, prompt, question, right or not.
 
     python examples/llm_answers.py [answers.csv]
 
 **These are no scores of real models.** Every answer is drawn by this program, from a fixed seed: a question
 has a difficulty, a model an ability, and a prompt helps or hurts on a benchmark. The model `heron` is the
-best on every benchmark with its best prompt, and the best prompt differs: step by step for arithmetic, code and
-logic, a plain question for facts. On `logic` two prompts are almost equally good, as it happens in life.
+best on every benchmark with its best prompt, and the best prompt differs: step by step for arithmetic, code
+and logic, a plain question for facts. On `logic` two prompts are almost equally good, as it happens in life.
 """
 
 from __future__ import annotations
