@@ -27,7 +27,7 @@ AT_ROOT = {
     "benchmarks/README.md": "measured/index.md",
     "docs/site/conf.py": "conf.py",
 }
-COPIED = (".md", ".png", ".jpg", ".svg", ".py", ".toml", ".csv")  # the suffixes of what a page may show or link to
+COPIED = (".md", ".png", ".jpg", ".svg", ".py", ".toml", ".csv")  # what a page may show or link to
 LINK = re.compile(r"(\]\(|^\[[^\]]+\]: )([^)\s#:]+)(#[\w-]+)?(?=[)\s])", re.M)
 
 
