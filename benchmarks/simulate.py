@@ -31,7 +31,8 @@ from osrl.contract import Criterion, Problem, State, find
 from osrl.draws import FIRST_REWARD_LANE, START, Key, new_key, reward, uniform
 from osrl.instance import Instance
 from osrl.paper.trace import phase_1
-from osrl.policies.round import design_of, new_world
+from osrl.policies.round import design_of
+from osrl.policies.world import new_world
 from osrl.sampling.tasks import GROWTH
 from osrl.simulation.episode import episode
 from osrl.simulation.job import UNLIMITED

@@ -39,20 +39,18 @@ from osrl.draws import START, Key, new_key, uniform
 from osrl.instance import Instance
 from osrl.outcome import DECIDED, RUNNING, Outcome, is_open
 from osrl.policies.round import (
-    STREAMS,
     conclude,
     deal,
     design,
-    draw_reward,
     interpreted,
     new_ticket,
-    new_world,
     settle,
     stream,
     wants_design,
     write_ticket,
 )
 from osrl.policies.states import arrays_of, contents, differences
+from osrl.policies.world import STREAMS, draw_reward, new_world
 from osrl.simulation.episode import episode
 
 EASY = Instance.bernoulli([[[0.9, 0.3], [0.2, 0.1]], [[0.2, 0.8], [0.1, 0.3]]])

@@ -19,17 +19,8 @@ from osrl.paper.table1 import COLUMNS, RELEASED, VARIANTS, Variant, summarise, t
 from osrl.paper.table2 import ASCENT, OPTIMUM, run_table_2, worths
 from osrl.paper.trace import DISTANCE, LARGEST_CHANGE, MEANS, MEANS_CHANGE, RATE, WEIGHTS, phase_1, trace
 from osrl.paper.verdicts import AGREES, DIFFERS, LIMIT, NOT_JUDGED, compare, compare_printed
-from osrl.policies.round import (
-    World,
-    deal,
-    design,
-    design_of,
-    draw_reward,
-    new_ticket,
-    new_world,
-    settle,
-    wants_design,
-)
+from osrl.policies.round import deal, design, design_of, new_ticket, settle, wants_design
+from osrl.policies.world import World, draw_reward, new_world
 from osrl.simulation.runs import Z975
 from osrl.simulation.simulate import simulate
 from osrl.stopping import contests

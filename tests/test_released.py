@@ -12,7 +12,8 @@ from osrl.draws import new_key
 from osrl.instance import Instance
 from osrl.paper.trace import phase_1
 from osrl.policies.named import RELEASED
-from osrl.policies.round import design_of, new_world
+from osrl.policies.round import design_of
+from osrl.policies.world import new_world
 from osrl.testing import new_state
 from tests.instances import Array
 

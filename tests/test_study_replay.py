@@ -13,8 +13,9 @@ import pytest
 from osrl.contract import Criterion, Problem, find
 from osrl.draws import START, new_key, uniform
 from osrl.instance import Instance
-from osrl.policies.round import draw_reward, new_world, stream
+from osrl.policies.round import stream
 from osrl.policies.states import contents, differences
+from osrl.policies.world import draw_reward, new_world
 from osrl.simulation.episode import episode
 from osrl.study import schema, stretch
 from osrl.study.events import Asked, Created, Designed, Event, Resumed, Told, Verdict, read_event

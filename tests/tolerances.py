@@ -18,7 +18,8 @@ from osrl.hypotheses.trials import ticket_size
 from osrl.instance import Instance
 from osrl.outcome import DECIDED, NO_SHARED, RUNNING, WITHIN
 from osrl.policies.named import OSRL, UNIFORM
-from osrl.policies.round import design_of, new_world
+from osrl.policies.round import design_of
+from osrl.policies.world import new_world
 from tests.walks import Trouble, walk
 
 RISK = 0.1  # both

@@ -26,19 +26,8 @@ from osrl.contract import Criterion, Problem, find
 from osrl.draws import START, new_key, uniform
 from osrl.instance import Instance
 from osrl.outcome import RUNNING, STATUS, Outcome, is_open
-from osrl.policies.round import (
-    World,
-    conclude,
-    deal,
-    design,
-    design_of,
-    draw_reward,
-    new_ticket,
-    new_world,
-    settle,
-    stream,
-    wants_design,
-)
+from osrl.policies.round import conclude, deal, design, design_of, new_ticket, settle, stream, wants_design
+from osrl.policies.world import World, draw_reward, new_world
 from osrl.study.study import Study
 from tests.instances import PAPER
 

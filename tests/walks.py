@@ -18,7 +18,8 @@ from osrl.hypotheses.trials import clear_trials, estimate, forfeit_trial, pend_t
 from osrl.instance import Instance
 from osrl.outcome import is_open
 from osrl.policies.named import OSRL, UNIFORM
-from osrl.policies.round import World, deal, design, design_of, draw_reward, new_world, settle, wants_design
+from osrl.policies.round import deal, design, design_of, settle, wants_design
+from osrl.policies.world import World, draw_reward, new_world
 from osrl.testing import new_state
 from tests.instances import Array
 

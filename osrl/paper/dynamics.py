@@ -20,7 +20,8 @@ from osrl.draws import Key
 from osrl.paper.experiment import Experiment
 from osrl.paper.published import FILTER_FREQUENCY, FILTER_ORDER, SIGMA
 from osrl.paper.trace import CHANGES, trace
-from osrl.policies.round import design_of, new_world
+from osrl.policies.round import design_of
+from osrl.policies.world import new_world
 from osrl.simulation.runs import Z975
 from osrl.stopping.contests import MEANS
 

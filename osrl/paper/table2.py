@@ -22,7 +22,8 @@ from osrl.paper.published import ALLOCATION, ALLOCATION_DIGIT, PULLS, PULLS_DIGI
 from osrl.paper.table1 import RELEASED, SHORTER, THEOREM, Variant
 from osrl.paper.trace import phase_1
 from osrl.paper.verdicts import AGREES, DIFFERS, Footnotes, Verdict, compare_printed
-from osrl.policies.round import design_of, new_world
+from osrl.policies.round import design_of
+from osrl.policies.world import new_world
 from osrl.report.charts import GREEN, GREY, ORANGE, Figure
 from osrl.report.grid import Cell, Grid
 from osrl.simulation.runs import Z975

@@ -16,7 +16,8 @@ from osrl.arrays import Floats
 from osrl.compiled import kernel
 from osrl.glr import cheapest, glr_of
 from osrl.outcome import REPRESENTATION, Outcome
-from osrl.policies.round import World, deal, design, draw_reward, settle, wants_design
+from osrl.policies.round import deal, design, settle, wants_design
+from osrl.policies.world import World, draw_reward
 
 # What is recorded of each round. A change is that from the round before.
 RATE, RATE_CHANGE, MEANS, MEANS_CHANGE, WEIGHTS, WEIGHTS_CHANGE, LARGEST, LARGEST_CHANGE, DISTANCE = range(9)

@@ -18,19 +18,8 @@ from osrl.contract import State, loop_for, policy_of
 from osrl.draws import Key, uniform
 from osrl.instance import Instance
 from osrl.outcome import Outcome, is_open
-from osrl.policies.round import (
-    World,
-    deal,
-    design,
-    design_of,
-    draw_reward,
-    forfeit,
-    new_ticket,
-    new_world,
-    settle,
-    stream,
-    wants_design,
-)
+from osrl.policies.round import deal, design, design_of, forfeit, new_ticket, settle, stream, wants_design
+from osrl.policies.world import World, draw_reward, new_world
 
 ARRIVALS, FATES = 2, 3  # lanes of draws: which task arrives, and what becomes of a trial
 FIRST, WAITING, HANDED_OUT, ENDED = range(4)  # places of `Queue.place`

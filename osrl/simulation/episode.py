@@ -28,13 +28,12 @@ from osrl.policies.round import (
     OF_STREAM,
     WANTS_REWARDS,
     WHY,
-    World,
     conclude_all,
     design_of,
     new_ticket,
-    new_world,
     play_round,
 )
+from osrl.policies.world import World, new_world
 from osrl.simulation.rewards import Rewards, add_rewards
 
 NO_ROOM = 2  # why the loop came back, besides `WANTS_REWARDS` and what a rule can get wrong

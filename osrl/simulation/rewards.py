@@ -19,7 +19,7 @@ from osrl.draws import uniform
 from osrl.errors import OsrlError
 from osrl.families import Family
 from osrl.instance import Instance
-from osrl.policies.round import World, reward_lane
+from osrl.policies.world import World, reward_lane
 from osrl.stamp import StampError, stamp
 
 Sample = Callable[[int, int, float], float]

@@ -34,13 +34,13 @@ from osrl.policies.round import (
     REWARD,
     WHY,
     Rules,
-    World,
     by_rules,
     conclude_all,
     play_round,
     read_evidence,
     read_weights,
 )
+from osrl.policies.world import World
 from osrl.simulation.campaign import read_whole
 from osrl.simulation.episode import NO_ROOM, drive
 from osrl.simulation.job import UNLIMITED, Job
@@ -204,29 +204,32 @@ def _rows(job: Job, recording: Recording, name: str) -> pl.DataFrame:
     instance, count = job.instance, int(recording.filled[0])
     rounds, shape = recording.rounds[:count], instance.shape
     values = recording.arms[NAMES.index(name), :count].reshape(count, *shape)
-    x, g, h = (index.ravel() for index in np.indices(shape))
+    arms = int(np.prod(shape))
+    named = (instance.tasks, instance.representations, instance.predictors)
     frame = pl.DataFrame(
         {
-            "round": np.repeat(rounds, x.size),
-            "task": np.tile(np.array(instance.tasks, object)[x], count),
-            "representation": np.tile(np.array(instance.representations, object)[g], count),
-            "predictor": np.tile(np.array(instance.predictors, object)[h], count),
+            "round": np.repeat(rounds, arms),
+            **{
+                word: pl.Series(names, dtype=pl.String).gather(np.tile(index.ravel(), count))
+                for word, names, index in zip(ARM, named, np.indices(shape), strict=True)
+            },
             "value": values.ravel(),
         },
         schema=_SCHEMA,
         nan_to_null=True,
     )
     if name == "weights":  # a rule that leaves nothing to chance, and follows no weights, has none
-        none = np.repeat(values.reshape(count, -1).sum(axis=1) == 0, x.size)
+        none = np.repeat(values.reshape(count, -1).sum(axis=1) == 0, arms)
         frame = frame.with_columns(pl.when(pl.Series(none)).then(None).otherwise(pl.col.value).alias("value"))
     if name == "evidence":
-        names = np.array(instance.representations, object)
+        names = pl.Series(instance.representations, dtype=pl.String)
+        nobody = pl.Series([None], dtype=pl.String).new_from_index(0, count * names.len())
         shared = pl.DataFrame(
             {
-                "round": np.repeat(rounds, names.size),
-                "task": [None] * (count * names.size),
-                "representation": np.tile(names, count),
-                "predictor": [None] * (count * names.size),
+                "round": np.repeat(rounds, names.len()),
+                "task": nobody,
+                "representation": names.gather(np.tile(np.arange(names.len()), count)),
+                "predictor": nobody,
                 "value": recording.of_g[:count].ravel(),
             },
             schema=_SCHEMA,
