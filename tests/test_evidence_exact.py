@@ -18,7 +18,7 @@ import pytest
 from scipy.stats import norm
 
 from osrl.evidence.betting import log_mixture, new_bets, rank, settle, write_ticket
-from osrl.evidence.counts import against, samples_of, universal
+from osrl.evidence.counts import against, rises_of, samples_of, universal
 from osrl.evidence.pairs import against_best, pair
 from osrl.evidence.tilts import DOWN, LOCAL, MIXTURE, PAIR, UP, new_tilts
 from osrl.families import Family
@@ -44,7 +44,9 @@ def counts_evidence(kind: str, counts: tuple[float, ...], epsilon: float = 0.0) 
     elif kind == "a pair":
         found = pair(samples, 1, 0, tilts, 0.0, epsilon)
     elif kind == "pooled":
-        found = against(samples, 0, tilts, LOCAL, 0.0, epsilon, np.arange(pulls.size) > 0)
+        found = against(
+            samples, 0, tilts, rises_of(tilts), LOCAL, 0.0, epsilon, np.arange(pulls.size) > 0, -np.inf
+        )
     else:
         found = universal(samples, 0.0)[0]
     return float(np.exp(found))
@@ -156,7 +158,10 @@ def test_gaussian_counts_lie_below_a_supermartingale(seed: int, epsilon: float) 
         counts = [np.array([f(each) for each in rows], float) for rows in (samples, led) for f in (len, sum)]
         first = np.array([each[0] for each in samples])
         told = samples_of(counts[0], counts[1], first, counts[2], counts[3], noise)
-        assert against(told, 0, tilts, LOCAL, noise, epsilon, behind) <= np.log(now) + 1e-9
+        assert (
+            against(told, 0, tilts, rises_of(tilts), LOCAL, noise, epsilon, behind, -np.inf)
+            <= np.log(now) + 1e-9
+        )
         for arm in range(arms):
             places = [samples[arm], led[arm]] if arm == leader else [samples[arm]]
             expected = 0.0

@@ -12,7 +12,7 @@ import pytest
 
 from osrl.contract import Criterion, Problem
 from osrl.families import Family
-from osrl.hypotheses.possible import RULED_OUT, new_hypotheses, recount, rule_out
+from osrl.hypotheses.possible import RULED_OUT, new_hypotheses, recount, refresh_evidence, rule_out
 from osrl.hypotheses.trials import take_reward, take_ticket, ticket_size
 from osrl.outcome import DECIDED, NO_SHARED
 from osrl.policies.named import OSRL, TAS
@@ -57,6 +57,29 @@ def test_bets_and_counts_decide_about_the_same_hypotheses(by_counts: bool) -> No
     assert hypotheses.outcome.status[0] == DECIDED
     assert hypotheses.outcome.predictor[0].tolist() == [0, 1]
     assert hypotheses.numbers[RULED_OUT] == (~hypotheses.possible_h).sum() + (~hypotheses.possible_g).sum()
+
+
+@pytest.mark.parametrize("family", [Family("bernoulli"), Family("gaussian", 0.5)])
+@pytest.mark.parametrize("vectors", [0, 1024])
+def test_evidence_that_was_not_searched_for_could_not_have_decided(family: Family, vectors: int) -> None:
+    """Counts are searched only where a bound reaches the limit: nothing that reached it stays possible."""
+    rng, ruled_out = np.random.default_rng(5), 0
+    means = np.array([[0.6, 0.45, 0.3, 0.35, 0.1, 0.2], [0.45, 0.6, 0.35, 0.2, 0.3, 0.1]])
+    hypotheses = new_hypotheses((2, 3, 2), family, (0.1, 0.1), by_counts=True, vectors=vectors)
+    for t in range(1, 1200):
+        x, a = int(rng.integers(2)), int(rng.integers(6))
+        reward = rng.normal(means[x, a], 0.5) if family.noise else float(rng.random() < means[x, a])
+        take_reward(hypotheses, x, a, reward, np.zeros(0))
+        if t % 7 == 0:
+            recount(hypotheses)
+            exact = copy.deepcopy(hypotheses)
+            refresh_evidence(exact)
+            possible = exact.possible_g
+            assert (exact.evidence_g[possible] < LIMIT).all()
+            several = exact.possible_h.reshape(2, 3, 2).all(axis=2) & possible
+            assert (exact.evidence_h.reshape(2, 3, 2)[several] < LIMIT).all()
+            ruled_out = int(hypotheses.numbers[RULED_OUT])
+    assert ruled_out >= 2
 
 
 def test_counts_find_that_no_representation_is_shared() -> None:

@@ -29,8 +29,8 @@ the j-th term by a factor of expectation 1, and one of a leader a by exp(u y - L
 at most 1 since lambda_a <= m. Who leads is known before the reward, so the term is a supermartingale whatever
 rule chooses the arms. f_a(min(muhat_a, m)) <= f_a(lambda_a), because f_a falls up to muhat_a; and the product
 of the f_a(lambda_a) is a martingale, because a round changes one of them. The minimum lies below the value at
-m = lambda_b. Every term is log-convex in m, so a search along the slope finds the minimum, and the tangent a
-lower bound of it.
+m = lambda_b. Every term is log-convex in m, so Newton's method finds the minimum, and tangents a lower bound
+of it: that is the evidence.
 
 **A margin.** For the null "b is the best, and better by epsilon than some of the arms", these have the level
 m - epsilon in place of m: the proof is the same.
@@ -53,7 +53,9 @@ from osrl.evidence.tilts import DOWN, IDLE, MIXTURE, PAIR, UP, Tilts
 from osrl.families import divergence, variance
 
 STEPS = 100  # of a search, at most
-PRECISE = 1e-10  # where it ends: the tangent is this close
+PRECISE = 1e-10  # where it ends: the evidence lies below the minimum by no more than this
+FAR = 30.0  # nats by which a tilt that matters at the first look is not behind the others
+BEYOND = 1.1  # times the step of Newton's method, while the minimum was seen from one side only
 MOST = 1e6  # log evidence of one arm; where it is infinite, this is a lower bound
 
 
@@ -107,7 +109,8 @@ def cumulant(theta: float, s: float, rise: float, noise: float) -> tuple[float, 
     """
     if noise > 0.0:
         return s * theta + 0.5 * s * s * noise, s
-    return math.log1p(theta * rise), rise / (1.0 + theta * rise)
+    grown = 1.0 + theta * rise
+    return math.log(grown), rise / grown
 
 
 class Point(NamedTuple):
@@ -115,21 +118,40 @@ class Point(NamedTuple):
 
     value: float
     slope: float
+    bend: float  # the second derivative, or nearly
 
 
 @kernel_in_place
-def next_level(low: float, below: Point, high: float, above: Point, step: int, stride: float) -> float:
+def above_tangents(low: float, below: Point, high: float, above: Point) -> float:
+    """What a convex function, known at ``low`` and ``high``, does not fall short of between them."""
+    width = high - low
+    if below.value == -math.inf or above.value == -math.inf:
+        return max(below.value + below.slope * width, above.value - above.slope * width)
+    crossing = (above.value - below.value - above.slope * width) / (below.slope - above.slope)
+    return below.value + below.slope * crossing
+
+
+@kernel_in_place
+def next_level(
+    low: float, below: Point, high: float, above: Point, level: float, step: int, stride: float
+) -> float:
     """Where to look next for the least value of a convex function, known at ``low`` and ``high``.
 
-    By the secant of the slopes, every third time in the middle; outwards while one end was not looked at.
+    ``level`` is the end that was looked at last. By Newton's method from there; every fourth time, or where
+    that leads outside, in the middle, or outwards while one end was not looked at.
     """
-    if above.value == -math.inf:
-        return low + stride if low + stride < high else 0.5 * (low + high)
-    if below.value == -math.inf:
-        return high - stride if high - stride > low else 0.5 * (low + high)
-    if step % 3 == 2:
-        return 0.5 * (low + high)
-    return low - below.slope * (high - low) / (above.slope - below.slope)
+    here, known = below, below.value > -math.inf and above.value > -math.inf
+    if level == high:
+        here = above
+    if step % 4 < 3 and here.bend > 0.0:
+        found = level - (1.0 if known else BEYOND) * here.slope / here.bend
+        if low < found < high:
+            return found
+    if above.value == -math.inf and low + stride < high:
+        return low + stride
+    if below.value == -math.inf and high - stride > low:
+        return high - stride
+    return 0.5 * (low + high)
 
 
 @kernel
@@ -138,24 +160,42 @@ def pooled(samples: Samples, tilts: Tilts, row: int, noise: float, epsilon: floa
 
     ``row`` of the tilts says with which weights: TASK or LOCAL.
     """
-    found = np.empty(samples.mean.size)
+    found, rises = np.empty(samples.mean.size), rises_of(tilts)
     for b in range(found.size):
-        found[b] = against(samples, b, tilts, row, noise, epsilon, behind)
+        found[b] = against(samples, b, tilts, rises, row, noise, epsilon, behind, -math.inf)
     return found
 
 
 @kernel
-def against(
-    samples: Samples, b: int, tilts: Tilts, row: int, noise: float, epsilon: float, behind: Flags
-) -> float:
-    """Log evidence against arm ``b``, see `pooled`: a lower bound of the minimum over the level."""
-    number, mean = samples.number, samples.mean
-    rival = rivals_of(samples, b, behind)
-    tilted = number[b] > 0.0 and rival[:, 0].sum() > 0.0 and tilts.grid[row, 0] > -math.inf
+def rises_of(tilts: Tilts) -> Floats:
+    """exp(u) - 1 for the tilts up and exp(-d) - 1 for those down, (2, J)."""
     rises = np.empty((2, tilts.grid.shape[1]))
     for j in range(rises.shape[1]):
         rises[UP, j] = math.expm1(tilts.grid[UP, j])
         rises[DOWN, j] = math.expm1(-tilts.grid[DOWN, j])
+    return rises
+
+
+@kernel
+def against(
+    samples: Samples,
+    b: int,
+    tilts: Tilts,
+    rises: Floats,
+    row: int,
+    noise: float,
+    epsilon: float,
+    behind: Flags,
+    enough: float,
+) -> float:
+    """Log evidence against arm ``b``, see `pooled`: a lower bound of the minimum over the level.
+
+    ``rises`` are those of the tilts (`rises_of`). Where the evidence is less than ``enough``, the search ends
+    as soon as that is known, and gives an upper bound that is less, too.
+    """
+    number, mean = samples.number, samples.mean
+    rival = rivals_of(samples, b, behind)
+    tilted = number[b] > 0.0 and rival[:, 0].sum() > 0.0 and tilts.grid[row, 0] > -math.inf
     top, least = mean[b], -math.inf if noise > 0.0 else 0.0
     for a in range(mean.size):
         if a != b:
@@ -171,20 +211,21 @@ def against(
     if not low < level < high:
         level = 0.5 * (low + high)
     stride = math.sqrt(max(variance(level, noise), 1e-4) / (weight + other))
-    below, above = (
-        Point(-math.inf, -1.0),
-        Point(-math.inf, 1.0),
-    )  # at low and high, which nobody looked at yet
+    below, above = Point(-math.inf, -1.0, 0.0), Point(-math.inf, 1.0, 0.0)  # nobody looked there yet
+    logs = np.zeros(rises.shape[1] if tilted else 0)
     for step in range(STEPS):
-        here = _look(samples, b, level, rival, tilted, tilts, rises, row, noise, epsilon, behind)
-        if here.slope == 0.0:
+        here = _look(samples, b, level, rival, tilts, rises, logs, row, noise, epsilon, behind)
+        if here.slope == 0.0 or here.value < enough:
             return here.value
+        for j in range(logs.size):
+            if step == 0 and logs[j] < here.value - FAR:
+                logs[j] = -math.inf
         if here.slope < 0.0:
             low, below = level, here
         else:
             high, above = level, here
-        least = max(below.value + below.slope * (high - low), above.value - above.slope * (high - low))
-        level = next_level(low, below, high, above, step, stride)
+        least = above_tangents(low, below, high, above)
+        level = next_level(low, below, high, above, level, step, stride)
         stride *= 2.0
         if least > here.value - PRECISE or not low < level < high:
             break
@@ -210,54 +251,61 @@ def _look(
     b: int,
     m: float,
     rival: Floats,
-    tilted: bool,
     tilts: Tilts,
     rises: Floats,
+    logs: Floats,
     row: int,
     noise: float,
     epsilon: float,
     behind: Flags,
 ) -> Point:
-    """The logarithm of what is minimised, and its slope, at the level ``m`` of the null "b is the best"."""
+    """The logarithm of what is minimised at the level ``m`` of the null "b is the best".
+
+    ``logs`` (J,) has those of the tilts; where it is -inf, a tilt is left out, which only makes less of it.
+    """
     number, mean = samples.number, samples.mean
-    value, slope = _mixtures(samples, b, m, noise, epsilon, behind)
+    curved = 0.0 if noise > 0.0 else 1.0
+    value, slope, bend = _mixtures(samples, b, m, noise, epsilon, behind)
     top = value + tilts.shares[row - PAIR, MIXTURE]
-    total, steep = 1.0, slope
+    total, steep, bent = 1.0, slope, bend + slope * slope
     idle = tilts.shares[row - PAIR, IDLE]
     if idle > -math.inf:
         if idle > top:
             shrink = math.exp(top - idle)
-            total, steep, top = total * shrink, steep * shrink, idle
+            total, steep, bent, top = total * shrink, steep * shrink, bent * shrink, idle
         total += math.exp(idle - top)
-    if tilted:
-        for j in range(tilts.grid.shape[1]):
-            down, fall = cumulant(m, -tilts.grid[DOWN, j], rises[DOWN, j], noise)
-            log = tilts.grid[row, j] - number[b] * (tilts.grid[DOWN, j] * mean[b] + down)
-            slope = -number[b] * fall
-            for group in range(2):
-                if rival[group, 0] > 0.0:
-                    level = m - epsilon if group == 1 else m
-                    up, rise = cumulant(level, tilts.grid[UP, j], rises[UP, j], noise)
-                    log += tilts.grid[UP, j] * rival[group, 1] - rival[group, 0] * up
-                    slope -= rival[group, 0] * rise
-            if log > top:
-                shrink = math.exp(top - log)
-                total, steep, top = total * shrink, steep * shrink, log
-            share = math.exp(log - top)
-            total += share
-            steep += share * slope
-    return Point(top + math.log(total), steep / total)
+    for j in range(logs.size):
+        if logs[j] == -math.inf:
+            continue
+        down, fall = cumulant(m, -tilts.grid[DOWN, j], rises[DOWN, j], noise)
+        log = tilts.grid[row, j] - number[b] * (tilts.grid[DOWN, j] * mean[b] + down)
+        slope, bend = -number[b] * fall, number[b] * fall * fall
+        for group in range(2):
+            if rival[group, 0] > 0.0:
+                level = m - epsilon if group == 1 else m
+                up, rise = cumulant(level, tilts.grid[UP, j], rises[UP, j], noise)
+                log += tilts.grid[UP, j] * rival[group, 1] - rival[group, 0] * up
+                slope -= rival[group, 0] * rise
+                bend += rival[group, 0] * rise * rise
+        logs[j] = log
+        if log > top:
+            shrink = math.exp(top - log)
+            total, steep, bent, top = total * shrink, steep * shrink, bent * shrink, log
+        share = math.exp(log - top)
+        total += share
+        steep += share * slope
+        bent += share * (curved * bend + slope * slope)
+    slope = steep / total
+    return Point(top + math.log(total), slope, bent / total - slope * slope)
 
 
 @kernel
-def _mixtures(
-    samples: Samples, b: int, m: float, noise: float, epsilon: float, behind: Flags
-) -> tuple[float, float]:
-    """log f_b(m) and the log f_a(min(muhat_a, m)), summed, and the slope of the sum."""
+def _mixtures(samples: Samples, b: int, m: float, noise: float, epsilon: float, behind: Flags) -> Point:
+    """log f_b(m) and the log f_a(min(muhat_a, m)), summed."""
     number, mean, excess = samples.number, samples.mean, samples.excess
     share = 1.0 / max(mean.size, 2)
     alone, log_share = math.log1p(-share), math.log(share)
-    value, slope = 0.0, 0.0
+    value, slope, bend = 0.0, 0.0, 0.0
     for a in range(mean.size):
         level = m - epsilon if a != b and behind[a] else m
         moves = number[a] > 0.0 and (a == b or mean[a] > level)
@@ -266,10 +314,13 @@ def _mixtures(
         top = max(alone, mixed)
         total = top + math.log(math.exp(alone - top) + math.exp(mixed - top))
         value += total
-        if moves and level != mean[a]:
-            spread = max(variance(level, noise), 1e-300)
-            slope += math.exp(mixed - total) * number[a] * (level - mean[a]) / spread
-    return value, slope
+        if moves:
+            share_now = math.exp(mixed - total)
+            each = number[a] / max(variance(level, noise), 1e-300)
+            steep = each * (level - mean[a]) if level != mean[a] else 0.0
+            slope += share_now * steep
+            bend += share_now * (each + (1.0 - share_now) * steep * steep)
+    return Point(value, slope, bend)
 
 
 @kernel

@@ -11,7 +11,7 @@ and 0 unless the estimate of a exceeds that of b. *Why the null cannot be beaten
 For theta between them Lambda(theta, u) >= Lambda(lambda_a, u) and Lambda(theta, -d) >= Lambda(lambda_b, -d),
 so every tilt at theta lies below the tilt at the truth, a martingale, whatever u and d are; and where the
 estimates are in the other order, some such theta has p_theta >= p_lambda. Every term is log-convex in theta,
-so a search along the slope of log E gives the minimum, and the tangent a lower bound of it.
+so Newton's method finds the minimum, and tangents a lower bound of it: that is the evidence.
 
 **A margin.** Against "b is better than a by epsilon", b has the level theta + epsilon in place of theta, and
 E is 0 unless the estimate of a exceeds that of b less epsilon. With theta between lambda_a and
@@ -28,7 +28,16 @@ import numpy as np
 
 from osrl.arrays import Floats
 from osrl.compiled import kernel
-from osrl.evidence.counts import MOST, PRECISE, STEPS, Point, Samples, cumulant, next_level
+from osrl.evidence.counts import (
+    MOST,
+    PRECISE,
+    STEPS,
+    Point,
+    Samples,
+    above_tangents,
+    cumulant,
+    next_level,
+)
 from osrl.evidence.tilts import DOWN, MIXTURE, PAIR, UP, Tilts
 from osrl.families import divergence, variance
 
@@ -65,10 +74,7 @@ def pair(samples: Samples, a: int, b: int, tilts: Tilts, noise: float, epsilon: 
     if not low < level < high:
         level = 0.5 * (low + high)
     stride = math.sqrt(max(variance(level, noise), 1e-4) / both)
-    below, above = (
-        Point(-math.inf, -1.0),
-        Point(-math.inf, 1.0),
-    )  # at low and high, which nobody looked at yet
+    below, above = Point(-math.inf, -1.0, 0.0), Point(-math.inf, 1.0, 0.0)  # nobody looked there yet
     for step in range(STEPS):
         here = _look(samples, a, b, tilts, level, noise, epsilon)
         if here.slope == 0.0:
@@ -77,8 +83,8 @@ def pair(samples: Samples, a: int, b: int, tilts: Tilts, noise: float, epsilon: 
             low, below = level, here
         else:
             high, above = level, here
-        least = max(below.value + below.slope * (high - low), above.value - above.slope * (high - low))
-        level = next_level(low, below, high, above, step, stride)
+        least = above_tangents(low, below, high, above)
+        level = next_level(low, below, high, above, level, step, stride)
         stride *= 2.0
         if least > here.value - PRECISE or not low < level < high:
             break
@@ -89,24 +95,28 @@ def pair(samples: Samples, a: int, b: int, tilts: Tilts, noise: float, epsilon: 
 def _look(
     samples: Samples, a: int, b: int, tilts: Tilts, theta: float, noise: float, epsilon: float
 ) -> Point:
-    """log E before the minimum is taken, and its slope, at the level ``theta`` of arm ``a``."""
+    """log E before the minimum is taken, at the level ``theta`` of arm ``a``."""
     number, mean, excess, grid = samples.number, samples.mean, samples.excess, tilts.grid
     other = theta + epsilon
     gain = number[a] * divergence(mean[a], theta, noise) + number[b] * divergence(mean[b], other, noise)
     top = tilts.shares[0, MIXTURE] + min(excess[a] + excess[b] + gain, MOST)
-    total = 1.0
-    steep = number[a] * (theta - mean[a]) / max(variance(theta, noise), 1e-300)
-    steep += number[b] * (other - mean[b]) / max(variance(other, noise), 1e-300)
+    total, curved = 1.0, 0.0 if noise > 0.0 else 1.0
+    of_a = number[a] / max(variance(theta, noise), 1e-300)
+    of_b = number[b] / max(variance(other, noise), 1e-300)
+    steep = of_a * (theta - mean[a]) + of_b * (other - mean[b])
+    bent = of_a + of_b + steep * steep
     for j in range(grid.shape[1]):
         up, rise = cumulant(theta, grid[UP, j], math.expm1(grid[UP, j]), noise)
         down, fall = cumulant(other, -grid[DOWN, j], math.expm1(-grid[DOWN, j]), noise)
         log = grid[PAIR, j] + number[a] * (grid[UP, j] * mean[a] - up)
         log -= number[b] * (grid[DOWN, j] * mean[b] + down)
-        slope = -number[a] * rise - number[b] * fall
+        slope, bend = -number[a] * rise - number[b] * fall, number[a] * rise * rise + number[b] * fall * fall
         if log > top:
             shrink = math.exp(top - log)
-            total, steep, top = total * shrink, steep * shrink, log
+            total, steep, bent, top = total * shrink, steep * shrink, bent * shrink, log
         share = math.exp(log - top)
         total += share
         steep += share * slope
-    return Point(top + math.log(total), steep / total)
+        bent += share * (curved * bend + slope * slope)
+    slope = steep / total
+    return Point(top + math.log(total), slope, bent / total - slope * slope)

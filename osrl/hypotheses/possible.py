@@ -24,7 +24,7 @@ from osrl.arrays import Flags, Floats, Integers
 from osrl.compiled import kernel, kernel_in_place
 from osrl.errors import OsrlError
 from osrl.evidence.betting import LOCAL, Bets, log_mixture, new_bets, no_bets, shrunk_means
-from osrl.evidence.counts import Samples, pooled, samples_of
+from osrl.evidence.counts import Samples, against, rises_of, samples_of
 from osrl.evidence.pairs import against_best
 from osrl.evidence.tilts import LOCAL as LOCAL_WEIGHTS
 from osrl.evidence.tilts import TASK, Tilts, new_tilts
@@ -196,35 +196,93 @@ def rule_out(possible: Flags, evidence: Floats, limit: float, last_stays: bool) 
 
 
 @kernel
+def told(hypotheses: Hypotheses, x: int) -> Samples:
+    """What the rewards of the arms of task ``x`` say."""
+    arms = hypotheses.arms
+    led, led_sum = arms[LED, x], arms[LED_SUM, x]
+    return samples_of(arms[PULLS, x], arms[SUMS, x], arms[FIRST, x], led, led_sum, hypotheses.noise)
+
+
+@kernel
 def count(hypotheses: Hypotheses, x: int) -> None:
     """The evidence of the counts of task ``x``."""
+    samples, of_task = told(hypotheses, x), np.empty(hypotheses.possible_h.shape[1])
+    predictors = of_task.size // hypotheses.possible_g.size
+    for g in range(hypotheses.possible_g.size):
+        count_task(hypotheses, samples, g, -math.inf, of_task)
+        count_predictors(hypotheses, samples, x, g, -math.inf, hypotheses.evidence[OF_G, x])
+    set_arms(hypotheses.against, hypotheses.evidence[OF_TASK, x], x, of_task)
+    count_comparisons(hypotheses.tolerance, x, predictors, samples, hypotheses.tilts, hypotheses.noise)
+
+
+@kernel
+def count_task(
+    hypotheses: Hypotheses, samples: Samples, g: int, enough: float, evidence: Floats
+) -> tuple[float, float]:
+    """The ``evidence`` (n,) of a task against the arms of ``g``, see `against`; the least and the most."""
+    tilts, noise = hypotheses.tilts, hypotheses.noise
+    predictors = evidence.size // hypotheses.possible_g.size
+    nobody, rises = np.zeros(evidence.size, np.bool_), rises_of(tilts)
+    least, most = math.inf, -math.inf
+    for a in range(g * predictors, (g + 1) * predictors):
+        evidence[a] = against(samples, a, tilts, rises, TASK, noise, 0.0, nobody, enough)
+        least, most = min(least, evidence[a]), max(most, evidence[a])
+    return least, most
+
+
+@kernel
+def count_predictors(
+    hypotheses: Hypotheses, samples: Samples, x: int, g: int, enough: float, evidence: Floats
+) -> None:
+    """The ``evidence`` (n,) of task ``x`` against each predictor among those of ``g``, see `against`."""
     arms, tilts, noise = hypotheses.arms, hypotheses.tilts, hypotheses.noise
-    evidence = hypotheses.evidence[OF_G, x]
-    samples = samples_of(arms[PULLS, x], arms[SUMS, x], arms[FIRST, x], arms[LED, x], arms[LED_SUM, x], noise)
-    number, mean, excess = samples.number, samples.mean, samples.excess
-    representations = hypotheses.possible_g.size
-    predictors = mean.size // representations
-    behind = np.zeros(mean.size, np.bool_)
-    against = pooled(samples, tilts, TASK, noise, 0.0, behind)
-    set_arms(hypotheses.against, hypotheses.evidence[OF_TASK, x], x, against)
-    for g in range(representations):
-        own = slice(g * predictors, (g + 1) * predictors)
-        led, led_sum = arms[LOCAL_LED, x, own], arms[LOCAL_LED_SUM, x, own]
-        of_g = Samples(number[own], mean[own], excess[own], led, led_sum)
-        if tilts.by_pairs:
-            evidence[own] = against_best(of_g, tilts, noise)
-        else:
-            evidence[own] = pooled(of_g, tilts, LOCAL_WEIGHTS, noise, 0.0, behind[own])
-    count_comparisons(hypotheses.tolerance, x, predictors, samples, tilts, noise)
+    predictors = samples.mean.size // hypotheses.possible_g.size
+    own = slice(g * predictors, (g + 1) * predictors)
+    of_own = Samples(
+        samples.number[own],
+        samples.mean[own],
+        samples.excess[own],
+        arms[LOCAL_LED, x, own],
+        arms[LOCAL_LED_SUM, x, own],
+    )
+    if tilts.by_pairs:
+        evidence[own] = against_best(of_own, tilts, noise)
+        return
+    nobody, rises = np.zeros(predictors, np.bool_), rises_of(tilts)
+    for h in range(predictors):
+        found = against(of_own, h, tilts, rises, LOCAL_WEIGHTS, noise, 0.0, nobody, enough)
+        evidence[g * predictors + h] = found
 
 
 @kernel
 def recount(hypotheses: Hypotheses) -> bool:
-    """Count every task again, and rule out what can be; whether anything was."""
-    _, tasks, n = hypotheses.evidence.shape
+    """Count every task again, and rule out what can be; whether anything was.
+
+    Evidence is searched for only where it may reach a limit; elsewhere a bound that does not is kept. Tests
+    whose answer is known, or does not matter any more, are left out.
+    """
+    possible_g, possible_h, numbers = hypotheses.possible_g, hypotheses.possible_h, hypotheses.numbers
+    tasks, n = possible_h.shape
+    predictors = n // possible_g.size
+    samples = [told(hypotheses, x) for x in range(tasks)]
+    of_task = hypotheses.evidence[OF_TASK].copy()
+    for g in range(possible_g.size):
+        if not possible_g[g]:
+            continue
+        reach = 0.0
+        for x in range(tasks):
+            least, most = count_task(hypotheses, samples[x], g, math.inf, of_task[x])
+            reach += most if hypotheses.struck.shape[1] > 0 else least
+        for x in range(tasks):
+            if reach >= numbers[LIMIT_G]:
+                count_task(hypotheses, samples[x], g, -math.inf, of_task[x])
+            if survivor(possible_h[x, g * predictors : (g + 1) * predictors]) < 0:
+                own = hypotheses.evidence[OF_G, x]
+                count_predictors(hypotheses, samples[x], x, g, numbers[LIMIT_H], own)
     for x in range(tasks):
-        count(hypotheses, x)
-    if hypotheses.numbers[WAITING] > 0.0:
+        set_arms(hypotheses.against, hypotheses.evidence[OF_TASK, x], x, of_task[x])
+        count_comparisons(hypotheses.tolerance, x, predictors, samples[x], hypotheses.tilts, hypotheses.noise)
+    if numbers[WAITING] > 0.0:
         settle_verdict(hypotheses)
     changed = False
     for x in range(tasks):

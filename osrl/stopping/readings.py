@@ -11,30 +11,45 @@ A run ends when those that are not the answer exceed their limit. Reading change
 
 from __future__ import annotations
 
+import math
 from typing import Any
+
+import numpy as np
 
 from osrl.arrays import Floats
 from osrl.compiled import kernel
 from osrl.evidence.betting import LOCAL, log_mixture
 from osrl.families import divergence
-from osrl.hypotheses.possible import LOCAL_PENDING, LOCAL_WEALTH, OF_G, Hypotheses
+from osrl.hypotheses.possible import (
+    LOCAL_PENDING,
+    LOCAL_WEALTH,
+    Hypotheses,
+    count_predictors,
+    count_task,
+    told,
+)
 from osrl.hypotheses.shared import evidence_against
 from osrl.stopping.contests import MEANS, OF_X, PULLS, SUMS, Contests, best_of, competing
 
 
 @kernel
 def read_hypotheses(hypotheses: Hypotheses, of_g: Floats, of_h: Floats) -> None:
-    """Log evidence."""
+    """Log evidence; that of counts is counted again."""
+    if hypotheses.by_counts:
+        of_g[:] = 0.0
+        for x in range(of_h.shape[0]):
+            samples, of_task = told(hypotheses, x), np.empty(of_h.shape[1])
+            for g in range(of_g.size):
+                of_g[g] += count_task(hypotheses, samples, g, -math.inf, of_task)[0]
+                count_predictors(hypotheses, samples, x, g, -math.inf, of_h[x])
+        return
     for g in range(of_g.size):
         of_g[g] = evidence_against(hypotheses.against, hypotheses.bets, g)
-    wealth, evidence = hypotheses.wealth, hypotheses.evidence
+    wealth = hypotheses.wealth
     for x in range(of_h.shape[0]):
         for a in range(of_h.shape[1]):
-            if hypotheses.by_counts:
-                of_h[x, a] = evidence[OF_G, x, a]
-            else:
-                held = wealth[LOCAL_WEALTH, x, a] + wealth[LOCAL_PENDING, x, a]
-                of_h[x, a] = log_mixture(held, hypotheses.bets.grid[LOCAL])
+            held = wealth[LOCAL_WEALTH, x, a] + wealth[LOCAL_PENDING, x, a]
+            of_h[x, a] = log_mixture(held, hypotheses.bets.grid[LOCAL])
 
 
 @kernel
