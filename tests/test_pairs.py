@@ -76,6 +76,21 @@ def test_compiled_and_interpreted_a_pair_plays_the_same_run(played: dict[str, An
             assert play(policy, threshold) == played[name], name
 
 
+def test_in_a_race_who_was_beaten_once_is_out(played: dict[str, Any]) -> None:
+    """The same samples are enough sooner: not all have to be beaten at the same time."""
+    for sampling in ("uniform", "oracle"):
+        assert played[f"{sampling} race-tas"]["tau_g"] <= played[f"{sampling} glr-tas"]["tau_g"], sampling
+    rule = stopping_rules()["race"]
+    problem = Problem((1, 1, 3), Family("bernoulli"), (Criterion("gk", 0.1, 0.1),))
+    state, nothing = rule.new(problem, 0.0), np.zeros(0)
+    for a, reward in [(0, 1.0), (2, 0.0)] * 12:
+        observe(state, 0, a, reward, nothing)
+    assert state.possible_h[0].tolist() == [True, True, False]
+    for a, reward in [(2, 1.0)] * 400:
+        observe(state, 0, a, reward, nothing)
+    assert state.possible_h[0].tolist() == [True, True, False] and state.outcome.status[0] != DECIDED
+
+
 def test_an_answer_that_has_to_look_right_first_does_not_wait_for_ever() -> None:
     """All is ruled out but one, and another arm looks better: then every arm is explored."""
     rule, policy = sampling_rules()["tas"], pair("tas", "bets")
@@ -89,9 +104,22 @@ def test_an_answer_that_has_to_look_right_first_does_not_wait_for_ever() -> None
     assert propensities.min() > 0.1 and propensities.sum() == pytest.approx(1.0)
 
 
+@pytest.mark.parametrize("sampling", ["ttts", "t3c", "eb-tci", "kl-lucb", "ugape"])
+def test_representations_are_compared_where_all_predictors_of_the_leader_are_known(sampling: str) -> None:
+    rule, policy = sampling_rules()[sampling], pair(sampling, "counts")
+    state = new_state(policy, EASY, policy.criteria([(0.1, 0.1)]), new_key(0, 0))
+    state.stopping.possible_h[:, 0] = state.stopping.possible_h[:, 2] = False
+    assert rule.observe is not None
+    for t in range(400):
+        x, a = divmod(t % 8, 4)
+        rule.observe(state.sampling, state.stopping, x, a, float(a == 1 or t % 3 == 0))
+        if t >= 380:
+            assert 0 <= rule.select(state.sampling, state.stopping, -1, np.zeros((2, 4))) < 8, t
+
+
 def test_what_is_proved_is_a_matter_of_the_stopping_rule() -> None:
     proved = {name for name in stop_names() if not {split_stop(name)[1]} & {"gk", "released"}}
-    assert proved == {"glr-tas", "glr-kk", "glr-theorem", "intervals-kk", "bets", "counts"}
+    assert proved == {"glr-tas", "glr-kk", "glr-theorem", "race-tas", "intervals-kk", "bets", "counts"}
     for name in stop_names():
         rule, threshold = split_stop(name)
         assert pair("uniform", rule).proves(threshold) == (name in proved)

@@ -19,7 +19,7 @@ from osrl.paper.published import PHASE_2, TABLE_1, TAS
 from osrl.paper.reproduce import PARTS, Reproduction, reproduce
 from osrl.paper.table1 import RELEASED, run_table_1, table_1
 from osrl.paper.table2 import ASCENT, run_table_2
-from osrl.paper.verdicts import AGREES, DIFFERS
+from osrl.paper.verdicts import AGREES, DIFFERS, NOT_JUDGED
 from osrl.report.grid import Cell, Grid
 from osrl.testing import EASY
 
@@ -122,10 +122,12 @@ def test_pairs_stand_in_one_table_and_one_figure() -> None:
 
 
 def test_numbers_of_others_are_judged() -> None:
-    rows = run_others(Experiment(PAPER, runs=40, seed=SEED), METHODS[:1])
-    assert [row.instance for row in rows] == ["mu1", "mu2"]
-    assert all(row.verdict.word == AGREES for row in rows), [row.record() for row in rows]
-    assert len(grid_others(rows).groups) == 2
+    rows = run_others(Experiment(PAPER, runs=40, seed=SEED), METHODS[:2])
+    assert [row.instance for row in rows] == ["mu1", "mu1", "mu2", "mu2"]
+    published, unknown = rows[::2], rows[1::2]
+    assert all(row.verdict.word == AGREES for row in published), [row.record() for row in rows]
+    assert {(row.published, row.verdict.word) for row in unknown} == {(None, NOT_JUDGED)}
+    assert all(row.median > 0 for row in rows) and len(grid_others(rows).groups) == 2
 
 
 # The command

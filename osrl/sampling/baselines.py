@@ -21,11 +21,13 @@ from osrl.contract import Problem, SamplingRule
 from osrl.glr import update_task
 from osrl.sampling.confidence import (
     eliminate,
+    in_race,
     look_at_intervals,
     next_of_pair,
     next_runner,
     optimistic_pair,
-    running,
+    round_over,
+    runs,
 )
 from osrl.sampling.joint import (
     C_TRACKING,
@@ -76,8 +78,11 @@ def observe(sampling: JointSampling, stopping: Any, x: int, a: int, reward: floa
     elif rule >= KL_LUCB:
         if rule != CHERNOFF_RACING:
             look_at_intervals(sampling, x, a)
-        if rule >= RACING:
+        if rule >= RACING and sampling.drawn:  # no rounds
             eliminate(sampling, stopping.possible_g.size, x)
+        elif rule >= RACING and round_over(sampling, stopping, x, a):
+            for y in range(arms.shape[1]):
+                eliminate(sampling, stopping.possible_g.size, y)
 
 
 @kernel_in_place
@@ -111,9 +116,9 @@ def fill(sampling: JointSampling, stopping: Any, propensities: Floats) -> None:
     tasks, n = propensities.shape
     rule = sampling.rule
     for x in range(tasks):
+        racing = rule >= RACING and in_race(sampling, stopping, x)
         for a in range(n):
-            in_race = rule >= RACING and running(sampling, stopping, x, a)
-            propensities[x, a] = 1.0 if in_race else 0.0
+            propensities[x, a] = 1.0 if racing and runs(sampling, stopping, x, a) else 0.0
     if not anything_open(stopping):
         pass
     elif rule <= ORACLE:

@@ -7,8 +7,9 @@ and Kaufmann's experiments. It only steers the sampling: what is proved is a mat
   upper end, in turn;
 - **UGapE** (Gabillon et al., 2012): the leader is the arm that can lose least, max_b U_b - L_a, and of the
   two the one with fewer samples is next;
-- **racing** samples in turn all arms that are not eliminated: an arm whose upper end is below the lower end
-  of another one of its representation, and a representation all of whose arms are in some task;
+- **racing** samples in turn all arms that are not eliminated. After each round that is an arm whose upper
+  end is below the lower end of another one of its representation, and a representation all of whose arms are
+  in some task;
 - **chernoff-racing** eliminates by the likelihood ratio of the two arms instead of their intervals.
 
 Two representations are compared in the task where the rival is closest to being eliminated.
@@ -98,7 +99,7 @@ def optimistic_pair(sampling: JointSampling, stopping: Any) -> tuple[int, int]:
     predictors = n // possible_g.size
     g = leading(sampling, stopping)
     one, other, widest = -1, -1, -math.inf
-    if turn_of_representations(sampling, stopping):
+    if turn_of_representations(sampling, stopping, g):
         for rival in range(possible_g.size):
             if rival == g or not possible_g[rival]:
                 continue
@@ -167,37 +168,57 @@ def eliminate(sampling: JointSampling, representations: int, x: int) -> None:
 
 
 @kernel_in_place
-def running(sampling: JointSampling, stopping: Any, x: int, a: int) -> bool:
-    """Whether an arm is in the race: alive, possible, and not the only one in its contest."""
-    alive, possible_g = sampling.alive, stopping.possible_g
-    tasks, n = alive.shape
-    predictors = n // possible_g.size
-    if not alive[x, a] or not possible_g[a // predictors]:
-        return False
-    several = False
-    for b in range(n):
-        if alive[x, b] and b != a and (possible_g[b // predictors]):
-            several = True
-    return several and task_open(stopping, decided(stopping), x)
+def runs(sampling: JointSampling, stopping: Any, x: int, a: int) -> bool:
+    """Whether an arm of a task that is in the race is: alive and possible."""
+    predictors = sampling.alive.shape[1] // stopping.possible_g.size
+    return bool(sampling.alive[x, a] and stopping.possible_g[a // predictors])
+
+
+@kernel_in_place
+def in_race(sampling: JointSampling, stopping: Any, x: int) -> bool:
+    """Whether a task is in the race: something is open in it, and several of its arms run."""
+    runners = 0
+    for a in range(sampling.alive.shape[1]):
+        if runs(sampling, stopping, x, a):
+            runners += 1
+    return runners > 1 and task_open(stopping, decided(stopping), x)
+
+
+@kernel_in_place
+def last_runner(sampling: JointSampling, stopping: Any) -> int:
+    """The arm x * n + a of the race with the fewest pulls, or -1 when it is over."""
+    pulls = sampling.arms[PULLS]
+    tasks, n = pulls.shape
+    found, fewest = -1, math.inf
+    for x in range(tasks):
+        if in_race(sampling, stopping, x):
+            for a in range(n):
+                if pulls[x, a] < fewest and runs(sampling, stopping, x, a):
+                    found, fewest = x * n + a, pulls[x, a]
+    return found
+
+
+@kernel_in_place
+def round_over(sampling: JointSampling, stopping: Any, x: int, a: int) -> bool:
+    """Whether the arm just sampled was the last one of its round."""
+    pulls = sampling.arms[PULLS]
+    last = last_runner(sampling, stopping)
+    return last < 0 or bool(pulls[last // pulls.shape[1], last % pulls.shape[1]] >= pulls[x, a])
 
 
 @kernel_in_place
 def next_runner(sampling: JointSampling, stopping: Any) -> int:
-    """The arm x * n + a of the race with the fewest pulls; when the race is over, of those that are open.
+    """The next arm x * n + a of the race; when the race is over, of those that are open.
 
     The stopping rule may want to know more than the race does: then all arms that it has left open go on.
     """
+    found, fewest = last_runner(sampling, stopping), math.inf
+    if found >= 0:
+        return found
     pulls = sampling.arms[PULLS]
     tasks, n = pulls.shape
     predictors = n // stopping.possible_g.size
     known = decided(stopping)
-    found, fewest = -1, math.inf
-    for x in range(tasks):
-        for a in range(n):
-            if pulls[x, a] < fewest and running(sampling, stopping, x, a):
-                found, fewest = x * n + a, pulls[x, a]
-    if found >= 0:
-        return found
     for x in range(tasks):
         open_still = task_open(stopping, known, x)
         for a in range(n):

@@ -160,12 +160,14 @@ def information(one: float, other: float, noise: float) -> float:
 
 
 @kernel_in_place
-def turn_of_representations(sampling: JointSampling, stopping: Any) -> bool:
-    """Whether this sample is for the representations: two in four while both kinds are open."""
+def turn_of_representations(sampling: JointSampling, stopping: Any, g: int) -> bool:
+    """Whether this sample is for the representations: two in four while predictors of ``g`` are open too."""
     if decided(stopping) >= 0:
         return False
-    one_predictor = stopping.possible_h.shape[1] == stopping.possible_g.size
-    return one_predictor or int(sampling.numbers[ROUNDS]) // 2 % 2 == 0
+    several = False
+    for x in range(stopping.possible_h.shape[0]):
+        several = several or task_open(stopping, g, x)
+    return not several or int(sampling.numbers[ROUNDS]) // 2 % 2 == 0
 
 
 @kernel_in_place

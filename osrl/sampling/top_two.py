@@ -188,9 +188,10 @@ def pair_of_predictors(sampling: JointSampling, stopping: Any, g: int) -> tuple[
 @kernel_in_place
 def top_two(sampling: JointSampling, stopping: Any) -> tuple[int, int]:
     """The two arms x * n + a to compare now, the leader's first; -1 where there is no question."""
-    if turn_of_representations(sampling, stopping):
+    g = believed_representation(sampling, stopping)
+    if turn_of_representations(sampling, stopping, g):
         return pair_of_representations(sampling, stopping)
-    return pair_of_predictors(sampling, stopping, believed_representation(sampling, stopping))
+    return pair_of_predictors(sampling, stopping, g)
 
 
 @kernel_in_place

@@ -5,12 +5,14 @@ when every other one is beaten; from then on, or at once, the predictor of a tas
 among the arms of that representation are. What is decided stays decided.
 
 - ``glr``: generalised likelihood ratios, with the thresholds of `osrl.stopping.levels`;
+- ``race``: the same, but who was beaten once is out, as in a race: not all have to be at the same time;
 - ``intervals``: confidence intervals that no longer overlap, as LUCB and racing stop.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -31,7 +33,17 @@ from osrl.outcome import (
     new_outcome,
 )
 from osrl.stopping.contests import leader_of
-from osrl.stopping.levels import CONFIDENCE, COSTS, GLR, INTERVALS, PAIRS, UNPROVED, Maker
+from osrl.stopping.levels import (
+    CONFIDENCE,
+    COSTS,
+    ELIMINATION,
+    GLR,
+    INTERVALS,
+    PAIRS,
+    RACE,
+    UNPROVED,
+    Maker,
+)
 from osrl.stopping.tally import MEANS, PULLS, add, best_mean, lower, only, ratio, upper
 from osrl.thresholds import exploration
 
@@ -87,6 +99,11 @@ def _new(problem: Problem, makers: dict[str, Maker]) -> Joint:
 def new_glr_rule(problem: Problem, draw: float) -> Joint:
     """Nothing known yet."""
     return _new(problem, GLR)
+
+
+def new_race(problem: Problem, draw: float) -> Joint:
+    """Nobody is out yet."""
+    return _new(problem, RACE)
 
 
 def new_intervals(problem: Problem, draw: float) -> Joint:
@@ -176,9 +193,9 @@ def estimated(joint: Joint) -> int:
 
 @kernel_in_place
 def rule_out_representations(joint: Joint, x: int) -> bool:
-    """Whether all representations but one are beaten; then only that one is possible."""
-    arms, possible_g, levels = joint.arms, joint.possible_g, joint.levels
-    tasks, n = joint.beaten.shape
+    """Whether one representation is left: all others are beaten, at once or one after the other."""
+    arms, possible_g = joint.arms, joint.possible_g
+    n = joint.beaten.shape[1]
     predictors = n // possible_g.size
     if joint.form == INTERVALS:
         most = -math.inf
@@ -188,34 +205,42 @@ def rule_out_representations(joint: Joint, x: int) -> bool:
             if possible_g[g] and highest(arms[UPPER, x], g * predictors, (g + 1) * predictors) < most:
                 possible_g[g] = False
         return only(possible_g, 0, possible_g.size) >= 0
+    if joint.form == ELIMINATION:
+        for g in range(possible_g.size):
+            if possible_g[g] and excess(joint, g) > 0.0 and only(possible_g, 0, possible_g.size) < 0:
+                possible_g[g] = False
+        return only(possible_g, 0, possible_g.size) >= 0
     g = estimated(joint)
     if g < 0:
         return False
-    prices = joint.numbers[PRICES] if joint.form == COSTS else 0.0
-    needed = height(levels, OF_G, prices, joint.numbers[ROUNDS])
     for other in range(possible_g.size):
-        if other == g:
-            continue
-        if joint.form == COSTS:
-            value = joint.glr.total[other]
-        else:
-            value = 0.0
-            for y in range(tasks):
-                least = joint.beaten[y, other * predictors]
-                for b in range(other * predictors + 1, (other + 1) * predictors):
-                    least = min(least, joint.beaten[y, b])
-                if joint.form == PAIRS:
-                    value += least
-                else:
-                    samples = 0.0
-                    for b in range(n):
-                        samples += arms[PULLS, y, b]
-                    value = max(value, least - height(levels, OF_G, 0.0, samples) + needed)
-        if not value > needed:
+        if other != g and not excess(joint, other) > 0.0:
             return False
     for other in range(possible_g.size):
         possible_g[other] = other == g
     return True
+
+
+@kernel_in_place
+def excess(joint: Joint, g: int) -> float:
+    """By how much the statistic against a representation exceeds its threshold."""
+    levels, numbers = joint.levels, joint.numbers
+    tasks, n = joint.beaten.shape
+    predictors = n // joint.possible_g.size
+    if joint.form == COSTS:
+        return float(joint.glr.total[g] - height(levels, OF_G, numbers[PRICES], numbers[ROUNDS]))
+    total, most = 0.0, -math.inf
+    for x in range(tasks):
+        least = joint.beaten[x, g * predictors]
+        for b in range(g * predictors + 1, (g + 1) * predictors):
+            least = min(least, joint.beaten[x, b])
+        total += least
+        if joint.form != PAIRS:
+            samples = 0.0
+            for b in range(n):
+                samples += joint.arms[PULLS, x, b]
+            most = max(most, least - height(levels, OF_G, 0.0, samples))
+    return float(total - height(levels, OF_G, 0.0, numbers[ROUNDS]) if joint.form == PAIRS else most)
 
 
 @kernel_in_place
@@ -244,6 +269,17 @@ def rule_out_predictors(joint: Joint, x: int, g: int) -> None:
     for a in range(first, last):
         samples += arms[PULLS, x, a]
     best = best_mean(arms, x, first, last)
+    if joint.form == ELIMINATION:
+        best = -1
+        for a in range(first, last):
+            if possible[a] and (best < 0 or arms[MEANS, x, a] > arms[MEANS, x, best]):
+                best = a
+        for a in range(first, last):
+            if possible[a] and ratio(arms, x, best, a, joint.noise) > height(
+                joint.levels, OF_H, 0.0, samples
+            ):
+                possible[a] = False
+        return
     for a in range(first, last):
         if a != best:
             prices = exploration(arms[PULLS, x, a]) + exploration(arms[PULLS, x, best])
@@ -343,27 +379,23 @@ def read(joint: Joint, of_g: Floats, of_h: Floats) -> None:
                     of_h[x, a] = ratio(joint.arms, x, best, a, joint.noise)
 
 
-GLR_RULE = StoppingRule(
-    name="glr",
-    summary="likelihood ratios of the whole question, in one phase",
-    state=Joint,
-    new=new_glr_rule,
-    observe=observe,
-    conclude=conclude,
-    evidence=read,
-    thresholds=tuple(GLR),
-    unproved=UNPROVED,
-    shares_runs=lambda options: False,
-)
-INTERVAL_RULE = StoppingRule(
-    name="intervals",
-    summary="confidence intervals that no longer overlap, as LUCB stops",
-    state=Joint,
-    new=new_intervals,
-    observe=observe,
-    conclude=conclude,
-    evidence=read,
-    thresholds=tuple(CONFIDENCE),
-    unproved=UNPROVED,
-    shares_runs=lambda options: False,
+def _rule(name: str, summary: str, new: Callable[..., Joint], thresholds: dict[str, Maker]) -> StoppingRule:
+    return StoppingRule(
+        name=name,
+        summary=summary,
+        state=Joint,
+        new=new,
+        observe=observe,
+        conclude=conclude,
+        evidence=read,
+        thresholds=tuple(thresholds),
+        unproved=UNPROVED,
+        shares_runs=lambda options: False,
+    )
+
+
+GLR_RULE = _rule("glr", "likelihood ratios of the whole question, in one phase", new_glr_rule, GLR)
+RACE_RULE = _rule("race", "likelihood ratios; what was beaten once is out, as in a race", new_race, RACE)
+INTERVAL_RULE = _rule(
+    "intervals", "confidence intervals that no longer overlap, as LUCB stops", new_intervals, CONFIDENCE
 )

@@ -29,7 +29,8 @@ deviations, because the true means are among those that it minimises over.
   of n - 1 arms or none: n^X sets, y = ln(n^X / delta_g). The level is the largest over |S| = 1, ..., 2X.
   For predictors the set is (h, h*_x): H - 1 sets of two, y = ln((H - 1) / delta_h).
 - ``tas``: in one of X tasks one of n - 1 arms beats b by ln(2 t / delta'), delta' = delta_g / (X (n - 1)):
-  Garivier and Kaufmann (2016, Theorem 10) for two arms, at most delta' each.
+  Garivier and Kaufmann (2016, Theorem 10) for two arms, at most delta' each. That is so at any time, so it
+  does not matter that the others are beaten at the same one (`ELIMINATION`).
 - intervals (`INTERVALS`): (*) for every arm alone, |S| = 1: all X n intervals hold with probability
   1 - delta_g at y = ln(X n / delta_g), those of the H predictors in question at y = ln(H / delta_h). What
   intervals that hold rule out is not the best.
@@ -44,7 +45,7 @@ from typing import NamedTuple
 from osrl.contract import Problem
 from osrl.thresholds import beta_2, phi, track_and_stop
 
-COSTS, PAIRS, ONE_TASK, INTERVALS = range(4)  # forms of the test of representations
+COSTS, PAIRS, ONE_TASK, INTERVALS, ELIMINATION = range(5)  # forms of the test of representations
 
 
 class Level(NamedTuple):
@@ -110,6 +111,14 @@ def _interval_kk(problem: Problem, delta_g: float, delta_h: float) -> Levels:
     return Levels(INTERVALS, of_g, _mixture(1, math.log(H), delta_h))
 
 
+def _eliminate(problem: Problem, delta_g: float, delta_h: float) -> Levels:
+    return _tas(problem, delta_g, delta_h)._replace(form=ELIMINATION)
+
+
+def _eliminate_slowly(problem: Problem, delta_g: float, delta_h: float) -> Levels:
+    return _slowly(problem, delta_g, delta_h)._replace(form=ELIMINATION)
+
+
 def _interval_slowly(problem: Problem, delta_g: float, delta_h: float) -> Levels:
     return _slowly(problem, delta_g, delta_h)._replace(form=INTERVALS)
 
@@ -123,4 +132,5 @@ GLR: dict[str, Maker] = {
     "gk": _slowly,
 }
 CONFIDENCE: dict[str, Maker] = {"kk": _interval_kk, "gk": _interval_slowly}
+RACE: dict[str, Maker] = {"tas": _eliminate, "gk": _eliminate_slowly}
 UNPROVED = ("released", "gk")

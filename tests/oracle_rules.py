@@ -1,0 +1,141 @@
+"""Rules of others as their papers print them: one task of coins, one arm after the other, nothing saved.
+
+All stop with the rate ln((ln t + 1) / delta) of Garivier and Kaufmann's experiments (2016, section 6). Each
+function plays one run and gives the number of samples and the arm that is answered.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from random import Random
+
+Run = tuple[int, int]
+
+
+def kl(p: float, q: float) -> float:
+    """Divergence of coins."""
+    parts = ((p, q), (1 - p, 1 - q))
+    return sum(a * math.log(a / b) for a, b in parts if a > 0) if 0 < q < 1 else math.inf * (p != q)
+
+
+def end_of_interval(p: float, most: float, end: float) -> float:
+    """The mean between ``p`` and ``end`` with kl(p, mean) = ``most``, by bisection."""
+    inside, outside = p, end
+    for _ in range(40):
+        middle = 0.5 * (inside + outside)
+        inside, outside = (middle, outside) if kl(p, middle) <= most else (inside, middle)
+    return inside
+
+
+class Coins:
+    """The arms, and what was seen of them: first every one once."""
+
+    def __init__(self, means: Sequence[float], delta: float, rng: Random) -> None:
+        self.means, self.delta, self.rng = means, delta, rng
+        self.number, self.total = [0] * len(means), [0] * len(means)
+        for a in range(len(means)):
+            self.toss(a)
+
+    def toss(self, a: int) -> None:
+        self.number[a] += 1
+        self.total[a] += self.rng.random() < self.means[a]
+
+    @property
+    def t(self) -> int:
+        return sum(self.number)
+
+    @property
+    def rate(self) -> float:
+        return math.log((math.log(self.t) + 1) / self.delta)
+
+    def mean(self, a: int) -> float:
+        return self.total[a] / self.number[a]
+
+    def best(self, arms: Sequence[int]) -> int:
+        return max(arms, key=self.mean)
+
+    def others(self, a: int) -> list[int]:
+        return [b for b in range(len(self.means)) if b != a]
+
+    def ratio(self, a: int, b: int) -> float:
+        """The generalised likelihood ratio of "a is better than b"; 0 where it does not look so."""
+        if self.mean(a) <= self.mean(b):
+            return 0.0
+        pooled = (self.total[a] + self.total[b]) / (self.number[a] + self.number[b])
+        return sum(self.number[c] * kl(self.mean(c), pooled) for c in (a, b))
+
+    def interval(self, a: int) -> tuple[float, float]:
+        most = self.rate / self.number[a]
+        return end_of_interval(self.mean(a), most, 0.0), end_of_interval(self.mean(a), most, 1.0)
+
+
+def race(coins: Coins, beaten: Callable[[int, int], bool]) -> Run:
+    """All that are left are sampled; then the worst goes, if the best has ``beaten`` it."""
+    left = list(range(len(coins.means)))
+    while len(left) > 1:
+        for a in left:
+            coins.toss(a)
+        best, worst = coins.best(left), min(left, key=coins.mean)
+        if best != worst and beaten(best, worst):
+            left.remove(worst)
+    return coins.t, left[0]
+
+
+def chernoff_racing(means: Sequence[float], delta: float, rng: Random) -> Run:
+    coins = Coins(means, delta, rng)
+    return race(coins, lambda a, b: coins.ratio(a, b) > coins.rate)
+
+
+def kl_racing(means: Sequence[float], delta: float, rng: Random) -> Run:
+    coins = Coins(means, delta, rng)
+    return race(coins, lambda a, b: coins.interval(a)[0] > coins.interval(b)[1])
+
+
+def kl_lucb(means: Sequence[float], delta: float, rng: Random) -> Run:
+    """Leader and most optimistic rival, both in each round (Kaufmann and Kalyanakrishnan, 2013)."""
+    coins = Coins(means, delta, rng)
+    while True:
+        best = coins.best(range(len(means)))
+        rival = max(coins.others(best), key=lambda b: coins.interval(b)[1])
+        if coins.interval(best)[0] > coins.interval(rival)[1]:
+            return coins.t, best
+        coins.toss(best)
+        coins.toss(rival)
+
+
+def top_two(means: Sequence[float], delta: float, rng: Random, challenger: Callable[..., int]) -> Run:
+    """Leader by a posterior sample, uniform prior; it or the challenger, by a fair coin; stopped by GLR."""
+    coins = Coins(means, delta, rng)
+    while True:
+        best = coins.best(range(len(means)))
+        if min(coins.ratio(best, b) for b in coins.others(best)) > coins.rate:
+            return coins.t, best
+        leader = sampled(coins)
+        coins.toss(leader if rng.random() < 0.5 else challenger(coins, leader))
+
+
+def sampled(coins: Coins) -> int:
+    """The best arm of a sample from the posterior."""
+    draws = [coins.rng.betavariate(1 + s, 1 + n - s) for n, s in zip(coins.number, coins.total, strict=True)]
+    return draws.index(max(draws))
+
+
+def ttts(means: Sequence[float], delta: float, rng: Random) -> Run:
+    """The challenger is the best arm of another sample, drawn until it is another arm (Russo, 2016)."""
+
+    def another(coins: Coins, leader: int) -> int:
+        while (found := sampled(coins)) == leader:
+            pass
+        return found
+
+    return top_two(means, delta, rng, another)
+
+
+def t3c(means: Sequence[float], delta: float, rng: Random) -> Run:
+    """The challenger is the arm that is cheapest to believe in; of several any (Shang et al., 2020)."""
+
+    def cheapest(coins: Coins, leader: int) -> int:
+        return min(coins.others(leader), key=lambda b: (coins.ratio(leader, b), rng.random()))
+
+    return top_two(means, delta, rng, cheapest)
