@@ -121,7 +121,7 @@ def play_until_alarm(study: Study, seed: int, most: int = 400) -> None:
             trial = waiting.pop()
             favoured = (trial.representation, trial.predictor) == ("A", "low")
             decline(study, rng, trial, favoured, 0.5 + 0.02 * favoured)
-        if study.status.alarm is not None:
+        if study.look()[0].alarm is not None:  # without a forecast
             left -= 1
         if left == 0 or study.verdict != "running":
             return

@@ -25,7 +25,7 @@ def rounded(task: int, arm: int, draw: float) -> float:
 
 
 def test_a_function_gives_the_runs_of_the_family() -> None:
-    for policy in ("uniform", "osrl-sc"):
+    for policy in ("osrl-sc", "uniform"):  # the trace of the last one is compiled for other tests too
         ours = osrl.simulate(EASY, policy, runs=3, rewards=coins)
         assert ours.frame.equals(osrl.simulate(EASY, policy, runs=3).frame)
     assert (ours.trace("pulls", 50).frame["value"] > 0).any()
