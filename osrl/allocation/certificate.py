@@ -267,7 +267,7 @@ def price_groups(program: Program, c: Floats) -> float:
             continue
         sigma = 1.0 / inverse_sigma
         # the bound is convex and piecewise quadratic in the price: Newton from the left converges
-        price -= budget[k] / (sigma * cheapest**2)
+        price -= budget[k] / (sigma * (cheapest * cheapest))
         for _ in range(100):
             slope, curvature = budget[k], 0.0
             for x in range(tasks):
@@ -276,7 +276,7 @@ def price_groups(program: Program, c: Floats) -> float:
                         over = c[x, r] - price * cost_of[x, r]
                         if over > 0.0:
                             slope -= sigma * over * cost_of[x, r]
-                            curvature += sigma * cost_of[x, r] ** 2
+                            curvature += sigma * (cost_of[x, r] * cost_of[x, r])
             if curvature == 0.0 or abs(slope) <= 1e-8 * budget[k]:
                 break
             price -= slope / curvature

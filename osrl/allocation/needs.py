@@ -6,6 +6,7 @@ import math
 
 from osrl.arrays import Floats
 from osrl.compiled import kernel
+from osrl.sums import sum_of
 
 PRIOR = 10.0  # samples by which estimates are drawn to their mean
 LEAST_NEED = 0.7  # of a test that is nearly done
@@ -30,7 +31,7 @@ def separate(means: Floats, pulls: Floats, sums: Floats, leader: int, noise: flo
         top, spread = means[leader], noise
         least = LEAST_GAP * math.sqrt(noise)
     else:
-        centre = (1.0 + sums.sum()) / (2.0 + pulls.sum())
+        centre = (1.0 + sum_of(sums)) / (2.0 + sum_of(pulls))
         top, spread = min(max(means[leader], 0.02), 0.99), centre * (1.0 - centre)
         least = 0.5 * LEAST_GAP
     for a in range(means.size):

@@ -16,6 +16,7 @@ from osrl.allocation.single_task import single_task
 from osrl.arrays import Floats, Integers
 from osrl.compiled import kernel
 from osrl.instance import Instance
+from osrl.sums import sum_of
 
 MOST_EXACT = 12  # representations up to which every partition is considered
 
@@ -137,4 +138,4 @@ def _local_search(top: Floats, rivals: Floats, noise: float) -> tuple[float, Int
                     assignment[i] = x
                     improved = True
                     break
-    return time.sum(), assignment
+    return sum_of(time), assignment

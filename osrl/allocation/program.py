@@ -27,6 +27,7 @@ from osrl.alternatives import reference_mean
 from osrl.arrays import Flags, Floats, Integers
 from osrl.compiled import kernel
 from osrl.families import divergence
+from osrl.sums import sum_of
 
 
 class Program(NamedTuple):
@@ -167,5 +168,5 @@ def rough_allocation(program: Program) -> Floats:
                 q[x, r] = program.need[cell] * price[x, r]
             square += q[x, r] * q[x, r]
         q[x, 0] = math.sqrt(square)
-    q /= q.sum()
+    q /= sum_of(q)
     return q

@@ -18,6 +18,7 @@ import numpy as np
 from osrl.arrays import Floats
 from osrl.compiled import kernel
 from osrl.families import divergence, variance
+from osrl.sums import sum_of
 
 
 class SingleTask(NamedTuple):
@@ -77,8 +78,8 @@ def single_task(mu: Floats, noise: float) -> SingleTask:
             above, below = divergence(top, m, noise), divergence(mu[a], m, noise)
             excess += above / below
             # d(above / below) / dx, divided by dy / dx = below
-            drift = (mu[a] - top) / ((1.0 + x) ** 2 * variance(m, noise))
-            slope += ((m - top) * below - (m - mu[a]) * above) * drift / below**3
+            drift = (mu[a] - top) / ((1.0 + x) * (1.0 + x) * variance(m, noise))
+            slope += ((m - top) * below - (m - mu[a]) * above) * drift / (below * (below * below))
         if not excess <= 0.0:  # also where x overflows
             high = y
         else:
@@ -89,5 +90,5 @@ def single_task(mu: Floats, noise: float) -> SingleTask:
         if abs(proposal - y) <= 1e-12 * y or high - low <= 1e-15 * low:
             break
         y = proposal
-    total = weights.sum()
+    total = sum_of(weights)
     return SingleTask(weights / total, total / y)

@@ -51,6 +51,7 @@ from osrl.arrays import Flags, Floats
 from osrl.compiled import kernel, kernel_in_place
 from osrl.evidence.tilts import DOWN, IDLE, MIXTURE, PAIR, UP, Tilts
 from osrl.families import divergence, variance
+from osrl.sums import sum_of
 
 STEPS = 100  # of a search, at most
 PRECISE = 1e-10  # where it ends: the evidence lies below the minimum by no more than this
@@ -84,7 +85,8 @@ def samples_of(
             k = max(pulls[a] - 1.0, 0.0)
             number[a] = k
             mean[a] = (sums[a] - first[a]) / k if k > 0.0 else first[a]
-            excess[a] = -0.5 * math.log1p(k) - (mean[a] - first[a]) ** 2 * k / (2.0 * noise * (1.0 + k))
+            gap = mean[a] - first[a]
+            excess[a] = -0.5 * math.log1p(k) - gap * gap * k / (2.0 * noise * (1.0 + k))
         else:
             k, s = pulls[a], sums[a]
             number[a] = k
@@ -195,7 +197,7 @@ def against(
     """
     number, mean = samples.number, samples.mean
     rival = rivals_of(samples, b, behind)
-    tilted = number[b] > 0.0 and rival[:, 0].sum() > 0.0 and tilts.grid[row, 0] > -math.inf
+    tilted = number[b] > 0.0 and sum_of(rival[:, 0]) > 0.0 and tilts.grid[row, 0] > -math.inf
     top, least = mean[b], -math.inf if noise > 0.0 else 0.0
     for a in range(mean.size):
         if a != b:
@@ -206,7 +208,7 @@ def against(
     else:  # the mixtures alone have their minimum between the estimates
         low = max(mean[b], least)
         high = max(top, low)
-    weight, other = max(number[b], 1e-9), max(rival[:, 0].sum(), 1.0)
+    weight, other = max(number[b], 1e-9), max(sum_of(rival[:, 0]), 1.0)
     level = min(max((weight * mean[b] + other * top) / (weight + other), low), high)
     if not low < level < high:
         level = 0.5 * (low + high)
@@ -326,5 +328,5 @@ def _mixtures(samples: Samples, b: int, m: float, noise: float, epsilon: float, 
 @kernel
 def universal(samples: Samples, noise: float) -> Floats:
     """Log evidence (n,) against each of n arms as the best of them, by universal inference."""
-    found: Floats = samples.excess.sum() + alternatives(samples.mean, samples.number, noise).cost
+    found: Floats = sum_of(samples.excess) + alternatives(samples.mean, samples.number, noise).cost
     return found

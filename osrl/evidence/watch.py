@@ -29,6 +29,7 @@ import numpy as np
 from osrl.arrays import Floats, Integers
 from osrl.compiled import kernel
 from osrl.evidence.betting import log_mixture
+from osrl.sums import sum_of
 
 COUNTED, LEFT_OUT = 0, 1
 CAUTION = np.array([0.25, 2.5, 25.0])  # c: samples by which rates are drawn to 1
@@ -95,7 +96,7 @@ def end(watch: Watch, x: int, a: int, weights: Floats, odds: Floats, fate: int) 
 def draw(watch: Watch, x: int, a: int, propensities: Floats, drawn: Floats) -> None:
     """A trial goes out: write its probabilities (n,), then its odds, for `end_drawn`."""
     n = propensities.size
-    total = propensities.sum()
+    total = sum_of(propensities)
     for b in range(n):
         drawn[b] = propensities[b] / total
     odds = drawn[n:].reshape(watch.wealth.shape)

@@ -36,7 +36,7 @@ def aim(
                 if need_h[x, a] > 0.0:
                     gap = max(means[x, answer[x]] - means[x, a], LEAST)
                     need = _need(hypotheses, x, a, answer[x], NEAR_H)
-                    if need / (gap + epsilon) ** 2 < need_h[x, a] / gap**2:
+                    if need / _square(gap + epsilon) < need_h[x, a] / _square(gap):
                         need_h[x, a] = need
                         means[x, a] = _lower(means[x, a], epsilon, hypotheses.noise)
     epsilon = hypotheses.tolerance.numbers[EPSILON_G]
@@ -48,8 +48,8 @@ def aim(
             here = 0.0
             for a in range(other * predictors, (other + 1) * predictors):
                 gap = max(means[x, answer[x]] - means[x, a], LEAST)
-                here += need_g[other] / gap**2
-                within += _need(hypotheses, x, a, answer[x], NEAR_G) / (gap + epsilon) ** 2
+                here += need_g[other] / _square(gap)
+                within += _need(hypotheses, x, a, answer[x], NEAR_G) / _square(gap + epsilon)
             exactly = min(exactly, here)
         if within < exactly:
             need_g[other] = 0.0
@@ -72,3 +72,9 @@ def _need(hypotheses: Hypotheses, x: int, b: int, c: int, limit: int) -> float:
 def _lower(mean: float, epsilon: float, noise: float) -> float:
     """A mean that is lower by epsilon; that of a coin stays positive."""
     return mean - epsilon if noise > 0.0 else max(mean - epsilon, 0.005)
+
+
+@kernel
+def _square(gap: float) -> float:
+    """Without a power, which the interpreter rounds otherwise."""
+    return gap * gap

@@ -57,6 +57,7 @@ from osrl.hypotheses.possible import (
 from osrl.hypotheses.routes import aim
 from osrl.hypotheses.shared import APART
 from osrl.hypotheses.vectors import head_starts
+from osrl.sums import sum_of
 
 TOLERANCE = 1e-2  # certified gap of the weights
 HASTE = 2.0  # times what a representation needs when it is asked for alone, by which it is to be decided
@@ -241,13 +242,13 @@ def mix_exploration(hypotheses: Hypotheses, optimal: Floats, share: float, weigh
         for a in range(n):
             if possible_g[a // predictors]:
                 spread[x, a] = 1.0 / (1.0 + pulls[x, a])
-    total = spread.sum()
+    total = sum_of(spread)
     if total == 0.0:
         share, total = 0.0, 1.0
     for x in range(tasks):
         for a in range(n):
             weights[x, a] = (1.0 - share) * optimal[x, a] + share * spread[x, a] / total
-    weights /= weights.sum()
+    weights /= sum_of(weights)
 
 
 @kernel
@@ -265,7 +266,7 @@ def mix_doubts(hypotheses: Hypotheses, g: int, weights: Floats) -> None:
         if rival >= 0:
             doubts[x, rival] = 0.5
             doubts[x, g * predictors : (g + 1) * predictors] = 0.5 / predictors
-    total = doubts.sum()
+    total = sum_of(doubts)
     if total > 0.0:
         share = 1.0 if hypotheses.numbers[WAITING] > 0.0 else DOUBT
         for x in range(tasks):
