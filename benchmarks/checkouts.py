@@ -108,7 +108,7 @@ class Checkout:
         if not (root / "osrl" / "__init__.py").is_file():
             raise SystemExit(f"{root} is no checkout of osrl; give the folder that holds its pyproject.toml")
         folders = os.pathsep.join(map(str, (root, Path(__file__).resolve().parent)))
-        environment = {**os.environ, "PYTHONPATH": folders, "PYTHONSAFEPATH": "1"}
+        environment = {**os.environ, "PYTHONPATH": folders, "PYTHONSAFEPATH": "1", "OSRL_COMPILE": "now"}
         if cache is not None:
             environment["NUMBA_CACHE_DIR"] = cache
         self._process = subprocess.Popen(

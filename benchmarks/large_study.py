@@ -24,6 +24,7 @@ from typing import NamedTuple
 from study import fill, new_study, say
 
 from osrl.study.study import Study
+from osrl.way import compile_now
 
 ROOT = Path(__file__).resolve().parents[1]
 TRIALS = 200_000
@@ -138,6 +139,7 @@ def report(trials: int, costs: list[Cost]) -> str:
 
 def main() -> None:
     """Measure, print, and write the results."""
+    compile_now()
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--trials", type=int, default=TRIALS)
     parser.add_argument("--out", type=Path, help="folder for large_study.md")

@@ -39,6 +39,7 @@ from osrl.simulation.job import UNLIMITED
 from osrl.simulation.runs import Z975
 from osrl.stopping.contests import PULLS
 from osrl.stopping.phase2 import choose_representation, next_contest
+from osrl.way import compile_now
 
 RISK = 0.1
 NEVER = 1e-300  # a risk at which no run ends while its rounds are timed
@@ -325,6 +326,7 @@ def cost_table(found: list[Cost]) -> list[str]:
 
 def main() -> None:
     """Run the benchmark and write its report."""
+    compile_now()
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="fewer turns and runs, smaller shapes")
     parser.add_argument("--out", type=Path, help="folder for simulate.md and the chart")

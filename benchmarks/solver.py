@@ -25,6 +25,7 @@ from osrl.allocation import Needs, allocate, program_for, solve_afresh
 from osrl.allocation.mirror_ascent import Ascent, paper_ascent, paper_rates, uniform_point
 from osrl.allocation.program import Program
 from osrl.instance import Instance
+from osrl.way import compile_now
 
 ROOT = Path(__file__).resolve().parents[1]
 TOLERANCE = 1e-6
@@ -239,6 +240,7 @@ def headline(results: dict[str, dict[str, Result]], sizes: list[Size]) -> list[s
 
 def main() -> None:
     """Run the benchmark and write its report."""
+    compile_now()
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="fewer repetitions and smaller shapes")
     parser.add_argument("--out", type=Path, help="folder for solver.md and the chart")

@@ -33,6 +33,7 @@ from study_chart import draw_log
 
 from osrl.study.events import Told
 from osrl.study.study import Study
+from osrl.way import compile_now
 
 ROOT = Path(__file__).resolve().parents[1]
 SIZES = (100, 1_000, 10_000, 30_000, 100_000)  # trials in the log
@@ -250,6 +251,7 @@ def report(rates: list[Rate], sizes: list[Size], cold: tuple[float, float]) -> s
 
 def main() -> None:
     """Measure, print, and write the results."""
+    compile_now()
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--quick", action="store_true", help="fewer trials; prints only")
     parser.add_argument("--out", type=Path, help="folder for study.md and its chart")

@@ -55,11 +55,10 @@ compiled. Rules own no random numbers.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
-
-from numba.core import config
 
 from osrl.arrays import Floats
 from osrl.compiled import P, R, kernel_for
@@ -70,6 +69,7 @@ from osrl.outcome import Outcome
 from osrl.risks import read_risk
 from osrl.stamp import StampError, stamp
 from osrl.tally import Tally, check_functions, missing, new_tally, no_guess, tally_reward, tally_type
+from osrl.way import expect, process, seconds_to_solve
 
 
 class Criterion(NamedTuple):
@@ -194,6 +194,8 @@ class Policy:
     def new(self, problem: Problem, draw: float, **options: Any) -> State:
         """The state before the first sample; ``draw``: a number in [0, 1) for rules that start at random."""
         of_sampling, of_stopping = split_options(options, self.sampling.new, self.stopping.new)
+        if self.sampling.design is not None:
+            expect(seconds_to_solve(math.prod(problem.shape)))
         if self.stopping.randomised and problem.family.noise == 0.0:
             problem = replace(problem, draws=True)
         stopping = self.stopping.new(problem, draw, **of_stopping)
@@ -244,9 +246,8 @@ class Policy:
         of_sampling, of_stopping = self.sampling, self.stopping
         rules: tuple[Any, ...] = (of_sampling.wants_design, of_sampling.design, of_sampling.select)
         rules += (of_sampling.observe, of_stopping.ticket, of_stopping.observe, of_stopping.stream)
-        interpreted = getattr(config, "DISABLE_JIT")  # noqa: B009 - set by numba at run time
         every = (*rules, of_stopping.conclude)
-        return bool(interpreted) or all(rule is None or hasattr(rule, "py_func") for rule in every)
+        return process.switched_off or all(rule is None or hasattr(rule, "py_func") for rule in every)
 
     def criteria(
         self, deltas: Sequence[tuple[float, float]], thresholds: Sequence[str] | None = None

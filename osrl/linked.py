@@ -18,6 +18,7 @@ from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import CompilerBase, DefaultPassBuilder, _LowerResult
 from numba.core.compiler_machinery import LoweringPass, register_pass
 from numba.core.typed_passes import NativeLowering
+from numba.extending import overload
 
 
 class LinkedLibrary(JITCodeLibrary):
@@ -95,3 +96,9 @@ def link_into_callers(kernel: Any, function: Callable[..., Any], options: dict[s
 
     kernel.get_call_template = get_call_template
     kernel.get_overload = lambda signature: twin().get_overload(signature)
+
+
+def overload_in_place(function: Callable[..., Any], make: Callable[..., Any]) -> None:
+    """Let compiled code that calls ``function`` link in what ``make`` makes for its types."""
+    in_place: Any = {"nogil": True, "error_model": "numpy", "_nrt": False, **LINKED}
+    overload(function, jit_options=in_place, strict=False)(make)

@@ -25,7 +25,6 @@ from types import (
 from typing import Any
 
 import numpy as np
-from numba.core.typing.templates import builtin_registry
 
 _PLAIN = (type(None), bool, int, float, complex, str, bytes, type(Ellipsis), type(NotImplemented))
 _DESCRIPTORS = (GetSetDescriptorType, MemberDescriptorType, MethodDescriptorType, WrapperDescriptorType)
@@ -147,7 +146,7 @@ class _Walk:
             except ValueError:
                 held = f"{name} is not known yet"
             self.feed(held)
-        for known, kind in builtin_registry.globals:
+        for known, kind in _known_to_the_compiler():
             if known is function:  # the compiler takes another function in its place
                 self._feed_all(
                     "overload", *(getattr(each, "_overload_func", None) for each in kind.templates)
@@ -165,6 +164,12 @@ class _Walk:
                     within = [each for each in names if (value.__name__, each) not in self._looked_up]
                     self._looked_up.update((value.__name__, each) for each in within)
                     self._feed_globals(within, vars(value))
+
+
+def _known_to_the_compiler() -> list[tuple[Any, Any]]:
+    """The functions that Numba has its own versions of; none where nobody has imported it."""
+    templates: Any = sys.modules.get("numba.core.typing.templates")
+    return [] if templates is None else list(templates.builtin_registry.globals)
 
 
 def _names(code: CodeType) -> Iterator[str]:

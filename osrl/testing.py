@@ -29,7 +29,6 @@ from importlib import import_module
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba.core import config
 from numpy.typing import NDArray
 from scipy.stats import mannwhitneyu
 
@@ -52,6 +51,7 @@ from osrl.policies.round import (
 from osrl.policies.states import arrays_of, contents, differences
 from osrl.policies.world import STREAMS, draw_reward, new_world
 from osrl.simulation.episode import episode
+from osrl.way import compile_now, process
 
 EASY = Instance.bernoulli([[[0.9, 0.3], [0.2, 0.1]], [[0.2, 0.8], [0.1, 0.3]]])
 WITHOUT_TIES = Instance.bounded([[[0.9, 0.3], [0.2, 0.1], [0.4, 0.2]], [[0.2, 0.8], [0.1, 0.3], [0.3, 0.1]]])
@@ -258,6 +258,7 @@ def check_without_jit(policy: Policy, instance: Instance = EASY, seed: int = 5, 
     A policy that no other process can import, such as one of a notebook cell, is played here both ways: its
     own functions by the interpreter.
     """
+    compile_now()
     if not _importable(policy):
         _check_interpreted(policy, instance, seed, budget)
         return
@@ -272,7 +273,8 @@ def check_without_jit(policy: Policy, instance: Instance = EASY, seed: int = 5, 
     environment = {
         **os.environ,
         "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
-        "NUMBA_DISABLE_JIT": "0" if getattr(config, "DISABLE_JIT") else "1",  # noqa: B009
+        "NUMBA_DISABLE_JIT": "0" if process.switched_off else "1",
+        "OSRL_COMPILE": "now",
     }
     command = [sys.executable, "-m", "osrl.testing", json.dumps(order)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)

@@ -24,7 +24,6 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from scipy.optimize import linprog
 
 from osrl.arrays import Floats
 from osrl.families import divergence
@@ -62,6 +61,8 @@ def bound_within(instance: Instance, risks: tuple[float, float], epsilon: tuple[
     >>> found.lower < 1122.4 < found.upper, found.upper / found.lower < 1.011
     (True, True)
     """
+    from scipy.optimize import linprog  # here: to load it takes longer than most bounds
+
     tasks = tuple(x for x in range(len(instance.tasks)) if _has_one_answer(instance, x, epsilon))
     right = 1 - sum(risks)
     needs = [_need(right, risk) for risk in risks]

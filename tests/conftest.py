@@ -12,12 +12,17 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from osrl.way import compile_now
 from tests.databases import BACKENDS, new_place, remove_place
 
 settings.register_profile("local", deadline=None, derandomize=True)
 settings.register_profile("ci", parent=settings.get_profile("local"), print_blob=True)
 settings.register_profile("explore", deadline=None, max_examples=1000)
 settings.load_profile("ci" if os.environ.get("CI") else "local")
+
+# Tests are of machine code. Commands that they start begin like those of users, but never compile behind us.
+compile_now()
+os.environ["CI"] = "true"
 
 
 @pytest.fixture

@@ -15,11 +15,10 @@ import numba
 import numpy as np
 import pytest
 
-from osrl import compiled
-from osrl.compiled import direct, kernel, source_digest
+from osrl.compiled import Kernel, direct, kernel
+from osrl.way import PACKAGE, source_digest
 from tests import oracle
 
-PACKAGE = Path(compiled.__file__).parent
 config: Any = numba.core.config
 
 # Prints what ell costs for two arms, and how many functions were compiled for it.
@@ -41,7 +40,8 @@ print(cost[1], len(compiled))
 def run(code: str, cache: Path, package: Path = PACKAGE, **variables: str) -> str:
     """What a new process prints that imports ``osrl`` from ``package``; nothing on standard error."""
     environment = {key: value for key, value in os.environ.items() if not key.startswith("NUMBA_")}
-    environment |= {"NUMBA_CACHE_DIR": str(cache), "PYTHONPATH": str(package.parent), **variables}
+    environment |= {"NUMBA_CACHE_DIR": str(cache), "PYTHONPATH": str(package.parent), "OSRL_COMPILE": "now"}
+    environment |= variables
     done = subprocess.run(
         [sys.executable, "-c", code], env=environment, cwd=cache, capture_output=True, text=True, check=False
     )
@@ -106,10 +106,10 @@ def test_without_the_JIT_kernels_are_plain_functions(tmp_path: Path) -> None:
 FOLDER = """
 from numba.core import config
 before = config.CACHE_DIR
-import osrl
-from osrl import compiled
-from osrl.arrays import Floats
-print(compiled.CACHE_FOLDER, config.CACHE_DIR == before, sep="|")
+from osrl.families import variance
+from osrl.way import cache_folder
+assert variance(0.5, 0.0) == 0.25
+print(cache_folder(), config.CACHE_DIR == before, sep="|")
 """
 
 
@@ -143,8 +143,8 @@ def test_a_kernel_is_compiled_by_numba_and_keeps_its_name() -> None:
 
     fast: Any = kernel(twice)
     assert config.CACHE_DIR == before
-    assert type(fast).__module__ == "numba.core.registry"
-    assert fast(1.5) == 3.0
+    assert isinstance(fast, Kernel) and fast.interpret(1.5) == 3.0 and not fast.machine.dispatcher.signatures
+    assert fast(1.5) == 3.0 and fast.machine.dispatcher.signatures
     assert fast.__name__ == "twice" and fast.__doc__ == "Twice the argument."
 
 
@@ -159,7 +159,8 @@ def test_division_by_zero_gives_infinity_in_kernels() -> None:
 
 # What the reader of a terminal sees -----------------------------------------------------------------------
 
-MESSAGE = "osrl: compiling its kernels, once for this version ..."
+LINE = "osrl: compiling its kernels, once for this version / function 1, 0 s"
+CLEAR = "\r\x1b[K"
 
 
 def started(module: str) -> SimpleNamespace:
@@ -167,20 +168,26 @@ def started(module: str) -> SimpleNamespace:
     return SimpleNamespace(data={"dispatcher": SimpleNamespace(py_func=function)})
 
 
-def test_the_first_compilation_of_ours_is_announced_once(capsys: pytest.CaptureFixture[str]) -> None:
-    listener = compiled._FirstCompilation()
+def test_a_line_says_why_one_waits_and_goes_when_the_wait_is_over(capsys: pytest.CaptureFixture[str]) -> None:
+    from osrl.machine import Announcement
+
+    listener = Announcement()
     listener.on_start(started("someone.else"))
     listener.on_end(started("someone.else"))
     assert capsys.readouterr().err == ""
     listener.on_start(started("osrl.families"))
+    assert capsys.readouterr().err == CLEAR + LINE
     listener.on_start(started("osrl.glr"))
-    assert capsys.readouterr().err == MESSAGE + "\n"
+    listener.on_end(started("osrl.glr"))
+    assert capsys.readouterr().err == CLEAR + LINE.replace("/ function 1", "- function 2")
+    listener.on_end(started("osrl.families"))
+    assert capsys.readouterr().err == CLEAR
 
 
-def test_the_message_is_for_terminals_and_for_compilations_only(tmp_path: Path) -> None:
+def test_the_line_is_for_terminals_and_for_compilations_only(tmp_path: Path) -> None:
     """`run` checks that a process without a terminal says nothing."""
-    code = "from osrl.families import divergence, variance; divergence(0.5, 0.4, 0.0), variance(0.5, 0.0)"
-    assert on_a_terminal(code, tmp_path) == MESSAGE
+    code = "from osrl.families import variance; variance(0.5, 0.0)"
+    assert on_a_terminal(code, tmp_path) == CLEAR + LINE + CLEAR
     assert on_a_terminal(code, tmp_path) == ""
 
 
@@ -188,7 +195,7 @@ def on_a_terminal(code: str, cache: Path) -> str:
     """What a process writes to a terminal as its standard error."""
     controller, terminal = pty.openpty()
     environment = os.environ | {"NUMBA_CACHE_DIR": str(cache), "PYTHONPATH": str(PACKAGE.parent)}
-    environment.pop("NUMBA_DISABLE_JIT", None)
+    environment |= {"NUMBA_DISABLE_JIT": "0", "OSRL_COMPILE": "now"}
     with subprocess.Popen(
         [sys.executable, "-c", code], env=environment, stdout=subprocess.PIPE, stderr=terminal
     ):
@@ -200,7 +207,7 @@ def on_a_terminal(code: str, cache: Path) -> str:
         except OSError:  # Linux reports the end of a terminal as an error
             pass
     os.close(controller)
-    return written.decode().strip()
+    return written.decode()
 
 
 @kernel
@@ -217,13 +224,18 @@ def _quarter(array: Any) -> float:
     return _half(array) / 2.0
 
 
+def made(kernel: Any) -> int:
+    """For how many kinds of arguments there is machine code."""
+    return len(kernel.machine.dispatcher.signatures)
+
+
 @pytest.mark.skipif(bool(config.DISABLE_JIT), reason="nothing is compiled")
 def test_a_kernel_has_machine_code_only_where_python_calls_it() -> None:
     quarter, half = SimpleNamespace(call=_quarter), SimpleNamespace(call=_half)
     assert quarter.call(np.ones(1)) == 0.25
-    assert (len(quarter.call.signatures), len(half.call.signatures)) == (1, 0)
+    assert (made(quarter.call), made(half.call)) == (1, 0)
     assert half.call(np.ones(1)) == 0.5
-    assert len(half.call.signatures) == 1
+    assert made(half.call) == 1
 
 
 def test_an_error_in_a_kernel_comes_through_the_kernel_that_calls_it() -> None:

@@ -169,7 +169,9 @@ from numba.core import event
 from osrl.study.progress import Progress
 from osrl.study.sql import SqlStorage
 from osrl.study.study import Study
+from osrl.way import compile_now
 
+compile_now()
 held, seen = [], []
 
 def notice(what):

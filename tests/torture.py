@@ -17,7 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from osrl.compiled import kernel_version
+from osrl.way import INTERPRETED, process
 from tests.tampering import TAMPERING
 from tests.torture_base import Found
 from tests.torture_files import cuts, damage, fuzz, snapshots, tampering
@@ -79,7 +79,7 @@ def run_all(share: float) -> list[tuple[Attack, Found, float]]:
 def report(found: list[tuple[Attack, Found, float]], share: float) -> str:
     """The results as Markdown."""
     form = "the long form" if share == 1 else f"{share:g} of the long form"
-    kernels = "interpreted" if "interpreted" in kernel_version() else "compiled"
+    kernels = "interpreted" if process.way == INTERPRETED else "compiled"
     lines = [
         "# Attacks on the storage, counted",
         "",

@@ -9,10 +9,12 @@ from typing import Any
 
 from osrl.study.practice import practise
 from osrl.study.study import Study
+from osrl.way import compile_now
 
 
 def warm(policy: str, family: str) -> None:
     """Ask, tell, lose and look, as several would at once."""
+    compile_now()
     settings: dict[str, Any] = {"tasks": 2, "representations": 2, "predictors": 2, "seed": 0}
     if family == "gaussian":
         settings["noise_sd"] = 1.0

@@ -23,6 +23,7 @@ from osrl.compiled import kernel
 from osrl.displayed import as_html, draw
 from osrl.errors import OsrlError
 from osrl.instance import Given, Instance, read_instance
+from osrl.way import expect, seconds_to_solve
 
 __all__ = ["Allocation", "Needs", "SingleTask", "Witness", "allocate", "program_for", "single_task"]
 
@@ -158,6 +159,7 @@ def allocate(
         raise OsrlError(f"tolerance is {tolerance}; give a relative width between 0 and 1, such as 1e-6")
     program = program_for(instance, needs, costs=costs, frequencies=frequencies, sigma=sigma)
     tasks, n = program.mu.shape
+    expect(seconds_to_solve(tasks * n))
     if start is None:
         solution = solve_afresh(program, tolerance)
     else:

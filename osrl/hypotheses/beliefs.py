@@ -11,7 +11,6 @@ a belief for forecasts; no claim rests on it.
 from __future__ import annotations
 
 import numpy as np
-from scipy.special import betaln
 
 from osrl.arrays import Floats
 
@@ -35,6 +34,8 @@ def plausible_means(
 
 def _coins(pulls: Floats, sums: Floats, noise: float, draws: int, rng: np.random.Generator) -> Floats:
     """Candidates (draws, CANDIDATES, X, n) for rewards in [0, 1]."""
+    from scipy.special import betaln  # here: to load it takes longer than most commands
+
     a = (_STRENGTHS[:, None] * _CENTRES)[:, :, None, None]
     b = (_STRENGTHS[:, None] * (1 - _CENTRES))[:, :, None, None]
     likelihood = (betaln(a + sums, b + pulls - sums) - betaln(a, b)).sum(axis=(2, 3)).ravel()

@@ -15,6 +15,7 @@ from osrl.contract import Criterion, Problem, find
 from osrl.draws import START, Key, new_key, uniform
 from osrl.instance import Instance
 from osrl.paper.published import RUNS
+from osrl.way import compile_now
 
 BLOCK = 16  # runs of one piece of work: sums over a block do not depend on who computes it
 
@@ -64,6 +65,7 @@ class Experiment:
         first block is computed in this thread, because kernels may have to be compiled, and Ctrl-C
         is heard here.
         """
+        compile_now()
 
         def work(block: range) -> Floats:
             values = np.stack([measure(new_key(self.seed, run)) for run in block])

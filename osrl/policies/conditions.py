@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from osrl.arrays import Floats, Integers
-from osrl.compiled import kernel_in_place
+from osrl.compiled import is_at_hand, kernel_in_place
 from osrl.contract import State, loop_for, policy_of
 from osrl.draws import Key, uniform
 from osrl.instance import Instance
@@ -66,11 +66,22 @@ class Course(NamedTuple):
 
     def play(self, until: int) -> bool:
         """Go on until so many trials were handed out from its start; whether all is decided."""
-        loop = loop_for(play_on, policy_of(self.state))
-        propensities = np.zeros(self.world.means.shape)
+        loop_for(play_on, policy_of(self.state))(*self._arguments(until))
+        return not is_open(self.state.outcome)
+
+    def _arguments(self, until: int) -> tuple[Any, ...]:
+        """What `play_on` takes."""
         state, world, conditions, queue = self
-        loop(state, state.outcome, world, conditions, queue, propensities, design_of(state), until)
-        return not is_open(state.outcome)
+        propensities = np.zeros(world.means.shape)
+        return state, state.outcome, world, conditions, queue, propensities, design_of(state), until
+
+    @property
+    def is_compiled(self) -> bool:
+        """Whether there is machine code to play it with: its rounds may be too many for the interpreter."""
+        policy, arguments = policy_of(self.state), self._arguments(0)
+        if policy.outside is None and arguments[6] is None:
+            return False
+        return not policy.compiled or is_at_hand(loop_for(play_on, policy), *arguments)
 
     @property
     def handed_out(self) -> int:

@@ -78,6 +78,13 @@ def remainder(
     return _quantiles(futures, most, WORK * ARMS // max(ARMS, means.shape[2]))
 
 
+def is_compiled(state: State, family: Family) -> bool:
+    """Whether there is machine code for the rest of a study, which is too long for the interpreter."""
+    hypotheses: Hypotheses = state.stopping
+    example = _instance(np.full(hypotheses.pulls.shape, 0.5), hypotheses, family)
+    return new_course(state, example, new_key(SEED, 0), Conditions(np.zeros(0))).is_compiled
+
+
 def _instance(means: Floats, hypotheses: Hypotheses, family: Family) -> Instance:
     X, n = means.shape
     G = hypotheses.possible_g.size

@@ -10,14 +10,11 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import typeof
-from numba.extending import overload
 
 from osrl.arrays import Floats
-from osrl.compiled import P, R, direct, kernel_in_place, pointer_to
+from osrl.compiled import P, R, before_compiling, direct, kernel_in_place, pointer_to
 from osrl.contract import State, policy_of, rules_of
 from osrl.draws import CHOICES, Key, pick, uniform
-from osrl.linked import LINKED
 from osrl.outcome import RUNNING, STATUS, Outcome
 from osrl.policies.checked import checked_rules
 from osrl.policies.world import World, at_hand, draw_reward
@@ -106,9 +103,6 @@ def _rules(sampling: type, stopping: type) -> Rules:
     )
 
 
-_IN_PLACE: Any = {"nogil": True, "error_model": "numpy", "_nrt": False, **LINKED}
-
-
 _MADE_BY: dict[Any, Callable[[Rules], Any]] = {}
 
 
@@ -130,7 +124,12 @@ def by_rules(make: Callable[[Rules], Callable[P, R]]) -> Callable[P, R]:
     def compiled(state: Any, *rest: Any) -> Callable[..., R]:
         return make(_rules(*(part.instance_class for part in state.types)))
 
-    overload(call, jit_options=_IN_PLACE, strict=False)(compiled)
+    def declare() -> None:
+        from osrl.linked import overload_in_place
+
+        overload_in_place(call, compiled)
+
+    before_compiling(declare)
     call.__doc__ = make.__doc__
     _MADE_BY[call] = make
     return call  # type: ignore[return-value]
@@ -161,23 +160,16 @@ def design(rules: Rules) -> Callable[..., None]:
     return design
 
 
-_DESIGNS: dict[tuple[Any, Any], Callable[[Any, Any], None] | None] = {}
-
-
 def design_of(state: State) -> Callable[[Any, Any], None] | None:
     """A pointer to the ``design`` of a state's rule: a driver that has it is compiled without the solver.
 
-    None where nothing is compiled, and for rules from outside the package: in Numba the type of a pointer
-    goes by the names of classes, which stay the same when a file is loaded again.
+    None where no machine code is at hand, and for rules from outside the package: in Numba the type of a
+    pointer goes by the names of classes, which stay the same when a file is loaded again.
     """
     policy, (sampling, stopping) = policy_of(state), state
     if policy.outside is not None or not policy.compiled:
         return None
-    kinds = typeof(sampling), typeof(stopping)  # type: ignore[no-untyped-call]
-    if kinds not in _DESIGNS:
-        rule = policy.sampling.design or _as_before
-        _DESIGNS[kinds] = pointer_to(rule, sampling, stopping)
-    return _DESIGNS[kinds]
+    return pointer_to(policy.sampling.design or _as_before, sampling, stopping)
 
 
 @kernel_in_place

@@ -14,10 +14,9 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numba.core.errors import NumbaError
 
 from osrl.arrays import Floats
-from osrl.compiled import kernel_in_place
+from osrl.compiled import compiler_errors, kernel_in_place
 from osrl.contract import State, loop_for, policy_of
 from osrl.draws import Key
 from osrl.instance import Instance
@@ -35,6 +34,7 @@ from osrl.policies.round import (
 )
 from osrl.policies.world import World, new_world
 from osrl.simulation.rewards import Rewards, add_rewards
+from osrl.way import compile_now
 
 NO_ROOM = 2  # why the loop came back, besides `WANTS_REWARDS` and what a rule can get wrong
 
@@ -58,6 +58,7 @@ def drive(
     more_room: Callable[[Any], Any] = lambda trace: trace,
 ) -> int:
     """Play a run with ``loop``, and give it what it comes back for."""
+    compile_now()
     policy = policy_of(state)
     world = new_world(instance, key)
     if rewards is not None:
@@ -73,7 +74,7 @@ def drive(
             rounds = played(
                 state, state.outcome, world, propensities, ticket, pointer, note, rounds, budget, *extra
             )
-        except NumbaError as error:
+        except compiler_errors() as error:
             raise wont_compile(policy, error) from None
         if note[WHY] == 0:
             break

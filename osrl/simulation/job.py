@@ -16,7 +16,6 @@ from functools import cache
 from importlib.metadata import version
 from typing import Any, NamedTuple
 
-from osrl.compiled import kernel_version
 from osrl.contract import Criterion, Policy, Problem, find, stamp_of
 from osrl.draws import START, Key, new_key, uniform
 from osrl.errors import OsrlError
@@ -27,6 +26,7 @@ from osrl.outcome import EXHAUSTED, Outcome
 from osrl.simulation.episode import episode
 from osrl.simulation.rewards import Rewards
 from osrl.simulation.table import Label, Rows
+from osrl.way import kernel_version
 
 UNLIMITED = 2**62  # rounds
 

@@ -20,6 +20,7 @@ from osrl.instance import Given, Instance, read_instance
 from osrl.policies.conditions import Conditions, new_course
 from osrl.risks import read_risks, read_tolerances
 from osrl.simulation.simulate import simulate
+from osrl.way import compile_now
 
 RUNS = 200
 BUDGET = 10**6
@@ -256,6 +257,7 @@ def _live(
             f"policy {name!r} cannot bear losses, delays and tasks that arrive; use {' or '.join(TOLERANT)}"
         )
     policy.check_tolerance(problem.criteria, problem.epsilon)
+    compile_now()
     conditions = Conditions(np.array(life.shares, float), life.loss, 0.0, life.delay, life.batch)
     each = np.array(life.costs or (1.0,) * len(instance.tasks))
     each = each.reshape(len(instance.tasks), -1)

@@ -10,11 +10,10 @@ import copy
 from collections.abc import Callable
 from typing import NamedTuple
 
-from numba.core import config
-
 from osrl.policies.conditions import Pending
-from osrl.policies.remainder import Seen, remainder
+from osrl.policies.remainder import Seen, is_compiled, remainder
 from osrl.study.progress import Progress
+from osrl.way import prefer_machine_code, process
 
 DAY = 86_400e6  # microseconds
 KEPT = 16  # forecasts that are remembered
@@ -36,12 +35,14 @@ class Forecast(NamedTuple):
 
 
 def look_ahead(progress: Progress) -> Callable[[], Forecast | None]:
-    """What computes the forecast of this moment, while the study goes on."""
+    """What computes the forecast of this moment, while the study goes on.
+
+    It is a simulation: None where there is no machine code for that, or not yet.
+    """
     hypotheses, head = progress.hypotheses, progress.last.hash
     if progress.verdict is not None:
         return lambda: Forecast(0.0, 0.0, 0.0, 0.0, False)
-    interpreted = getattr(config, "DISABLE_JIT")  # noqa: B009 - set by numba at run time
-    if hypotheses is None or not hypotheses.pulls.any() or interpreted:
+    if hypotheses is None or not hypotheses.pulls.any() or process.never:
         return lambda: None
     if head in _known:
         return lambda: _known[head]
@@ -61,7 +62,10 @@ def look_ahead(progress: Progress) -> Callable[[], Forecast | None]:
     budget, asked = progress.created.budget, progress.asked
     days = None if pace.began is None else (progress.last.at - pace.began) / DAY / asked
 
-    def compute() -> Forecast:
+    def compute() -> Forecast | None:
+        prefer_machine_code()
+        if not is_compiled(now.state, now.family):
+            return None
         most = None if budget is None else max(budget - asked, 0)
         found = remainder(now.state, now.family, seen, pending, most)
         while len(_known) >= KEPT:

@@ -18,6 +18,7 @@ from itertools import chain, islice
 from threading import RLock
 from typing import NamedTuple
 
+from osrl.compiled import change_if_due, while_others_wait
 from osrl.errors import OsrlError, StorageDamaged
 from osrl.study.corrections import overrule
 from osrl.study.events import Body, Corrected, Created, Event, Kept, Resumed, Row, Stored, next_stored
@@ -27,11 +28,12 @@ from osrl.study.snapshot import EVERY, pack, unpack
 from osrl.study.storage import Log, Snapshot, Storage
 from osrl.study.trial import short_id
 from osrl.study.versions import versions
+from osrl.way import process
 
 Read = Callable[[int], Iterator[Event]]  # the events from some number on
 
 FEW = 100  # events of others that are taken in while they wait
-_done_once: set[tuple[str, str, str]] = set()
+_done_once: set[tuple[str, str, str, int]] = set()
 
 
 class Turn(NamedTuple):
@@ -86,8 +88,8 @@ class Session:
         self._fold: Progress | None = None
         self._known: Known | None = None
         self._alone = False  # nobody else had written before our last turn
-        self._rehearsed: set[str] = set()
-        self._practised = False
+        self._rehearsed: dict[str, int] = {}  # in which epoch of machine code
+        self._practised = 0  # the same
         self._lock = RLock()  # of the progress
         self._writing = RLock()  # of the one thread that writes
 
@@ -169,7 +171,7 @@ class Session:
         While this thread waits for other writers, the others may read. Where much is to be taken in, or
         something for the first time, the log is let go for that.
         """
-        with self.storage.gate, self._writing:
+        with self.storage.gate, self._writing, while_others_wait():
             if self._fold is None:
                 self._catch_up()  # a long log is read before it is held
             if self._fold is not None and len(self._fold.pending) > 1:
@@ -213,7 +215,7 @@ class Session:
     def _is_ready(self, news: Sequence[Event]) -> bool:
         """Whether what others have written is taken in quickly: little, and nothing is compiled for it."""
         plain = not any(isinstance(event.body, Corrected) for event in news)
-        return not news or (len(news) <= FEW and self._practised and plain)
+        return not news or (len(news) <= FEW and self._practised == process.epoch and plain)
 
     def without(self, trial: int) -> Progress:
         """The progress as it would be if a trial that was told had not reported; all is replayed."""
@@ -228,16 +230,20 @@ class Session:
             self._current()
 
     def rehearse(self, what: str, act: Callable[[Progress], object]) -> None:
-        """Do something to a copy of the progress, once in a process: nobody waits for what it compiles."""
-        if what not in self._rehearsed:
-            self._rehearsed.add(what)
+        """Do something to a copy of the progress: nobody waits for what it compiles, or loads.
+
+        Once in a process, and again when there is more machine code; not while all is interpreted.
+        """
+        change_if_due()
+        if self._rehearsed.get(what, 0) != process.epoch:
+            self._rehearsed[what] = process.epoch
             self._once(what, act)
 
     def _practise(self) -> None:
         """The same with all that several may do to a study at once."""
-        if not self._practised:
+        if self._practised != process.epoch:
+            self._practised = process.epoch
             self._once("everything", practise)
-            self._practised = True
 
     def _once(self, what: str, act: Callable[[Progress], object]) -> None:
         """Do something to a copy of the progress, once in a process for every policy and family.
@@ -245,7 +251,7 @@ class Session:
         Whatever goes wrong will go wrong again, and is said then.
         """
         with self.reading() as progress:
-            key = what, progress.policy.name, progress.family.name
+            key = what, progress.policy.name, progress.family.name, process.epoch
             if key in _done_once:
                 return
             twin = copy.deepcopy(progress)

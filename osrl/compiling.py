@@ -1,0 +1,138 @@
+"""A process that compiles on its own, so that nobody waits: what was interpreted for long, for the next time.
+
+It is started when machine code was looked for in vain: about a second after the first time, or at the end of
+the process that did. It runs at the lowest priority, detached, one at a time (a lock in the folder of the
+machine code says so), and leaves nothing but machine code. It is never started where ``CI`` is set.
+"""
+
+from __future__ import annotations
+
+import atexit
+import importlib
+import os
+import pickle
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, BinaryIO
+
+from osrl.way import cache_folder
+
+PATIENCE = 1.0  # seconds between two looks
+Wish = tuple[str, str, tuple[Any, ...], bool]  # module and name of a kernel, types, whether as a pointer
+
+_START = "import sys; sys.path[:] = {path!r}; from osrl.compiling import work; work(sys.stdin.buffer)"
+
+
+class _Wishes:
+    """What was looked for in vain, and the process that compiles it."""
+
+    def __init__(self) -> None:
+        self.open: list[Wish] = []
+        self.known: set[Wish] = set()
+        self.looked = 0.0
+        self.process: subprocess.Popen[bytes] | None = None
+
+
+_wishes = _Wishes()
+
+
+def ask_for(wish: Wish) -> None:
+    """Have something compiled, soon."""
+    if wish not in _wishes.known:
+        if not _wishes.known:
+            atexit.register(_at_exit)
+            _wishes.looked = time.monotonic()
+        _wishes.known.add(wish)
+        _wishes.open.append(wish)
+
+
+def proceed() -> bool:
+    """Start to compile what was asked for; whether something has been compiled since the last time."""
+    if not _wishes.known or time.monotonic() - _wishes.looked < PATIENCE:
+        return False
+    _wishes.looked = time.monotonic()
+    if _wishes.process is None:
+        _start()
+        return False
+    if _wishes.process.poll() is None:
+        return False
+    _wishes.process = None
+    return True
+
+
+def _start() -> None:
+    """Start a process for all that is asked for, unless there is one."""
+    with _only_one() as alone:
+        pass
+    if not alone or not _wishes.open or os.environ.get("CI") or not sys.executable:
+        return
+    path = [os.path.abspath(each) for each in sys.path]
+    environment = {**os.environ, "OSRL_COMPILE": "now"}
+    try:
+        _wishes.process = process = subprocess.Popen(
+            [sys.executable, "-c", _START.format(path=path)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env=environment,
+            cwd=cache_folder(),
+            start_new_session=True,
+        )
+        assert process.stdin is not None
+        with process.stdin as pipe:
+            pickle.dump(list(_packed()), pipe)
+    except OSError:  # no room for another process: then not
+        pass
+    _wishes.open.clear()
+
+
+def _packed() -> Iterator[tuple[str, str, bytes, bool]]:
+    """What is asked for, each with its types apart: those may be of a module that cannot be imported."""
+    for module, name, kinds, as_pointer in _wishes.open:
+        with suppress(Exception):  # a type that is known in this process only
+            yield module, name, pickle.dumps(kinds), as_pointer
+
+
+def _at_exit() -> None:
+    """Start what was asked for last; the process goes on when this one is gone."""
+    if _wishes.process is None:
+        _start()
+    if _wishes.process is not None:
+        _wishes.process.returncode = 0  # nobody is left to wait for it
+
+
+@contextmanager
+def _only_one() -> Iterator[bool]:
+    """Whether no other process compiles; while this lasts, no other will."""
+    try:
+        import fcntl
+    except ImportError:  # not on this system: then nothing is compiled in the background
+        yield False
+        return
+    with open(cache_folder() / "compiling.lock", "ab") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            yield False
+        else:
+            yield True
+
+
+def work(wishes: BinaryIO) -> None:
+    """Compile what is asked for: the life of that process. Whatever fails will be interpreted."""
+    os.nice(19)
+    todo = pickle.load(wishes)
+    with _only_one() as alone:
+        if not alone:
+            return
+        importlib.import_module("osrl.policies")  # kernels are compiled with the rules of policies
+        for module, name, kinds, as_pointer in todo:
+            with suppress(Exception):
+                kernel: Any = importlib.import_module(module)
+                for part in name.split("."):
+                    kernel = getattr(kernel, part)
+                make = kernel.machine.make_pointer if as_pointer else kernel.machine.make
+                make(pickle.loads(kinds))

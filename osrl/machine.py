@@ -1,0 +1,211 @@
+"""What Numba makes of a kernel: machine code for each list of argument types, kept on disk.
+
+Machine code of the package is in the folder of its kernels' version: Numba's own cache would go stale when a
+function in *another* file is edited. Kernels that others declare, such as those of a policy, are found again
+by a `stamp` of their code in memory and of all the code that it calls: they may be edited and loaded again in
+one process. Numba's configuration is changed only while a kernel is declared, so the caches of other packages
+stay where they are.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import numba
+from numba.core import config, event
+from numba.core.caching import FunctionCache
+from numba.core.ccallback import CFunc
+from numba.core.dispatcher import OmittedArg
+
+from osrl import compiling
+from osrl.linked import link_into_callers
+from osrl.stamp import StampError, stamp
+from osrl.way import COMPILED, cache_folder, process
+
+_typeof: Any = numba.typeof
+Kinds = tuple[Any, ...]  # the types of arguments, as Numba knows them
+
+
+class Machine:
+    """The machine code of one kernel: any, where the process compiles, otherwise what is on the disk."""
+
+    def __init__(self, kernel: Any, owner: object, folder: Path | None) -> None:
+        function, options = kernel.py_func, kernel.targetoptions
+        self._kernel = kernel
+        self._folder = None if folder is None else cache_folder() / folder
+        self._pointers: dict[Kinds, Any] = {}
+        self._missed: dict[tuple[Kinds, bool], int] = {}  # the epoch in which it was not on the disk
+        self.dispatcher: Any = numba.njit(**options)(function)
+        if self._folder is not None:
+            with _caching_in(self._folder):
+                ours = folder == Path()
+                self.dispatcher._cache = _OwnCache(function) if ours else _StampedCache(function, owner)
+        link_into_callers(self.dispatcher, function, options)
+        self._compile_for = self.dispatcher._compile_for_args
+        self.dispatcher._compile_for_args = self._meet  # what Numba calls for types that it has not met
+
+    def _meet(self, *values: Any) -> Callable[..., Any]:
+        """What to call for arguments of new types."""
+        if process.way == COMPILED:
+            return self._compile_for(*values)  # type: ignore[no-any-return]
+        return self.make(tuple(map(_kind_of, values))) or self._interpret
+
+    def _interpret(self, *values: Any) -> Any:
+        given = (value.value if isinstance(value, OmittedArg) else value for value in values)
+        return self._kernel.interpret(*given)
+
+    def code(self, *values: Any) -> Callable[..., Any] | None:
+        """Machine code to call with arguments like these; None where it is not at hand."""
+        return self.make(tuple(map(_typeof, values)))
+
+    def make(self, kinds: Kinds) -> Callable[..., Any] | None:
+        """The same for types of arguments."""
+        known = self.dispatcher.overloads.get(kinds)  # without waiting for what others compile
+        if known is not None:
+            return known.entry_point  # type: ignore[no-any-return]
+        return self.dispatcher.compile(kinds) if self._may(self.dispatcher._cache, kinds) else None
+
+    def pointer(self, *values: Any) -> Any:
+        """A pointer to machine code for arguments like these; None where it is not at hand."""
+        return self.make_pointer(tuple(map(_typeof, values)))
+
+    def make_pointer(self, kinds: Kinds) -> Any:
+        """The same for types of arguments."""
+        if kinds not in self._pointers:
+            function, signature = self._kernel.py_func, (kinds, numba.types.none)
+            pointer: Any = CFunc(function, signature, locals={}, options={"error_model": "numpy"})
+            with _caching_in(self._folder):
+                pointer._cache = _OwnCache(function)
+            if not self._may(pointer._cache, kinds, pointer._sig):
+                return None
+            pointer.compile()
+            self._pointers[kinds] = pointer
+        return self._pointers[kinds]
+
+    def _may(self, cache: Any, kinds: Kinds, signature: Any = None) -> bool:
+        """Whether machine code may be made: by compiling, or from the disk. If not, it is asked for."""
+        if process.way == COMPILED:
+            return True
+        as_pointer = signature is not None
+        if self._missed.get((kinds, as_pointer)) == process.epoch:
+            return False
+        if isinstance(cache, FunctionCache) and _keeps(cache, signature if as_pointer else kinds):
+            return True
+        self._missed[kinds, as_pointer] = process.epoch
+        if self._kernel.address is not None:
+            compiling.ask_for((*self._kernel.address, kinds, as_pointer))
+        return False
+
+
+def _kind_of(value: Any) -> Any:
+    """The type of an argument, or of the default that stands for it."""
+    types: Any = numba.types
+    return types.Omitted(value.value) if isinstance(value, OmittedArg) else _typeof(value)
+
+
+def _keeps(cache: Any, signature: Any) -> bool:
+    """Whether the disk has machine code for a signature."""
+    try:
+        key = cache._index_key(signature, numba.core.registry.cpu_target.target_context.codegen())
+        return key in cache._cache_file._load_index()
+    except Exception:  # what cannot be read is not there
+        return False
+
+
+class _OwnCache(FunctionCache):
+    """Numba's cache of a function of the package: machine code for types of others is not kept in it.
+
+    A rule of the package may be paired with one from outside; without that, the index could not be read.
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__(function)  # type: ignore[no-untyped-call]
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """Keep machine code, unless a type in its signature is from outside the package."""
+        if not any(map(_from_outside, getattr(sig, "args", sig))):
+            super().save_overload(sig, data)  # type: ignore[no-untyped-call]
+
+
+def _from_outside(kind: Any) -> bool:
+    """Whether a type is, or holds, a named tuple that is defined outside the package."""
+    made = getattr(kind, "instance_class", None)
+    if made is not None and made.__module__.partition(".")[0] != __name__.partition(".")[0]:
+        return True
+    parts = (*getattr(kind, "types", ()), *getattr(getattr(kind, "signature", None), "args", ()))
+    return any(map(_from_outside, parts))
+
+
+class _StampedCache(FunctionCache):
+    """Numba's cache of a function outside the package: machine code counts for the same stamp only."""
+
+    def __init__(self, function: Callable[..., Any], owner: object) -> None:
+        super().__init__(function)  # type: ignore[no-untyped-call]
+        self._owner = owner
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """The machine code for a signature; None where there is none, or where the code has no stamp."""
+        with suppress(StampError):
+            try:
+                return super().load_overload(sig, target_context)  # type: ignore[no-untyped-call]
+            except (ImportError, AttributeError):  # it holds a type that is gone
+                self.flush()  # type: ignore[no-untyped-call]
+        return None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """Keep machine code, unless its source has no stamp."""
+        with suppress(StampError):
+            super().save_overload(sig, data)  # type: ignore[no-untyped-call]
+
+    def _index_key(self, sig: Any, codegen: Any) -> tuple[Any, ...]:
+        return (*super()._index_key(sig, codegen), stamp(self._owner))  # type: ignore[no-untyped-call]
+
+
+@contextmanager
+def _caching_in(folder: Path | None) -> Iterator[None]:
+    """Numba's configuration, with ``folder`` for what is declared now."""
+    before = getattr(config, "CACHE_DIR")  # noqa: B009 - set by numba at run time, unknown to checkers
+    setattr(config, "CACHE_DIR", str(folder))  # noqa: B010
+    try:
+        yield
+    finally:
+        setattr(config, "CACHE_DIR", before)  # noqa: B010
+
+
+MESSAGE = "osrl: compiling its kernels, once for this version"
+_CLEAR = "\r\x1b[K"
+
+
+class Announcement(event.Listener):
+    """One line for the reader of a terminal, who waits for the compiler; it goes when the wait is over."""
+
+    def __init__(self) -> None:
+        self._depth = self._functions = 0
+        self._began = time.monotonic()
+
+    def on_start(self, event: Any) -> None:
+        """The compiler begins with a function, perhaps inside another one."""
+        self._depth += 1
+        if event.data["dispatcher"].py_func.__module__.startswith("osrl."):
+            self._functions += 1
+            turn, seconds = "|/-\\"[self._functions % 4], time.monotonic() - self._began
+            self._write(f"{MESSAGE} {turn} function {self._functions}, {seconds:.0f} s")
+
+    def on_end(self, event: Any) -> None:
+        """The compiler is done with it."""
+        self._depth -= 1
+        if self._depth == 0 and self._functions:
+            self._write("")
+
+    def _write(self, words: str) -> None:
+        sys.stderr.write(_CLEAR + words)
+        sys.stderr.flush()
+
+
+if sys.stderr is not None and sys.stderr.isatty():
+    event.register("numba:compile", Announcement())  # type: ignore[no-untyped-call]
