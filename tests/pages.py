@@ -7,7 +7,6 @@ import random
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from osrl.page.moment import Moment, freeze
@@ -154,9 +153,3 @@ class Complaints:
     def _request(self, url: str, homes: tuple[str, ...]) -> None:
         if not url.startswith((*homes, "file:", "data:")):
             self.found.append(f"request to {url}")
-
-
-def pictures() -> Path | None:
-    """Where pictures are kept, if anybody wants them."""
-    folder = os.environ.get("OSRL_PICTURES")
-    return None if folder is None else Path(folder)

@@ -17,7 +17,7 @@ from typing import Any
 import httpx
 import pytest
 
-from osrl.client import connect
+from osrl.client import connect, sending
 from osrl.service.tokens import create_token
 from osrl.study.events import Told
 from osrl.study.sql import SqlStorage
@@ -27,6 +27,12 @@ from tests.missing import missing
 from tests.serving import NAMES, Process, serving
 
 SETTINGS: dict[str, Any] = {**NAMES, "policy": "uniform", "seed": 1, "delta": 1e-12}
+
+
+@pytest.fixture(autouse=True)
+def eager(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clients that look again soon; how often they try does not matter here, but that they do."""
+    monkeypatch.setattr(sending, "LONGEST", 0.3)
 
 
 def new(place: str) -> str:
