@@ -20,6 +20,7 @@ from osrl.client import sending as sending_module
 from osrl.client.sending import Sender
 from osrl.study.interface import AnyStudy
 from osrl.study.study import Study
+from tests.databases import new_place, remove_place
 from tests.serving import NAMES, Serving, serving
 
 Capture = pytest.CaptureFixture[str]
@@ -68,9 +69,24 @@ class Awaited:
         self._loop.close()
 
 
-@pytest.fixture(params=["local", "remote", "awaited"])
-def new(request: pytest.FixtureRequest, tmp_path: Path, server: Serving) -> New:
+@pytest.fixture(scope="module")
+def other(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
+    """A server on PostgreSQL."""
+    place = new_place("postgresql", tmp_path_factory.mktemp("client"))
+    with serving(place) as found:
+        yield found
+    remove_place(place)
+
+
+LONG = [
+    pytest.param(each, marks=pytest.mark.validate) for each in ("on PostgreSQL", "awaited, on PostgreSQL")
+]
+
+
+@pytest.fixture(params=["local", "remote", "awaited", *LONG])
+def new(request: pytest.FixtureRequest, tmp_path: Path) -> New:
     """Makes a study: one that is kept here, or by a server."""
+    server: Serving = request.getfixturevalue("other" if "PostgreSQL" in request.param else "server")
     name = request.node.name.replace("[", "-").replace("]", "")
 
     def create(**changes: Any) -> AnyStudy:
@@ -78,7 +94,7 @@ def new(request: pytest.FixtureRequest, tmp_path: Path, server: Serving) -> New:
         if request.param == "local":
             return Study.create(str(tmp_path / "study.db"), **settings)
         study = RemoteStudy.create(server.url, server.token(), **settings)
-        if request.param == "remote":
+        if "awaited" not in request.param:
             return study
         study.close()
         return cast(AnyStudy, Awaited(server.url, server.token(), settings["name"]))

@@ -116,6 +116,13 @@ def test_a_token_for_a_study_whose_name_has_a_slash(server: Serving) -> None:
         assert http.get(f"{STUDIES}/team/one").status_code == 404
 
 
+def test_a_request_cannot_make_a_study_that_fills_the_memory(server: Serving) -> None:
+    with server.client() as http:
+        body = {"name": "huge", "tasks": 5_000, "representations": 5_000, "predictors": 5_000}
+        refused = http.post(STUDIES, json=body)
+    assert refused.status_code == 422 and "125,000,000,000 arms" in refused.json()["detail"]
+
+
 def test_a_proxy_may_leave_its_path_or_take_it_away(tmp_path: Path) -> None:
     with serving(str(tmp_path / "studies.db"), root="/osrl/") as server, server.client() as http:
         assert server.url.endswith("/osrl")

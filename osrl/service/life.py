@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Annotated, Any
 
@@ -22,6 +23,8 @@ from osrl.study.study import Study
 
 router = new_router("/api/v1/studies", tags=["life"])
 
+MOST_ARMS = 10_000  # what a request may make the server hold
+
 Said = Annotated[str | None, Query(max_length=10_000, pattern="^[^\u0000]*$")]
 
 
@@ -34,6 +37,11 @@ async def create(request: Request, body: Create) -> Response:
     attribute, name = settings.pop("task_attribute"), settings["name"]
     if name in (".", ".."):
         raise OsrlError(f"the name {name!r} cannot stand in an address; give another")
+    arms = math.prod(given if isinstance(given, int) else len(given) for given in body.axes)
+    if arms > MOST_ARMS:
+        raise OsrlError(
+            f"the study would have {arms:,} arms; over HTTP it may have {MOST_ARMS:,}, give fewer names"
+        )
 
     def begin() -> None:
         Study.create(context.place, **settings).close()

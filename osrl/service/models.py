@@ -58,6 +58,11 @@ class Create(Body):
     options: dict[str, Any] | None = None
     task_attribute: Annotated[str, Field(min_length=1, max_length=200)] = "segment"
 
+    @property
+    def axes(self) -> tuple[Names, Names, Names]:
+        """Tasks, representations and predictors: their names, or how many there are."""
+        return self.tasks, self.representations, self.predictors
+
 
 class Ask(Body):
     """The next trial, or ``n`` of them."""
