@@ -39,6 +39,7 @@ from study import fill, new_study, say
 
 from osrl.service.guard import COOKIE
 from osrl.study.study import Study
+from osrl.way import compile_now
 
 ROOT = Path(__file__).resolve().parents[1]
 BESIDE, LARGE = 50_000, 100_000  # trials
@@ -395,6 +396,8 @@ def run(quick: bool) -> str:
 
 def main() -> None:
     """The command line."""
+    os.environ["OSRL_COMPILE"] = "now"  # the server begins with machine code
+    compile_now()
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--dashboard", nargs=2, metavar=("FILE", "PORT"), help=argparse.SUPPRESS)

@@ -31,6 +31,7 @@ import numpy as np
 from osrl.service.tokens import create_token
 from osrl.study.sql import SqlStorage
 from osrl.study.study import Study
+from osrl.way import compile_now
 
 ROOT = Path(__file__).resolve().parents[1]
 CLIENTS = 32
@@ -354,6 +355,8 @@ def _measure_all(
 
 def main() -> None:
     """The command line."""
+    os.environ["OSRL_COMPILE"] = "now"  # servers begin with machine code
+    compile_now()
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--optuna", nargs=2, metavar=("FILE", "PORT"), help=argparse.SUPPRESS)
