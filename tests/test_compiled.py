@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pty
+import re
 import shutil
 import subprocess
 import sys
@@ -207,7 +208,7 @@ def on_a_terminal(code: str, cache: Path) -> str:
         except OSError:  # Linux reports the end of a terminal as an error
             pass
     os.close(controller)
-    return written.decode()
+    return re.sub(r"\d+ s", "0 s", written.decode())  # however long it took
 
 
 @kernel
