@@ -76,7 +76,8 @@ def chart(known: dict[float, list[int]], orders: int, number: int) -> alt.Chart:
 def run(orders: int = ORDERS, file: Path | None = None) -> None:
     """Replay, and say what would have been known when."""
     table = children()
-    print(f"{len(table):,} children in {table['school'].n_unique()} schools")
+    schools = table["school"].n_unique()
+    print(f"{len(table):,} children in {schools} schools; mean scores:")
     means = table.group_by("task", "representation").agg(pl.col("score").mean())
     for kind in sorted(table["task"].unique()):
         row = dict(means.filter(task=kind).select("representation", "score").iter_rows())
