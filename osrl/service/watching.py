@@ -23,6 +23,7 @@ from osrl.study.study import Study
 
 FEW = 400  # events that are taken in while a page waits
 MOST = 64  # studies that are kept
+FIRST = 0.3  # seconds that a page is given before what it needs later is begun
 REST = 4.0  # times as long as a forecast has taken, before the next one begins
 
 
@@ -82,7 +83,7 @@ class Watch:
             finally:
                 self._free = time.monotonic() + REST * (time.monotonic() - began)
 
-        threading.Thread(target=make, name="osrl forecast", daemon=True).start()
+        _begin_soon(make)
 
     def _follow(self, study: Study, sequence: int) -> bool:
         """Take in what is new; whether there is so much that it is done in the background."""
@@ -92,7 +93,7 @@ class Watch:
             return False
         if not self._reading:
             self._reading = True
-            threading.Thread(target=self._catch_up, args=(study,), name="osrl log", daemon=True).start()
+            _begin_soon(lambda: self._catch_up(study))
         return True
 
     def _catch_up(self, study: Study) -> None:
@@ -123,6 +124,13 @@ class Watch:
             return False
         timeline.follow(events)
         return True
+
+
+def _begin_soon(work: Callable[[], None]) -> None:
+    """Do something in the background, after the page that has asked for it."""
+    timer = threading.Timer(FIRST, work)
+    timer.daemon = True
+    timer.start()
 
 
 class Watches:
