@@ -19,7 +19,7 @@ from osrl.paper.others import grid_others, run_others
 from osrl.paper.pairs import RISK, figure_pairs, grid_pairs, run_pairs
 from osrl.paper.published import SIGMA
 from osrl.paper.statements import changes, growth, statement_grid
-from osrl.paper.table1 import figure_1, grid_1, run_table_1, table_1
+from osrl.paper.table1 import figure_1, grid_1, medians_1, run_table_1, table_1
 from osrl.paper.table2 import figure_2, grids_2, run_table_2, worths
 from osrl.report.charts import Figure
 from osrl.report.grid import Grid
@@ -57,7 +57,7 @@ def first_table(experiment: Experiment, folder: Path | None = None) -> Result:
             "over both tasks, and so are ours.",
         ),
         {"table1": [row.record() for row in rows], "growth": [one.record() for one in said]},
-        (grid_1(rows), statement_grid("Table 1 in words", said)),
+        (grid_1(rows), medians_1(rows), statement_grid("Table 1 in words", said)),
         (figure_1(rows),),
     )
 
