@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import multiprocessing
 import os
 import shutil
 import subprocess
@@ -268,6 +269,12 @@ def look(chromium: Browser, site: Site, count: int, visits: int, updates: int) -
     return Look(seen[0], seen[-1], found)
 
 
+def elsewhere(task: Callable[..., None], *given: object) -> None:
+    """Do something in a process of its own, so that nothing of it goes on while pages are looked at."""
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        pool.apply(task, given)
+
+
 def grow(place: str, trials: int) -> None:
     """A study of so many trials, none of them pending."""
     if not Path(place).exists():
@@ -374,8 +381,8 @@ def run(quick: bool) -> str:
         place, history = f"{folder}/studies.db", Path(folder) / "history.json"
         chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         say(f"{trials:,} trials ...")
-        grow(place, trials)
-        write_history(place, history)
+        elsewhere(grow, place, trials)
+        elsewhere(write_history, place, history)
         count = trials
         for turn in range(turns):
             with our_site(place) as site:
@@ -385,7 +392,7 @@ def run(quick: bool) -> str:
                 theirs.append(look(chromium, site, trials, 1, THEIR_UPDATES))
             say(f"turn {turn + 1}: {ours[-1].first} {theirs[-1].first}")
         say(f"{many:,} trials ...")
-        grow(place, many)
+        elsewhere(grow, place, many)
         count = many
         for turn in range(turns):
             with our_site(place) as site:
