@@ -28,7 +28,7 @@ import osrl
 CLASSES = ("small", "regular", "regular+aide")
 LOWEST, HIGHEST = 600, 1300  # of reading and mathematics together
 RISKS = (0.1, 0.05, 0.01)
-ORDERS = 8
+ORDERS = 6
 
 
 def children() -> pl.DataFrame:
@@ -62,14 +62,15 @@ def chart(known: dict[float, list[int]], orders: int, number: int) -> alt.Chart:
         steps = [(0, 0), *((time, i + 1) for i, time in enumerate(sorted(times))), (number, len(times))]
         rows += [{"risk": f"{risk:g}", "children": time, "known": done / orders} for time, done in steps]
     return (
-        alt.Chart(pl.DataFrame(rows), width=560, height=280, background="white")
+        alt.Chart(pl.DataFrame(rows), width=420, height=240, background="white")
         .mark_line(interpolate="step-after", strokeWidth=2.5)
         .encode(
             x=alt.X("children:Q", title="children", scale=alt.Scale(domain=[0, number], nice=False)),
             y=alt.Y("known:Q", title="orders in which the answer is known", axis=alt.Axis(format="%")),
             color=alt.Color("risk:N", title="risk", sort=[f"{risk:g}" for risk in RISKS]),
         )
-        .configure_legend(orient="top")
+        .configure_axis(labelFontSize=13, titleFontSize=13)
+        .configure_legend(orient="top", labelFontSize=13, titleFontSize=13)
     )
 
 

@@ -77,16 +77,18 @@ def looks(outcome: str, orders: int) -> Iterator[dict[str, object]]:
 def chart(shares: pl.DataFrame) -> alt.FacetChart:
     """The share of the orders in which a therapy is ruled out, by the number of patients."""
     return (
-        alt.Chart(shares, width=280, height=240)
+        alt.Chart(shares, width=420, height=220)
         .mark_line(point=True, strokeWidth=2.5)
         .encode(
             x=alt.X("patients:Q", scale=alt.Scale(domain=[0, 2200], nice=False)),
             y=alt.Y("ruled out:Q", title="orders in which it is ruled out", axis=alt.Axis(format="%")),
             color=alt.Color("therapy:N", title=None, sort=list(THERAPIES.values())),
         )
-        .facet(column=alt.Column("outcome:N", title=None, sort=list(OUTCOMES)))
+        .facet(row=alt.Row("outcome:N", title=None, sort=list(OUTCOMES), header=alt.Header(orient="top")))
         .properties(background="white")
-        .configure_legend(orient="top", columns=2, labelLimit=300)
+        .configure_axis(labelFontSize=13, titleFontSize=13)
+        .configure_header(labelFontSize=14)
+        .configure_legend(orient="top", columns=2, labelLimit=300, labelFontSize=13)
     )
 
 
