@@ -135,7 +135,8 @@ def figure_pairs(pairs: Sequence[Pair], K: float) -> Figure:
     rules = data["sampling"].unique(maintain_order=True).to_list()
     stops = data["stopping"].unique(maintain_order=True).to_list()
     y = alt.Y("sampling:N", sort=rules, title="sampling rule")
-    x = alt.X("mean:Q", title="mean number of samples (log scale)").scale(type="log", nice=False)
+    x = alt.X("mean:Q", title="mean number of samples (log scale)").scale(type="log", nice=False, padding=16)
+    x = x.axis(labelOverlap="greedy", labelSeparation=8)
     colour = alt.Color("stopping:N", sort=stops, title="stopping rule").scale(
         domain=stops, range=list(COLOURS[: len(stops)])
     )
