@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 DEMO   := build/demo
-POLICIES := osrl osrl-sc osrl-sc-released tas tas-transfer uniform
+POLICIES := osrl osrl-sc osrl-sc-released tas tas-transfer uniform tas+glr
 STUDIES := osrl uniform osrl-sc tas
 CORES := 2
 

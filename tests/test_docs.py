@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import re
 import shlex
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from osrl.cli import main
 from osrl.study.study import Study
+from tests.written import ROOT, blocks, compare, masked
 
 Capture = pytest.CaptureFixture[str]
-ROOT = Path(__file__).resolve().parents[1]
 PAGES = [
     "README.md",
     "docs/study.md",
@@ -38,44 +36,6 @@ ELSEWHERE = {
     "docs/service.md": "tests/test_docs_http.py, on a server",
     "docs/simulate.md": "tests/test_cli_simulate.py",
 }
-NAMES = "ibex|lynx|low|high|young|old|France|Spain|plain|friendly"
-
-
-def blocks(page: str) -> Iterator[tuple[str, str, str]]:
-    """The console and Python blocks of a page, in order, the latter with what they print."""
-    block = r"```(console|python)\n(.*?)```(?:\n\n```(?:text)?\n(.*?)```)?"
-    yield from re.findall(block, (ROOT / page).read_text(encoding="utf-8"), re.S)
-
-
-def masked(text: str) -> list[str]:
-    """The lines of a text without what depends on chance, time and the width of a terminal."""
-    lines = []
-    for line in text.splitlines():
-        line = re.sub(r"\b[0-9a-f]{64}\b", "HASH", line)
-        line = re.sub(r"[█░]+", "=", line)
-        line = re.sub(r"─+", "-", line)
-        line = re.sub(rf"\b({NAMES})\b", "@", line)
-        line = re.sub(r"-?\d[\d,.]*", "#", line)
-        line = " ".join(line.split())
-        if line:
-            lines.append(line)
-    return lines
-
-
-def compare(written: list[str], printed: list[str]) -> None:
-    """All lines that stand in the page were printed, in this order; "..." stands for any lines."""
-    skipping = False
-    rest = iter(printed)
-    for line in written:
-        if line == "...":
-            skipping = True
-            continue
-        found = next(rest, None)
-        while skipping and found is not None and found != line:
-            found = next(rest, None)
-        assert found == line
-        skipping = False
-    assert skipping or next(rest, None) is None
 
 
 def test_every_page_with_code_is_run() -> None:

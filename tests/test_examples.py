@@ -9,7 +9,7 @@ from types import ModuleType
 import polars as pl
 import pytest
 
-from tests.test_docs import blocks, compare, masked
+from tests.written import blocks, compare, masked
 
 Capture = pytest.CaptureFixture[str]
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
