@@ -1,6 +1,6 @@
 """How long one waits for a command, with an empty cache and with a full one, before and after; where it goes.
 
-    python benchmarks/start.py                   # five minutes; writes benchmarks/results/start.md
+    python benchmarks/start.py                   # ten minutes or more; writes benchmarks/results/start.md
     python benchmarks/start.py --before COMMIT   # compare with another one than the last that always compiled
     python benchmarks/start.py --alone           # the present checkout only; prints, and writes nothing
 
