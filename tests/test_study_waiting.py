@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ from osrl.study.events import Designed
 from osrl.study.line import Line, length_of
 from osrl.study.progress import Progress
 from osrl.study.replay import verify
+from osrl.study.sqlite_file import _line_of, note_log
 from osrl.study.study import Study
 from tests.studies import assert_sound, chained, new_study, play
 from tests.writers import starve
@@ -318,6 +320,17 @@ def test_a_connection_keeps_its_place_to_look_from(path: str) -> None:
         assert length_of(path) == 0 and newcomer.is_empty()
         newcomer.close()
     assert not [name for name in open_files() if name.startswith(path)]
+
+
+def test_a_connection_stands_in_the_line_of_the_log_that_it_uses(tmp_path: Path) -> None:
+    """It may have looked before there was one."""
+    path, connection = str(tmp_path / "study.db"), SimpleNamespace(info={})
+    assert _line_of(connection, path).is_empty()
+    Path(f"{path}-wal").touch()
+    note_log(connection.info, ((1, 1), (1, 2)))
+    with first_in_line(path):
+        assert not _line_of(connection, path).is_empty()
+    _line_of(connection, path).close()
 
 
 def test_many_writers_are_all_served(path: str) -> None:

@@ -172,6 +172,7 @@ def note_log(info: dict[Any, Any], found: tuple[Identity, Identity]) -> None:
     """After its first transaction a connection has its write-ahead log open, for good."""
     if info.get(LOG) is None and found != (None, None):
         info[LOG] = found
+        _leave_line(info)  # before, there may have been no log to stand in line at, or another one
 
 
 def _let_go(info: dict[Any, Any], beside: Beside) -> None:
@@ -243,8 +244,7 @@ def _line_of(connection: Any, path: str) -> Line:
     """The line of writers to the write-ahead log of a connection."""
     info = connection.info
     line: Line | None = info.get(LINE)
-    if line is None or info.get(LOG) is None:  # it may be another log than the one that it will use
-        _leave_line(info)
+    if line is None:
         line = info[LINE] = Line(path)
     return line
 
