@@ -15,17 +15,18 @@ A task with *several* good answers says nothing here: for those only a limit for
 (Degenne and Koolen, 2019).
 
 Kelley's cutting planes: every model is a linear constraint on (q, z), so the value of the linear program with
-those found so far is at least z*, however well they were searched for.
+those found so far is at least z*, however well they were searched for. They are searched for halfway between
+its solution and the best allocation so far: the solutions alone, corners of a polytope, jump about.
 """
 
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from osrl.arrays import Floats
+from osrl.arrays import Flags, Floats
 from osrl.families import divergence
 from osrl.instance import Instance
 
@@ -61,7 +62,8 @@ def bound_within(instance: Instance, risks: tuple[float, float], epsilon: tuple[
     >>> found.lower < 1122.4 < found.upper, found.upper / found.lower < 1.011
     (True, True)
     """
-    from scipy.optimize import linprog  # here: to load it takes longer than most bounds
+    from scipy.optimize import linprog  # here: to load them takes longer than most bounds
+    from scipy.sparse import csr_array, hstack, vstack
 
     tasks = tuple(x for x in range(len(instance.tasks)) if _has_one_answer(instance, x, epsilon))
     right = 1 - sum(risks)
@@ -69,25 +71,30 @@ def bound_within(instance: Instance, risks: tuple[float, float], epsilon: tuple[
     if not tasks or min(needs) <= 0:
         return WithinBound(*epsilon, 0.0, 0.0, tasks if min(needs) > 0 else ())
     arms = instance.means.size
-    q = np.full(arms, 1 / arms)
-    cuts: list[Floats] = []
+    q = best = np.full(arms, 1 / arms)
+    cuts: list[Any] = []  # sparse: a model is like the instance in most arms
     least, most = 0.0, math.inf
     for _ in range(ROUNDS):
-        models = [cut for x in tasks for cut in _models(instance, q, x, epsilon, needs)]
-        least = max(least, min(float(q @ cut) for cut in models))
+        models = _closest_models(instance, q, tasks, epsilon, needs)
+        if float(models.cost.min()) > least:
+            least, best = float(models.cost.min()), q
         if least >= (1 - PRECISE) * most:
             break
-        cuts += sorted(models, key=lambda cut: float(q @ cut))[: 2 * len(tasks) + 4]
+        for worst in np.argsort(models.cost, axis=None, kind="stable")[: 2 * len(tasks) + 4]:
+            i, b = divmod(int(worst), models.cost.shape[1])
+            if models.cost[i, b] < math.inf:
+                cuts.append(csr_array(_cut(models, tasks[i], i, b)[None]))
+        below: Any = hstack([-vstack(cuts), csr_array(np.ones((len(cuts), 1)))], format="csr")
         solved = linprog(
             np.append(np.zeros(arms), -1.0),
-            A_ub=np.column_stack([-np.array(cuts), np.ones(len(cuts))]),
+            A_ub=below,
             b_ub=np.zeros(len(cuts)),
             A_eq=np.append(np.ones(arms), 0.0)[None],
             b_eq=[1.0],
             method="highs",
         )
         assert solved.x is not None, solved.message
-        q, most = solved.x[:-1], float(solved.x[-1])
+        q, most = 0.5 * (best + solved.x[:-1]), float(solved.x[-1])
     return WithinBound(*epsilon, 1 / most, 1 / least if least > 0 else math.inf, tasks)
 
 
@@ -108,31 +115,52 @@ def _need(right: float, risk: float) -> float:
     return float(divergence(right, risk, 0.0)) if right > risk else 0.0
 
 
-def _models(
-    instance: Instance, q: Floats, x: int, epsilon: tuple[float, float], needs: list[float]
-) -> list[Floats]:
-    """The closest models for ``q`` (X G H,) in which the answer of task ``x`` is too bad, one for each b.
+class _Models(NamedTuple):
+    """The closest models in which the answer of a task is too bad: one for each of T tasks and each arm b.
 
-    As what a sample of each arm tells of them, in parts of what is needed.
+    Rows say what a sample of each arm of one task tells. They are put together for the few models that are
+    used: all of them would take T X n^2 numbers.
     """
+
+    cost: Floats  # (T, n) in parts of what is needed; infinite for the answer itself
+    need: Floats  # (n,)
+    here: Floats  # (T, n, n) rows of b in the task itself
+    elsewhere: Floats  # (X, G, n) rows of the cheapest arm of each representation
+    same: Flags  # (n,) whether b is of the best representation: then other tasks stay as they are
+
+
+def _closest_models(
+    instance: Instance, q: Floats, tasks: tuple[int, ...], epsilon: tuple[float, float], needs: list[float]
+) -> _Models:
+    """The closest models for ``q`` (X G H,) in which the answer of one of the ``tasks`` is too bad."""
     X, G, H = instance.shape
     noise, best = instance.family.noise, instance.best
     means, shares = instance.means.reshape(X, -1), q.reshape(X, -1)
-    c = best.representation * H + best.predictors[x]
-    least = [_closest(means[z], shares[z], -1, np.zeros(G * H), noise) for z in range(X)]
-    others = [(shares[z] * least[z]).sum(axis=1).reshape(G, H).argmin(axis=1) for z in range(X)]
     same = np.arange(G * H) // H == best.representation
-    shifted = _closest(means[x], shares[x], c, np.where(same, epsilon[1], epsilon[0]), noise)
-    cuts = []
-    for b in range(G * H):
-        if b != c:
-            cut = np.zeros((X, G * H))
-            if not same[b]:
-                for z in range(X):
-                    cut[z] = least[z][b // H * H + others[z][b // H]]
-            cut[x] = shifted[b]
-            cuts.append(cut.ravel() / needs[1 if same[b] else 0])
-    return cuts
+    need = np.where(same, needs[1], needs[0])
+    elsewhere, price = np.empty((X, G, G * H)), np.empty((X, G))
+    for z in range(X):
+        rows = _closest(means[z], shares[z], -1, np.zeros(G * H), noise)
+        costs = (shares[z] * rows).sum(axis=1).reshape(G, H)
+        elsewhere[z] = rows[np.arange(G) * H + costs.argmin(axis=1)]
+        price[z] = costs.min(axis=1)
+    here, cost = np.empty((len(tasks), G * H, G * H)), np.empty((len(tasks), G * H))
+    for i, x in enumerate(tasks):
+        c = best.representation * H + best.predictors[x]
+        here[i] = _closest(means[x], shares[x], c, np.where(same, epsilon[1], epsilon[0]), noise)
+        others = np.repeat(price.sum(axis=0) - price[x], H)
+        cost[i] = ((shares[x] * here[i]).sum(axis=1) + np.where(same, 0.0, others)) / need
+        cost[i, c] = math.inf
+    return _Models(cost, need, here, elsewhere, same)
+
+
+def _cut(models: _Models, x: int, i: int, b: int) -> Floats:
+    """What a sample of each arm (X n,) tells of the model of b in task ``x``, in parts of what is needed."""
+    X, G, n = models.elsewhere.shape
+    cut = np.zeros((X, n)) if models.same[b] else models.elsewhere[:, b // (n // G)].copy()
+    cut[x] = models.here[i, b]
+    flat: Floats = cut.ravel() / models.need[b]
+    return flat
 
 
 def _closest(mu: Floats, q: Floats, c: int, epsilon: Floats, noise: float) -> Floats:
@@ -141,28 +169,37 @@ def _closest(mu: Floats, q: Floats, c: int, epsilon: Floats, noise: float) -> Fl
     The level of b is found by halving: the slope of the cost in it is sum q (level - mu) / variance.
     """
     n = mu.size
-    shift = np.zeros((n, n))
-    if c >= 0:
-        shift[:, c] = epsilon
     low = np.maximum(mu, epsilon + EDGE) if noise == 0 else mu.copy()
     high = np.full(n, 1 - EDGE) if noise == 0 else np.full(n, mu.max() + epsilon.max() + 1.0)
-    own = np.eye(n, dtype=bool)
+    order = np.argsort(mu)
+    above = np.zeros((2, n + 1))  # sums of q and q mu over the arms from a place of the order on
+    above[:, :-1] = np.cumsum(np.stack([q, q * mu])[:, order[::-1]], axis=1)[:, ::-1]
 
-    def levels(m: Floats) -> Floats:
-        level = np.where(own, m[:, None], np.minimum(mu, m[:, None] - shift))
+    def inside(level: Floats) -> Floats:
         return np.clip(level, EDGE, 1 - EDGE) if noise == 0 else level
+
+    def spread(level: Floats) -> Floats:
+        return level * (1 - level) if noise == 0 else np.full_like(level, noise)
 
     for _ in range(HALVINGS):
         middle = 0.5 * (low + high)
-        level = levels(middle)
-        spread = level * (1 - level) if noise == 0 else np.full_like(level, noise)
-        slope = (q * (level - mu) / spread).sum(axis=1)
+        m = inside(middle)
+        share, total = above[:, np.searchsorted(mu[order], m, side="right")]
+        slope = (q * (m - mu) + m * share - total) / spread(m)
+        if c >= 0:
+            level = inside(np.minimum(mu[c], m - epsilon))
+            slope += q[c] * (level - mu[c]) / spread(level) - q[c] * np.minimum(m - mu[c], 0.0) / spread(m)
         high = np.where(slope > 0, middle, high)
         low = np.where(slope > 0, low, middle)
-    level = levels(0.5 * (low + high))
+    m = 0.5 * (low + high)
+    levels = np.minimum(mu, m[:, None])
+    if c >= 0:
+        levels[:, c] = np.minimum(mu[c], m - epsilon)
+    np.fill_diagonal(levels, m)
+    levels = inside(levels)
     if noise > 0:
-        return (mu - level) ** 2 / (2 * noise)
-    return _coins(np.broadcast_to(mu, level.shape), level)
+        return (mu - levels) ** 2 / (2 * noise)
+    return _coins(np.broadcast_to(mu, levels.shape), levels)
 
 
 def _coins(p: Floats, q: Floats) -> Floats:

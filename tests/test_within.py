@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
+from osrl import within
 from osrl.bounds import lower_bound
 from osrl.errors import OsrlError
 from osrl.instance import Instance
@@ -101,3 +104,27 @@ def test_the_bound_is_part_of_the_others() -> None:
     assert found is not None and (found.epsilon_g, found.epsilon_h) == (0.05, 0.0)
     with pytest.raises(OsrlError, match="epsilon_g is"):
         lower_bound(COINS, delta=0.1, epsilon=-1)
+
+
+def clear(shape: tuple[int, int, int]) -> Instance:
+    """An instance of this shape in which the first arm is the best by far."""
+    means = np.random.default_rng(0).uniform(0.1, 0.5, shape)
+    means[:, 0, 0] = 0.8
+    return Instance.bernoulli(means)
+
+
+def test_the_interval_is_narrow_where_there_are_many_arms() -> None:
+    found = bound_within(clear((5, 5, 5)), RISKS, (0.05, 0.05))
+    assert found.lower <= found.upper <= 1.1 * found.lower
+
+
+def test_models_are_not_all_kept_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(within, "ROUNDS", 2)
+    instance = clear((12, 12, 12))
+    tracemalloc.start()
+    try:
+        assert bound_within(instance, RISKS, (0.05, 0.05)).lower > 0
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 16e6  # every model as what each arm tells of it: 24 MB
