@@ -125,6 +125,16 @@ def sort_by_mean(mu: Floats, order: Integers) -> None:
 
 
 @kernel
+def order_by_mean(mu: Floats) -> Integers:
+    """The arms in decreasing order of mean; of equal ones, the first comes first."""
+    order = np.empty(mu.size, np.int64)
+    for a in range(mu.size):
+        order[a] = a
+    sort_by_mean(mu, order)
+    return order
+
+
+@kernel
 def alternatives(mu: Floats, q: Floats, noise: float) -> Alternatives:
     """The closest confusing model for each arm of one task.
 
@@ -135,7 +145,7 @@ def alternatives(mu: Floats, q: Floats, noise: float) -> Alternatives:
     ([0.5, 0.45, 0.333], [0, 1, 2])
     """
     n = mu.size
-    order = np.argsort(-mu, kind="mergesort")
+    order = order_by_mean(mu)
     level, mass, cost = np.empty(n), np.empty(n), np.empty(n)
     size = np.empty(n, np.int64)
     sorted_costs(mu[order], q[order], noise, level, size, mass, cost)

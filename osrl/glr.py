@@ -21,9 +21,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from osrl.alternatives import sort_by_mean, sorted_costs
+from osrl.alternatives import order_by_mean, sort_by_mean, sorted_costs
 from osrl.arrays import Floats, Integers
 from osrl.compiled import kernel, kernel_in_place
+from osrl.elements import copy_to
 from osrl.errors import OsrlError
 from osrl.instance import Given, read_instance
 
@@ -105,7 +106,7 @@ def glr_of(mu: Floats, q: Floats, noise: float) -> Glr:
     glr = new_glr(tasks, representations, predictors)
     for x in range(tasks):
         flat = mu[x].copy().reshape(-1)
-        glr.order[x] = np.argsort(-flat, kind="mergesort")
+        copy_to(order_by_mean(flat), glr.order[x])
         update_task(glr, x, flat, q[x].copy().reshape(-1), noise)
     return glr
 

@@ -17,7 +17,8 @@ from osrl.analysis.judge import judge
 from osrl.analysis.trials import Table
 from osrl.errors import OsrlError
 from osrl.families import Family
-from osrl.hypotheses.possible import new_hypotheses, refresh_evidence
+from osrl.hypotheses.current import refresh_evidence
+from osrl.hypotheses.possible import new_hypotheses
 from osrl.hypotheses.trials import take_reward
 from osrl.study.events import Abandoned, Event, Told
 from tests.live import Live

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from osrl.hypotheses import trials as of_hypotheses
-from osrl.hypotheses.possible import refresh_evidence
+from osrl.hypotheses.current import refresh_evidence
 from osrl.study.events import Abandoned, Asked, Created, Told
 from osrl.study.progress import Progress
 from osrl.study.study import Study

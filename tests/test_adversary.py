@@ -29,7 +29,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from osrl.hypotheses.possible import refresh_evidence
+from osrl.hypotheses.current import refresh_evidence
 from osrl.hypotheses.trials import take_reward
 from osrl.study.progress import Progress
 from osrl.study.study import Study

@@ -11,7 +11,8 @@ from osrl.allocation import solve
 from osrl.allocation.needs import separate
 from osrl.allocation.program import Program, build_program
 from osrl.families import Family
-from osrl.hypotheses.possible import PULLS, SUMS, new_hypotheses, refresh_evidence
+from osrl.hypotheses.current import refresh_evidence
+from osrl.hypotheses.possible import PULLS, SUMS, new_hypotheses
 from osrl.instance import Instance
 from osrl.sampling.needs import solve_for_needs
 from tests import oracle

@@ -12,7 +12,8 @@ import pytest
 
 from osrl.contract import Criterion, Problem
 from osrl.families import Family
-from osrl.hypotheses.possible import RULED_OUT, new_hypotheses, recount, refresh_evidence, rule_out
+from osrl.hypotheses.current import recount, refresh_evidence
+from osrl.hypotheses.possible import RULED_OUT, new_hypotheses, rule_out
 from osrl.hypotheses.trials import take_reward, take_ticket, ticket_size
 from osrl.outcome import DECIDED, NO_SHARED
 from osrl.policies.named import OSRL, TAS

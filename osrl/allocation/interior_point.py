@@ -16,6 +16,7 @@ from osrl.allocation.newton import Iterate, new_iterate, newton_step, test_surpl
 from osrl.allocation.program import Program, scale_to_budget
 from osrl.arrays import Floats
 from osrl.compiled import kernel
+from osrl.elements import copy_to
 
 
 class Solution(NamedTuple):
@@ -135,7 +136,7 @@ def climb(program: Program, start: Floats, tolerance: float, most: int) -> Solut
     at = new_iterate(tasks, n, need.size)
     step = new_iterate(tasks, n, need.size)
     pieces = new_pieces(tasks, n)
-    at.q[:] = start
+    copy_to(start, at.q)
     scale_to_budget(program, at.q)
     measure(program, at.q, pieces)
     _start(program, pieces, at)
@@ -159,7 +160,7 @@ def climb(program: Program, start: Floats, tolerance: float, most: int) -> Solut
         value = objective(program, at.q, pieces)
         if value > lower:
             lower = value
-            best[:] = at.q
+            copy_to(at.q, best)
         gap, products = _complementarity(program, at)
         centring = 0.06 if length > 0.9 else (0.2 if length > 0.5 else 0.6)
         if gap > 0.3 * abs(value):
@@ -169,7 +170,7 @@ def climb(program: Program, start: Floats, tolerance: float, most: int) -> Solut
             centring = 1.0  # the duals lag behind the complementarity gap: let them catch up
         if bound < upper:
             upper = bound
-            share[:] = used.share
-            level[:] = used.level
-            test_dual[:] = at.test_dual
+            copy_to(used.share, share)
+            copy_to(used.level, level)
+            copy_to(at.test_dual, test_dual)
     return Solution(best, lower, upper, test_dual, share, level, iterations)

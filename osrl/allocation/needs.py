@@ -6,7 +6,7 @@ import math
 
 from osrl.arrays import Floats
 from osrl.compiled import kernel
-from osrl.sums import sum_of
+from osrl.elements import sum_of
 
 PRIOR = 10.0  # samples by which estimates are drawn to their mean
 LEAST_NEED = 0.7  # of a test that is nearly done

@@ -15,8 +15,8 @@ import numpy as np
 from osrl.allocation.single_task import single_task
 from osrl.arrays import Floats, Integers
 from osrl.compiled import kernel
+from osrl.elements import sum_of
 from osrl.instance import Instance
-from osrl.sums import sum_of
 
 MOST_EXACT = 12  # representations up to which every partition is considered
 

@@ -23,11 +23,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from osrl.alternatives import reference_mean
+from osrl.alternatives import order_by_mean, reference_mean
 from osrl.arrays import Flags, Floats, Integers
 from osrl.compiled import kernel
+from osrl.elements import copy_to, sum_of
 from osrl.families import divergence
-from osrl.sums import sum_of
 
 
 class Program(NamedTuple):
@@ -87,11 +87,12 @@ def build_program(
     sorted_mu, potential = np.empty((tasks, n)), np.empty((tasks, n))
     sorted_cost, sorted_need = np.empty((tasks, n)), np.zeros((tasks, n))
     for x in range(tasks):
-        arm[x] = np.argsort(-mu[x], kind="mergesort")
+        copy_to(order_by_mean(mu[x]), arm[x])
         at = 0
         while arm[x, at] != leader[x]:
             at += 1
-        arm[x, 1 : at + 1] = arm[x, :at].copy()
+        for r in range(at, 0, -1):
+            arm[x, r] = arm[x, r - 1]
         arm[x, 0] = leader[x]
         reference[x] = reference_mean(mu[x, leader[x]], noise)
         for r in range(n):

@@ -17,8 +17,8 @@ import numpy as np
 
 from osrl.arrays import Floats
 from osrl.compiled import kernel
+from osrl.elements import sum_of
 from osrl.families import divergence, variance
-from osrl.sums import sum_of
 
 
 class SingleTask(NamedTuple):

@@ -30,7 +30,8 @@ from osrl.evidence.drift import drift
 from osrl.evidence.watch import COUNTED, LEFT_OUT, end, evidence_of, hand_out, new_watch, odds_of
 from osrl.evidence.watch import LEVEL as WATCH_LEVEL
 from osrl.families import Family
-from osrl.hypotheses.possible import Hypotheses, best_guess, new_hypotheses, recount, refresh_evidence
+from osrl.hypotheses.current import best_guess, recount, refresh_evidence
+from osrl.hypotheses.possible import Hypotheses, new_hypotheses
 from osrl.hypotheses.trials import forfeit_trial, take_reward, take_ticket, ticket_size
 from osrl.hypotheses.words import (
     Answer,

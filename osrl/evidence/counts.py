@@ -49,9 +49,9 @@ import numpy as np
 from osrl.alternatives import alternatives
 from osrl.arrays import Flags, Floats
 from osrl.compiled import kernel, kernel_in_place
+from osrl.elements import sum_of
 from osrl.evidence.tilts import DOWN, IDLE, MIXTURE, PAIR, UP, Tilts
 from osrl.families import divergence, variance
-from osrl.sums import sum_of
 
 STEPS = 100  # of a search, at most
 PRECISE = 1e-10  # where it ends: the evidence lies below the minimum by no more than this

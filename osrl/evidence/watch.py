@@ -28,8 +28,8 @@ import numpy as np
 
 from osrl.arrays import Floats, Integers
 from osrl.compiled import kernel
+from osrl.elements import sum_of
 from osrl.evidence.betting import log_mixture
-from osrl.sums import sum_of
 
 COUNTED, LEFT_OUT = 0, 1
 CAUTION = np.array([0.25, 2.5, 25.0])  # c: samples by which rates are drawn to 1

@@ -22,19 +22,16 @@ import numpy as np
 
 from osrl.arrays import Flags, Floats, Integers
 from osrl.compiled import kernel, kernel_in_place
+from osrl.elements import is_any, sum_of
 from osrl.errors import OsrlError
 from osrl.evidence.betting import LOCAL, Bets, log_mixture, new_bets, no_bets, shrunk_means
-from osrl.evidence.counts import Samples, against, rises_of, samples_of
-from osrl.evidence.pairs import against_best
-from osrl.evidence.tilts import LOCAL as LOCAL_WEIGHTS
-from osrl.evidence.tilts import TASK, Tilts, new_tilts
+from osrl.evidence.tilts import Tilts, new_tilts
 from osrl.families import Family
-from osrl.hypotheses.shared import evidence_against, set_arms
+from osrl.hypotheses.shared import evidence_against
 from osrl.hypotheses.tolerance import (
     EPSILON_G,
     Tolerance,
     answer_within,
-    count_comparisons,
     exact_risks,
     judge_comparisons,
     new_tolerance,
@@ -42,7 +39,6 @@ from osrl.hypotheses.tolerance import (
 from osrl.hypotheses.vectors import VECTORS, new_struck, strike, vectors_due
 from osrl.outcome import (
     DECIDED,
-    EXHAUSTED,
     NO_SHARED,
     PREDICTOR,
     REPRESENTATION,
@@ -82,7 +78,7 @@ class Hypotheses(NamedTuple):
     tolerance: Tolerance
     outcome: Outcome
     noise: float
-    by_counts: bool  # whether counts are judged; otherwise bets
+    by_counts: bool | None  # whether counts are judged; None for bets: then no counting is compiled
 
     @property
     def pulls(self) -> Floats:
@@ -151,7 +147,7 @@ def new_hypotheses(
         tolerance=new_tolerance(shape, epsilon, risks, used, by_counts),
         outcome=new_outcome(1, X, n),
         noise=noise,
-        by_counts=by_counts,
+        by_counts=by_counts or None,
     )
     hypotheses.arms[MEANS : LOCAL_MEANS + 1] = 0.5
     settle_verdict(hypotheses)
@@ -196,122 +192,13 @@ def rule_out(possible: Flags, evidence: Floats, limit: float, last_stays: bool) 
 
 
 @kernel
-def told(hypotheses: Hypotheses, x: int) -> Samples:
-    """What the rewards of the arms of task ``x`` say."""
-    arms = hypotheses.arms
-    led, led_sum = arms[LED, x], arms[LED_SUM, x]
-    return samples_of(arms[PULLS, x], arms[SUMS, x], arms[FIRST, x], led, led_sum, hypotheses.noise)
-
-
-@kernel
-def count(hypotheses: Hypotheses, x: int) -> None:
-    """The evidence of the counts of task ``x``."""
-    samples, of_task = told(hypotheses, x), np.empty(hypotheses.possible_h.shape[1])
-    predictors = of_task.size // hypotheses.possible_g.size
-    for g in range(hypotheses.possible_g.size):
-        count_task(hypotheses, samples, g, -math.inf, of_task)
-        count_predictors(hypotheses, samples, x, g, -math.inf, hypotheses.evidence[OF_G, x])
-    set_arms(hypotheses.against, hypotheses.evidence[OF_TASK, x], x, of_task)
-    count_comparisons(hypotheses.tolerance, x, predictors, samples, hypotheses.tilts, hypotheses.noise)
-
-
-@kernel
-def count_task(
-    hypotheses: Hypotheses, samples: Samples, g: int, enough: float, evidence: Floats
-) -> tuple[float, float]:
-    """The ``evidence`` (n,) of a task against the arms of ``g``, see `against`; the least and the most."""
-    tilts, noise = hypotheses.tilts, hypotheses.noise
-    predictors = evidence.size // hypotheses.possible_g.size
-    nobody, rises = np.zeros(evidence.size, np.bool_), rises_of(tilts)
-    least, most = math.inf, -math.inf
-    for a in range(g * predictors, (g + 1) * predictors):
-        evidence[a] = against(samples, a, tilts, rises, TASK, noise, 0.0, nobody, enough)
-        least, most = min(least, evidence[a]), max(most, evidence[a])
-    return least, most
-
-
-@kernel
-def count_predictors(
-    hypotheses: Hypotheses, samples: Samples, x: int, g: int, enough: float, evidence: Floats
-) -> None:
-    """The ``evidence`` (n,) of task ``x`` against each predictor among those of ``g``, see `against`."""
-    arms, tilts, noise = hypotheses.arms, hypotheses.tilts, hypotheses.noise
-    predictors = samples.mean.size // hypotheses.possible_g.size
-    own = slice(g * predictors, (g + 1) * predictors)
-    of_own = Samples(
-        samples.number[own],
-        samples.mean[own],
-        samples.excess[own],
-        arms[LOCAL_LED, x, own],
-        arms[LOCAL_LED_SUM, x, own],
-    )
-    if tilts.by_pairs:
-        evidence[own] = against_best(of_own, tilts, noise)
-        return
-    nobody, rises = np.zeros(predictors, np.bool_), rises_of(tilts)
-    for h in range(predictors):
-        found = against(of_own, h, tilts, rises, LOCAL_WEIGHTS, noise, 0.0, nobody, enough)
-        evidence[g * predictors + h] = found
-
-
-@kernel
-def recount(hypotheses: Hypotheses) -> bool:
-    """Count every task again, and rule out what can be; whether anything was.
-
-    Evidence is searched for only where it may reach a limit; elsewhere a bound that does not is kept. Tests
-    whose answer is known, or does not matter any more, are left out.
-    """
-    possible_g, possible_h, numbers = hypotheses.possible_g, hypotheses.possible_h, hypotheses.numbers
-    tasks, n = possible_h.shape
-    predictors = n // possible_g.size
-    samples = [told(hypotheses, x) for x in range(tasks)]
-    of_task = hypotheses.evidence[OF_TASK].copy()
-    for g in range(possible_g.size):
-        if not possible_g[g]:
-            continue
-        reach = 0.0
-        for x in range(tasks):
-            least, most = count_task(hypotheses, samples[x], g, math.inf, of_task[x])
-            reach += most if hypotheses.struck.shape[1] > 0 else least
-        for x in range(tasks):
-            if reach >= numbers[LIMIT_G]:
-                count_task(hypotheses, samples[x], g, -math.inf, of_task[x])
-            if survivor(possible_h[x, g * predictors : (g + 1) * predictors]) < 0:
-                own = hypotheses.evidence[OF_G, x]
-                count_predictors(hypotheses, samples[x], x, g, numbers[LIMIT_H], own)
-    for x in range(tasks):
-        set_arms(hypotheses.against, hypotheses.evidence[OF_TASK, x], x, of_task[x])
-        count_comparisons(hypotheses.tolerance, x, predictors, samples[x], hypotheses.tilts, hypotheses.noise)
-    if numbers[WAITING] > 0.0:
-        settle_verdict(hypotheses)
-    changed = False
-    for x in range(tasks):
-        changed = reject(hypotheses, x, 0, n) or changed
-        changed = compare(hypotheses, x) or changed
-    return changed
-
-
-@kernel
-def refresh_evidence(hypotheses: Hypotheses) -> None:
-    """Bring every log evidence up to date."""
-    evidence_g, evidence, possible_g = hypotheses.evidence_g, hypotheses.evidence, hypotheses.possible_g
-    for x in range(evidence.shape[1]):
-        if hypotheses.by_counts:
-            count(hypotheses, x)
-        else:
-            weigh(hypotheses, x, 0, evidence.shape[2])
-    for g in range(evidence_g.size):
-        evidence_g[g] = evidence_against(hypotheses.against, hypotheses.bets, g)
-        if not possible_g[g]:  # its vectors reached the limit one after the other
-            evidence_g[g] = max(evidence_g[g], hypotheses.numbers[LIMIT_G])
-
-
-@kernel
 def weigh(hypotheses: Hypotheses, x: int, first: int, last: int) -> None:
     """Bring the evidence of the bets against the arms first .. last - 1 of a task up to date."""
     wealth, evidence, local = hypotheses.wealth, hypotheses.evidence, hypotheses.bets.grid[LOCAL]
+    held = np.empty(local.size)
     for a in range(first, last):
-        held = wealth[LOCAL_WEALTH, x, a] + wealth[LOCAL_PENDING, x, a]
+        for j in range(local.size):
+            held[j] = wealth[LOCAL_WEALTH, x, a, j] + wealth[LOCAL_PENDING, x, a, j]
         evidence[OF_G, x, a] = log_mixture(held, local)
 
 
@@ -345,8 +232,13 @@ def strike_vectors(hypotheses: Hypotheses) -> None:
     evidence_g, possible_g = hypotheses.evidence_g, hypotheses.possible_g
     if struck.shape[1] == 0:
         return
-    held = wealth[WEALTH] + wealth[PENDING]
-    predictors = held.shape[1] // possible_g.size
+    held = np.empty(wealth[WEALTH].shape)
+    tasks, n, tried = held.shape
+    for x in range(tasks):
+        for a in range(n):
+            for j in range(tried):
+                held[x, a, j] = wealth[WEALTH, x, a, j] + wealth[PENDING, x, a, j]
+    predictors = n // possible_g.size
     of_task, bets = hypotheses.evidence[OF_TASK], hypotheses.bets
     for g in range(possible_g.size):
         if possible_g[g] and strike(struck[g], of_task, held, bets, g * predictors, predictors, limit):
@@ -374,12 +266,12 @@ def settle_verdict(hypotheses: Hypotheses) -> None:
     reached, numbers = hypotheses.outcome.reached, hypotheses.numbers
     tasks, n = possible_h.shape
     predictors = n // possible_g.size
-    if not possible_g.any():
-        _note(hypotheses, -1, NO_SHARED)
+    if not is_any(possible_g):
+        note_answer(hypotheses, -1, NO_SHARED)
         return
     g = survivor(possible_g)
     if g >= 0 and reached[TAU_G, 0] == 0 and possible_g.size > 1:
-        reached[TAU_G, 0] = int(hypotheses.arms[PULLS].sum())
+        reached[TAU_G, 0] = int(sum_of(hypotheses.arms[PULLS]))
     status = DECIDED if g >= 0 else WITHIN
     for x in range(tasks):
         if g >= 0 and survivor(possible_h[x, g * predictors : (g + 1) * predictors]) < 0:
@@ -393,7 +285,7 @@ def settle_verdict(hypotheses: Hypotheses) -> None:
         if doubtful(hypotheses, x, g) >= 0:
             numbers[WAITING] = 1.0 + g
     if numbers[WAITING] == 0.0:
-        _note(hypotheses, g, status)
+        note_answer(hypotheses, g, status)
 
 
 @kernel_in_place
@@ -438,14 +330,14 @@ def doubtful(hypotheses: Hypotheses, x: int, g: int) -> int:
 
 
 @kernel
-def _note(hypotheses: Hypotheses, g: int, status: int) -> None:
+def note_answer(hypotheses: Hypotheses, g: int, status: int) -> None:
     """The answer: the predictors that look best for ``g``, or the best arms when g = -1."""
     arms, possible_h, outcome = hypotheses.arms, hypotheses.possible_h, hypotheses.outcome
     reached, answer = outcome.reached, outcome.answer
     tasks, n = possible_h.shape
     predictors = n // hypotheses.possible_g.size
     reached[STATUS, 0] = status
-    reached[TAU, 0] = int(arms[PULLS].sum())
+    reached[TAU, 0] = int(sum_of(arms[PULLS]))
     if survivor(hypotheses.possible_g) < 0:
         reached[TAU_G, 0] = reached[TAU, 0]
     means = np.empty(n)
@@ -463,22 +355,6 @@ def _note(hypotheses: Hypotheses, g: int, status: int) -> None:
                 best = a
         answer[REPRESENTATION, 0, x] = best // predictors
         answer[PREDICTOR, 0, x] = best % predictors
-
-
-@kernel
-def best_guess(hypotheses: Hypotheses) -> None:
-    """The answer of a run that is cut short: the least evidence against it, then the best estimates."""
-    refresh_evidence(hypotheses)
-    possible_g, evidence_g = hypotheses.possible_g, hypotheses.evidence_g
-    guess = -1
-    for g in range(possible_g.size):
-        if not possible_g[g]:
-            continue
-        if guess < 0 or evidence_g[g] < evidence_g[guess]:
-            guess = g
-        elif evidence_g[g] == evidence_g[guess] and promise(hypotheses, g) > promise(hypotheses, guess):
-            guess = g
-    _note(hypotheses, guess, EXHAUSTED)
 
 
 @kernel_in_place

@@ -21,6 +21,7 @@ import numpy as np
 
 from osrl.arrays import Floats
 from osrl.compiled import kernel, kernel_in_place
+from osrl.elements import copy_to, least_of
 from osrl.evidence.betting import FAR, SHARED, TASK, Bets, log_mixture
 
 APART = 0.5
@@ -78,9 +79,9 @@ def set_arms(against: Floats, evidence: Floats, x: int, new: Floats) -> None:
     """Take the evidence (n,) against the arms of task ``x`` from elsewhere."""
     least, total = against[x, :, -1], against[-1, :, -1]
     predictors = new.size // least.size
-    evidence[:] = new
+    copy_to(new, evidence)
     for g in range(least.size):
-        now = new[g * predictors : (g + 1) * predictors].min()
+        now = least_of(new[g * predictors : (g + 1) * predictors])
         total[g] += now - least[g]
         least[g] = now
 
@@ -93,7 +94,8 @@ def evidence_against(against: Floats, bets: Bets, g: int) -> float:
     common = np.zeros(J)
     for x in range(against.shape[0] - 1):
         apart += against[x, g, J]
-        common += against[x, g, :J]
+        for j in range(J):
+            common[j] += against[x, g, j]
     return mix(apart, common, bets)
 
 

@@ -14,6 +14,7 @@ import numpy as np
 from osrl.arrays import Floats
 from osrl.compiled import kernel, kernel_in_place
 from osrl.evidence.betting import BETA, LOCAL, TICKET, rank, settle, settle_worst, write_ticket
+from osrl.hypotheses.current import recount_if_counted
 from osrl.hypotheses.possible import (
     DUE,
     FIRST,
@@ -37,7 +38,6 @@ from osrl.hypotheses.possible import (
     WAITING,
     WEALTH,
     Hypotheses,
-    recount,
     reject,
     settle_verdict,
 )
@@ -131,7 +131,7 @@ def take_reward(hypotheses: Hypotheses, x: int, a: int, reward: float, ticket: F
         if numbers[SAMPLES] < numbers[DUE]:
             return False
         numbers[DUE] = max(numbers[SAMPLES] + 1.0, numbers[SAMPLES] * (1.0 + PATIENCE))
-        return recount(hypotheses)
+        return recount_if_counted(hypotheses)
     n = arms.shape[2]
     predictors = n // hypotheses.possible_g.size
     terms = ticket.reshape(ticket.size // TICKET, TICKET)

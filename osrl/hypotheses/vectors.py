@@ -22,6 +22,7 @@ import numpy as np
 
 from osrl.arrays import Flags, Floats
 from osrl.compiled import kernel, kernel_in_place
+from osrl.elements import least_of, most_of
 from osrl.errors import OsrlError
 from osrl.evidence.betting import Bets
 from osrl.hypotheses.shared import mix
@@ -60,8 +61,8 @@ def strike(
     rest = np.zeros(tasks + 1)  # the most that the tasks from x on can add
     for x in range(tasks - 1, -1, -1):
         for h in range(predictors):
-            most[x, h] = evidence[x, first + h] if J == 0 else held[x, first + h].max()
-        rest[x] = rest[x + 1] + most[x].max()
+            most[x, h] = evidence[x, first + h] if J == 0 else most_of(held[x, first + h])
+        rest[x] = rest[x + 1] + most_of(most[x])
     common = np.empty(J)
     every = True
     v = 0
@@ -121,8 +122,10 @@ def head_starts(struck: Flags, evidence: Floats, ahead: Floats) -> float:
     if struck.size == 0:
         least = 0.0
         for x in range(tasks):
-            ahead[x] = evidence[x] - evidence[x].min()
-            least += evidence[x].min()
+            lowest = least_of(evidence[x])
+            for h in range(predictors):
+                ahead[x, h] = evidence[x, h] - lowest
+            least += lowest
         return least
     ahead[:] = math.inf
     least = math.inf

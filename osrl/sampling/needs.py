@@ -36,9 +36,11 @@ from osrl.allocation.program import build_program
 from osrl.arrays import Flags, Floats, Integers
 from osrl.compiled import kernel, kernel_in_place
 from osrl.contract import Problem, SamplingRule
+from osrl.elements import is_any, sum_of
 from osrl.errors import OsrlError
 from osrl.evidence.betting import shrunk_means
 from osrl.glr import cheapest, new_glr, update_task
+from osrl.hypotheses.current import refresh_evidence
 from osrl.hypotheses.possible import (
     LIMIT_G,
     LIMIT_H,
@@ -51,13 +53,11 @@ from osrl.hypotheses.possible import (
     WAITING,
     Hypotheses,
     doubtful,
-    refresh_evidence,
     survivor,
 )
 from osrl.hypotheses.routes import aim
 from osrl.hypotheses.shared import APART
 from osrl.hypotheses.vectors import head_starts
-from osrl.sums import sum_of
 
 TOLERANCE = 1e-2  # certified gap of the weights
 HASTE = 2.0  # times what a representation needs when it is asked for alone, by which it is to be decided
@@ -140,7 +140,7 @@ def solve_for_needs(hypotheses: Hypotheses, optimal: Floats) -> None:
                 leader[x] = a
             if possible_h[x, a] and (answer[x] < 0 or means[x, a] > means[x, answer[x]]):
                 answer[x] = a
-        if need_g.any():
+        if is_any(need_g):
             leader[x] = overlooked(means[x], arms[PULLS, x], leader[x], possible_g, noise)
         separate(means[x], arms[PULLS, x], arms[SUMS, x], leader[x], noise)
         for a in range(g * predictors, (g + 1) * predictors):
@@ -148,15 +148,18 @@ def solve_for_needs(hypotheses: Hypotheses, optimal: Floats) -> None:
                 need_h[x, a] = lacking(numbers[LIMIT_H], hypotheses.evidence[OF_G, x, a])
     if hypotheses.tolerance.within.size > 0:
         aim(hypotheses, g, answer, means, need_g, need_h)
-    if not need_g.any() and not need_h.any():
+    if not is_any(need_g) and not is_any(need_h):
         return
     time, share = solve_program(means, leader, need_g, need_h, noise, optimal)
-    if need_g.any() and share < 1.0 / HASTE:  # the representation alone takes at least this share of the time
+    if is_any(need_g) and share < 1.0 / HASTE:  # of the time, the representation takes at least this share
         alone = optimal.copy()
-        time_g, _ = solve_program(means, leader, need_g, np.minimum(need_h, 0.0), noise, alone)
-        if time > HASTE * time_g:
-            optimal += alone
-            optimal *= 0.5
+        for x in range(tasks):
+            for a in range(n):
+                need_h[x, a] = min(need_h[x, a], 0.0)
+        time_g, _ = solve_program(means, leader, need_g, need_h, noise, alone)
+        for x in range(tasks if time > HASTE * time_g else 0):
+            for a in range(n):
+                optimal[x, a] = 0.5 * (optimal[x, a] + alone[x, a])
 
 
 @kernel
@@ -219,11 +222,14 @@ def believed(means: Floats, pulls: Floats, possible: Flags, noise: float) -> int
     """The possible representation that is cheapest to believe in; the first one left if none is."""
     tasks, n = means.shape
     glr = new_glr(tasks, possible.size, n // possible.size)
+    held = np.empty(n)
     for x in range(tasks):
-        update_task(glr, x, means[x], pulls[x] + 1e-3, noise)
+        for a in range(n):
+            held[a] = pulls[x, a] + 1e-3
+        update_task(glr, x, means[x], held, noise)
     total = glr.total
     for g in range(possible.size):
-        if not possible[g] and possible.any():
+        if not possible[g] and is_any(possible):
             total[g] = math.inf
     return cheapest(glr, -1)
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 from osrl.compiled import kernel
 from osrl.contract import Problem, StoppingRule
 from osrl.evidence.betting import new_bets
-from osrl.hypotheses.possible import Hypotheses, best_guess, new_hypotheses
+from osrl.hypotheses.current import best_guess
+from osrl.hypotheses.possible import Hypotheses, new_hypotheses
 from osrl.hypotheses.trials import (
     clear_trials,
     forfeit_trial,

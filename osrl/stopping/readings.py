@@ -20,14 +20,8 @@ from osrl.arrays import Floats
 from osrl.compiled import kernel
 from osrl.evidence.betting import LOCAL, log_mixture
 from osrl.families import divergence
-from osrl.hypotheses.possible import (
-    LOCAL_PENDING,
-    LOCAL_WEALTH,
-    Hypotheses,
-    count_predictors,
-    count_task,
-    told,
-)
+from osrl.hypotheses.current import count_predictors, count_task, told
+from osrl.hypotheses.possible import LOCAL_PENDING, LOCAL_WEALTH, Hypotheses
 from osrl.hypotheses.shared import evidence_against
 from osrl.stopping.contests import MEANS, OF_X, PULLS, SUMS, Contests, best_of, competing
 

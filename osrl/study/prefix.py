@@ -24,7 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osrl.arrays import Floats
-from osrl.hypotheses.possible import LIMIT_G, Hypotheses, refresh_evidence, settle_verdict
+from osrl.hypotheses.current import refresh_evidence
+from osrl.hypotheses.possible import LIMIT_G, Hypotheses, settle_verdict
 from osrl.hypotheses.trials import clear_trials, forfeit_trial, take_reward
 from osrl.policies.states import arrays_of
 

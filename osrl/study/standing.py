@@ -12,7 +12,8 @@ from typing import NamedTuple
 import numpy as np
 
 from osrl.arrays import Floats
-from osrl.hypotheses.possible import Hypotheses, refresh_evidence
+from osrl.hypotheses.current import refresh_evidence
+from osrl.hypotheses.possible import Hypotheses
 from osrl.hypotheses.words import (
     Arm,
     Claim,
