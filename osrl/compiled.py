@@ -11,14 +11,14 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Generic, ParamSpec, TypeVar, cast
 
 import numpy as np
 
-from osrl.way import AT_HAND, INTERPRETED, LIMIT, PACKAGE, prefer_machine_code, process
+from osrl.way import AT_HAND, COMPILED, INTERPRETED, LIMIT, PACKAGE, prefer_machine_code, process
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -194,6 +194,19 @@ def pointer_to(function: Callable[P, R], *values: object) -> Callable[P, R] | No
     if not isinstance(function, Kernel) or process.way == INTERPRETED:
         return None
     return function.machine.pointer(*values)  # type: ignore[no-any-return]
+
+
+def compile_beside(
+    function: Callable[..., Any], values: Sequence[Any], caller: Callable[..., Any], arguments: Sequence[Any]
+) -> None:
+    """Compile a kernel to be called through a pointer and its ``caller`` side by side, where both are wanted.
+
+    ``values`` are like those of ``function``; None among the ``arguments`` is the place of the pointer.
+    """
+    if process.way != COMPILED or (os.cpu_count() or 1) == 1:
+        return
+    if isinstance(function, Kernel) and isinstance(caller, Kernel):
+        function.machine.make_beside(caller.machine, values, arguments)
 
 
 def is_at_hand(function: Callable[..., Any], *values: object) -> bool:

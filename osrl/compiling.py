@@ -1,8 +1,9 @@
-"""A process that compiles on its own, so that nobody waits: what was interpreted for long, for the next time.
+"""Processes that compile: one on its own, so that nobody waits, and one beside another that waits.
 
-It is started when machine code was looked for in vain: about a second after the first time, or at the end of
-the process that did. It runs at the lowest priority, detached, one at a time (a lock in the folder of the
-machine code says so), and leaves nothing but machine code. It is never started where ``CI`` is set.
+The first compiles what was interpreted for long, for the next time. It is started when machine code was
+looked for in vain: about a second after the first time, or at the end of the process that did. It runs at
+the lowest priority, detached, one at a time (a lock in the folder of the machine code says so), and leaves
+nothing but machine code. It is never started where ``CI`` is set.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import pickle
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, BinaryIO
 
@@ -23,7 +24,7 @@ from osrl.way import cache_folder
 PATIENCE = 1.0  # seconds between two looks
 Wish = tuple[str, str, tuple[Any, ...], bool]  # module and name of a kernel, types, whether as a pointer
 
-_START = "import sys; sys.path[:] = {path!r}; from osrl.compiling import work; work(sys.stdin.buffer)"
+_START = "import sys; sys.path[:] = {path!r}; from osrl.compiling import {life}; {life}(sys.stdin.buffer)"
 
 
 class _Wishes:
@@ -67,31 +68,55 @@ def _start() -> None:
     """Start a process for all that is asked for, unless there is one."""
     with _only_one() as alone:
         pass
-    if not alone or not _wishes.open or os.environ.get("CI") or not sys.executable:
+    if not alone or not _wishes.open or os.environ.get("CI"):
         return
-    path = [os.path.abspath(each) for each in sys.path]
-    environment = {**os.environ, "OSRL_COMPILE": "now"}
-    try:
-        _wishes.process = process = subprocess.Popen(
-            [sys.executable, "-c", _START.format(path=path)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            env=environment,
-            cwd=cache_folder(),
-            start_new_session=True,
-        )
-        assert process.stdin is not None
-        with process.stdin as pipe:
-            pickle.dump(list(_packed()), pipe)
-    except OSError:  # no room for another process: then not
-        pass
+    _wishes.process = _spawn("work", _wishes.open, detached=True)
     _wishes.open.clear()
 
 
-def _packed() -> Iterator[tuple[str, str, bytes, bool]]:
+@contextmanager
+def beside(wish: Wish) -> Iterator[None]:
+    """While something is compiled here, have another process compile ``wish``; it is done when this ends.
+
+    Whatever goes wrong there, the machine code is not on the disk then, and is compiled by whoever wants it.
+    """
+    other = _spawn("work_for_one", [wish], detached=False)
+    try:
+        yield
+        if other is not None:
+            other.wait()
+    finally:
+        if other is not None:
+            other.kill()
+            other.wait()
+
+
+def _spawn(life: str, wishes: Sequence[Wish], detached: bool) -> subprocess.Popen[bytes] | None:
+    """A process of this package that lives by a function of this module; None where there can be none."""
+    if not sys.executable:
+        return None
+    path = [os.path.abspath(each) for each in sys.path]
+    try:
+        process = subprocess.Popen(
+            [sys.executable, "-c", _START.format(path=path, life=life)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env={**os.environ, "OSRL_COMPILE": "now"},
+            cwd=cache_folder(),
+            start_new_session=detached,
+        )
+        assert process.stdin is not None
+        with process.stdin as pipe:
+            pickle.dump(list(_packed(wishes)), pipe)
+    except OSError:  # no room for another process: then not
+        return None
+    return process
+
+
+def _packed(wishes: Sequence[Wish]) -> Iterator[tuple[str, str, bytes, bool]]:
     """What is asked for, each with its types apart: those may be of a module that cannot be imported."""
-    for module, name, kinds, as_pointer in _wishes.open:
+    for module, name, kinds, as_pointer in wishes:
         with suppress(Exception):  # a type that is known in this process only
             yield module, name, pickle.dumps(kinds), as_pointer
 
@@ -122,17 +147,21 @@ def _only_one() -> Iterator[bool]:
 
 
 def work(wishes: BinaryIO) -> None:
-    """Compile what is asked for: the life of that process. Whatever fails will be interpreted."""
+    """Compile what is asked for, when nobody waits for it: the life of a detached process."""
     os.nice(19)
-    todo = pickle.load(wishes)
     with _only_one() as alone:
-        if not alone:
-            return
-        importlib.import_module("osrl.policies")  # kernels are compiled with the rules of policies
-        for module, name, kinds, as_pointer in todo:
-            with suppress(Exception):
-                kernel: Any = importlib.import_module(module)
-                for part in name.split("."):
-                    kernel = getattr(kernel, part)
-                make = kernel.machine.make_pointer if as_pointer else kernel.machine.make
-                make(pickle.loads(kinds))
+        if alone:
+            work_for_one(wishes)
+
+
+def work_for_one(wishes: BinaryIO) -> None:
+    """The same for a process that waits. Whatever fails is interpreted, or compiled there."""
+    todo = pickle.load(wishes)
+    importlib.import_module("osrl.policies")  # kernels are compiled with the rules of policies
+    for module, name, kinds, as_pointer in todo:
+        with suppress(Exception):
+            kernel: Any = importlib.import_module(module)
+            for part in name.split("."):
+                kernel = getattr(kernel, part)
+            make = kernel.machine.make_pointer if as_pointer else kernel.machine.make
+            make(pickle.loads(kinds))

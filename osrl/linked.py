@@ -24,6 +24,14 @@ from numba.extending import overload
 class LinkedLibrary(JITCodeLibrary):
     """Translated code, and that of all it calls, which is neither optimised nor turned into machine code."""
 
+    def _optimize_functions(self, module: Any) -> None:
+        """Simplify the functions of a module before it is linked, other than mere declarations."""
+        module.data_layout = self._codegen._data_layout
+        for function in module.functions:
+            if not function.is_declaration:
+                passes, builder = self._codegen._function_pass_manager()  # type: ignore[no-untyped-call]
+                passes.run(function, builder)
+
     def finalize(self) -> None:
         """Gather the code of what is called."""
         for library in dict.fromkeys(self._linking_libraries):
@@ -102,3 +110,8 @@ def overload_in_place(function: Callable[..., Any], make: Callable[..., Any]) ->
     """Let compiled code that calls ``function`` link in what ``make`` makes for its types."""
     in_place: Any = {"nogil": True, "error_model": "numpy", "_nrt": False, **LINKED}
     overload(function, jit_options=in_place, strict=False)(make)
+
+
+def is_pointer(kind: Any) -> bool:
+    """Whether values of this type are pointers to functions."""
+    return isinstance(kind, numba.types.FunctionType)

@@ -11,18 +11,20 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import numba
+import numba.experimental.function_type  # the types of pointers
 from numba.core import config, event
 from numba.core.caching import FunctionCache
 from numba.core.ccallback import CFunc
 from numba.core.dispatcher import OmittedArg
 
 from osrl import compiling
+from osrl.brisk import briskly
 from osrl.linked import link_into_callers
 from osrl.stamp import StampError, stamp
 from osrl.way import COMPILED, cache_folder, process
@@ -52,7 +54,7 @@ class Machine:
     def _meet(self, *values: Any) -> Callable[..., Any]:
         """What to call for arguments of new types."""
         if process.way == COMPILED:
-            return self._compile_for(*values)  # type: ignore[no-any-return]
+            return briskly(self._compile_for, *values)  # type: ignore[no-any-return]
         return self.make(tuple(map(_kind_of, values))) or self._interpret
 
     def _interpret(self, *values: Any) -> Any:
@@ -68,7 +70,9 @@ class Machine:
         known = self.dispatcher.overloads.get(kinds)  # without waiting for what others compile
         if known is not None:
             return known.entry_point  # type: ignore[no-any-return]
-        return self.dispatcher.compile(kinds) if self._may(self.dispatcher._cache, kinds) else None
+        if not self._may(self.dispatcher._cache, kinds):
+            return None
+        return briskly(self.dispatcher.compile, kinds)  # type: ignore[no-any-return]
 
     def pointer(self, *values: Any) -> Any:
         """A pointer to machine code for arguments like these; None where it is not at hand."""
@@ -77,15 +81,33 @@ class Machine:
     def make_pointer(self, kinds: Kinds) -> Any:
         """The same for types of arguments."""
         if kinds not in self._pointers:
-            function, signature = self._kernel.py_func, (kinds, numba.types.none)
-            pointer: Any = CFunc(function, signature, locals={}, options={"error_model": "numpy"})
-            with _caching_in(self._folder):
-                pointer._cache = _OwnCache(function)
+            pointer = self._new_pointer(kinds)
             if not self._may(pointer._cache, kinds, pointer._sig):
                 return None
-            pointer.compile()
+            briskly(pointer.compile)
             self._pointers[kinds] = pointer
         return self._pointers[kinds]
+
+    def _new_pointer(self, kinds: Kinds) -> Any:
+        """A pointer that points nowhere yet."""
+        function, signature = self._kernel.py_func, (kinds, numba.types.none)
+        pointer: Any = CFunc(function, signature, locals={}, options={"error_model": "numpy"})
+        with _caching_in(self._folder):
+            pointer._cache = _OwnCache(function)
+        return pointer
+
+    def make_beside(self, caller: Machine, values: Sequence[Any], arguments: Sequence[Any]) -> None:
+        """Make a pointer for ``values`` and the ``caller`` for ``arguments`` at once, where both are missing.
+
+        Another process makes the pointer; None among the arguments is its place.
+        """
+        kinds = tuple(map(_typeof, values))
+        pointer = self._new_pointer(kinds)
+        of_caller = tuple(_typeof(pointer if value is None else value) for value in arguments)
+        wanted = kinds not in self._pointers and not _keeps(pointer._cache, pointer._sig)
+        if wanted and self._kernel.address and not _keeps(caller.dispatcher._cache, of_caller):
+            with compiling.beside((*self._kernel.address, kinds, True)):
+                caller.make(of_caller)
 
     def _may(self, cache: Any, kinds: Kinds, signature: Any = None) -> bool:
         """Whether machine code may be made: by compiling, or from the disk. If not, it is asked for."""

@@ -120,6 +120,36 @@ def test_numba_is_left_as_it_was_found(tmp_path: Path) -> None:
     assert same == "True"
 
 
+LIKE_NUMBA = """
+import gc
+from numba.core.compiler import Flags
+from numba.core.targetconfig import TargetConfig
+import osrl.brisk as brisk
+
+before = TargetConfig.__eq__, TargetConfig.__hash__
+plain, said, other = Flags(), Flags(), Flags()
+said.release_gil, other.release_gil = False, True  # one of them as it is without saying so
+
+def compared():
+    def deeper():
+        return plain == said, plain == other, plain == 1, hash(plain) == hash(said), gc.isenabled()
+    return brisk.briskly(deeper)
+
+print(*compared(), *brisk.briskly(compared))
+try:
+    brisk.briskly(lambda: 1 / 0)
+except ZeroDivisionError:
+    pass
+print(gc.isenabled(), (TargetConfig.__eq__, TargetConfig.__hash__) == before)
+"""
+
+
+def test_a_brisk_compiler_compares_like_numba_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    inside, after = run(LIKE_NUMBA, tmp_path).split("\n")
+    assert inside == "True False False True False " + "True False False True False"
+    assert after == "True True"
+
+
 @pytest.mark.parametrize("variable", ["XDG_CACHE_HOME", "HOME"])
 def test_the_cache_is_in_the_users_cache_folder(tmp_path: Path, variable: str) -> None:
     places = {"XDG_CACHE_HOME": "", "HOME": str(tmp_path / "none"), variable: str(tmp_path)}

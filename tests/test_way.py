@@ -125,6 +125,51 @@ def test_a_wish_that_nobody_can_read_is_said_in_one_line(tmp_path: Path) -> None
     assert run(code, OSRL_COMPILE="later") == ("", said)
 
 
+# Side by side -----------------------------------------------------------------------------------------------
+
+TWO = """
+from osrl.compiled import kernel, kernel_in_place
+
+@kernel
+def fill(values):
+    for i in range(values.size):
+        values[i] = i * 0.5
+
+@kernel_in_place
+def call(pointer, values):
+    pointer(values)
+    return values[-1]
+"""
+BESIDE = """
+import sys
+import numpy as np
+from osrl import compiled
+from osrl.way import compile_now
+
+sys.path.insert(0, sys.argv[1])
+import two
+
+compile_now()
+if sys.argv[2] == "alone":
+    sys.executable = ""
+values = np.zeros(4)
+compiled.compile_beside(two.fill, (values,), two.call, (None, values))
+pointer = compiled.pointer_to(two.fill, values)
+print(two.call(pointer, values), pointer.cache_hits, len(two.call.machine.dispatcher.signatures))
+"""
+
+
+@pytest.mark.skipif((os.cpu_count() or 1) == 1, reason="nothing is compiled side by side on one core")
+@pytest.mark.parametrize(("how", "from_the_disk"), [("beside", 1), ("alone", 0)])
+def test_what_is_called_through_a_pointer_is_compiled_by_another_process(
+    tmp_path: Path, how: str, from_the_disk: int
+) -> None:
+    """Where there can be no other process, this one does it."""
+    (tmp_path / "two.py").write_text(TWO, encoding="utf-8")
+    cache = str(tmp_path / "cache")
+    assert run(BESIDE, str(tmp_path), how, NUMBA_CACHE_DIR=cache) == (f"1.5 {from_the_disk} 1\n", "")
+
+
 # Interpreted ----------------------------------------------------------------------------------------------
 
 

@@ -6,13 +6,13 @@ made from the rules of the state that it is given (`by_rules`).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from osrl.arrays import Floats
-from osrl.compiled import P, R, before_compiling, direct, kernel_in_place, pointer_to
+from osrl.compiled import P, R, before_compiling, compile_beside, direct, kernel_in_place, pointer_to
 from osrl.contract import State, policy_of, rules_of
 from osrl.draws import CHOICES, Key, pick, uniform
 from osrl.outcome import RUNNING, STATUS, Outcome
@@ -111,7 +111,7 @@ def by_rules(make: Callable[[Rules], Callable[P, R]]) -> Callable[P, R]:
 
     The interpreter makes it when it is first called for states of these types; the compiler when it
     compiles a driver that calls it, and then knows the types of the parts. (Kernels passed as arguments
-    would be compiled anew in every process.)
+    would be compiled anew in every process.) A driver with a pointer to the design is compiled without it.
     """
     made: dict[tuple[type, type], Callable[..., R]] = {}
 
@@ -122,7 +122,10 @@ def by_rules(make: Callable[[Rules], Callable[P, R]]) -> Callable[P, R]:
         return made[kinds](state, *rest)
 
     def compiled(state: Any, *rest: Any) -> Callable[..., R]:
-        return make(_rules(*(part.instance_class for part in state.types)))
+        from osrl.linked import is_pointer
+
+        rules = _rules(*(part.instance_class for part in state.types))
+        return make(rules._replace(design=_as_before) if any(map(is_pointer, rest)) else rules)
 
     def declare() -> None:
         from osrl.linked import overload_in_place
@@ -160,16 +163,22 @@ def design(rules: Rules) -> Callable[..., None]:
     return design
 
 
-def design_of(state: State) -> Callable[[Any, Any], None] | None:
+def design_of(
+    state: State, driver: Callable[..., Any] | None = None, arguments: Sequence[Any] = ()
+) -> Callable[[Any, Any], None] | None:
     """A pointer to the ``design`` of a state's rule: a driver that has it is compiled without the solver.
 
-    None where no machine code is at hand, and for rules from outside the package: in Numba the type of a
-    pointer goes by the names of classes, which stay the same when a file is loaded again.
+    If it has to be compiled, so is the ``driver``, at the same time; None among its ``arguments`` is the
+    place of the pointer. None where no machine code is at hand, and for rules from outside the package: in
+    Numba the type of a pointer goes by the names of classes, which stay the same when a file is loaded again.
     """
     policy, (sampling, stopping) = policy_of(state), state
     if policy.outside is not None or not policy.compiled:
         return None
-    return pointer_to(policy.sampling.design or _as_before, sampling, stopping)
+    rule = policy.sampling.design or _as_before
+    if driver is not None and policy.sampling.design is not None:
+        compile_beside(rule, (sampling, stopping), driver, arguments)
+    return pointer_to(rule, sampling, stopping)
 
 
 @kernel_in_place

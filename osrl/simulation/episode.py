@@ -64,11 +64,12 @@ def drive(
     if rewards is not None:
         world = add_rewards(world, rewards, 0, 0)
     propensities, ticket, note = np.zeros(world.means.shape), new_ticket(state), np.zeros(4)
-    pointer = design_of(state)
     extra: tuple[Any, ...] = () if trace is None else (trace,)
     if policy.compiled:
         rehearse(policy, state)
     played, rounds = loop_for(loop, policy), 0
+    arguments = state, state.outcome, world, propensities, ticket, None, note, rounds, budget, *extra
+    pointer = design_of(state, played, arguments)
     while True:
         try:
             rounds = played(
