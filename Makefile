@@ -4,11 +4,16 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 DEMO   := build/demo
-POLICIES := osrl osrl-sc osrl-sc-released tas tas-transfer uniform tas+glr
-STUDIES := osrl uniform osrl-sc tas
+# What tests call, in two equal parts.
+WARM := 'osrl/bernoulli uniform/bernoulli osrl/gaussian' \
+  'osrl-sc/bernoulli osrl-sc-released/bernoulli tas/bernoulli tas-transfer/bernoulli tas+glr/bernoulli'
 CORES := 2
 
 .DEFAULT_GOAL := help
+
+# Bytecode is kept, whatever the environment says: the tests start hundreds of processes, each of which would
+# otherwise compile all the modules that it imports.
+export PYTHONDONTWRITEBYTECODE :=
 
 # Long work is measured as machine code from its first call on.
 validate torture bench: export OSRL_COMPILE = now
@@ -31,9 +36,7 @@ demo: $(READY) ## Table 1 of the paper with 1120 runs, beside the published one,
 # Kernels are compiled once before the tests, so that the test workers find them in the cache instead of compiling the
 # same ones side by side.
 test: $(READY) ## every quick test, then some of them again with the JIT off
-	printf '%s\n' $(POLICIES:%='osrl simulate paper --policy % --runs 1 --budget 50 --json') 'osrl bound paper --json' \
-	  $(STUDIES:%='python -m tests.warm % bernoulli') 'python -m tests.warm osrl gaussian' \
-	  | xargs -P $(CORES) -I {} sh -c 'OSRL_COMPILE=now $(BIN)/{} > /dev/null'
+	printf '%s\n' $(WARM) | xargs -P $(CORES) -I {} sh -c '$(BIN)/python -m tests.warm {} > /dev/null'
 	$(BIN)/python -m pytest -q -n $(CORES) --dist worksteal
 	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -q -n $(CORES) -m 'nojit and not validate'
 

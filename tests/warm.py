@@ -1,4 +1,9 @@
-"""Compile what studies of a policy call, before test workers need it: python -m tests.warm POLICY FAMILY."""
+"""Compile what simulations and studies of policies call, before test workers need it.
+
+    python -m tests.warm POLICY/FAMILY...
+
+In one process, what several of them share is translated once.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +12,32 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import osrl
+from osrl.draws import new_key
+from osrl.policies.round import design_of
 from osrl.study.practice import practise
 from osrl.study.study import Study
 from osrl.way import compile_now
+from tests.simulations import campaign_of
+
+STUDIES = ("osrl", "uniform", "osrl-sc", "tas")
 
 
-def warm(policy: str, family: str) -> None:
+def warm_simulation(policy: str, family: str) -> None:
+    """Play a few rounds; the weights are solved for by this process, not by one beside it."""
+    means = [[[0.9, 0.2], [0.3, 0.1]], [[0.2, 0.9], [0.3, 0.1]]]
+    instance = (
+        osrl.Instance.bernoulli(means)
+        if family == "bernoulli"
+        else osrl.Instance.gaussian(means, noise_sd=1.0)
+    )
+    for job in campaign_of(instance, policy).jobs:
+        design_of(job.new_state(new_key(0, 0)))
+    osrl.simulate(instance, policy, runs=1, budget=50)
+
+
+def warm_study(policy: str, family: str) -> None:
     """Ask, tell, lose and look, as several would at once."""
-    compile_now()
     settings: dict[str, Any] = {"tasks": 2, "representations": 2, "predictors": 2, "seed": 0}
     if family == "gaussian":
         settings["noise_sd"] = 1.0
@@ -31,4 +54,9 @@ def warm(policy: str, family: str) -> None:
 
 
 if __name__ == "__main__":
-    warm(*sys.argv[1:])
+    compile_now()
+    for policy, family in (each.split("/") for each in sys.argv[1:]):
+        warm_simulation(policy, family)
+        if policy in STUDIES:
+            warm_study(policy, family)
+    osrl.lower_bound("paper")
