@@ -59,4 +59,4 @@ if __name__ == "__main__":
         warm_simulation(policy, family)
         if policy in STUDIES:
             warm_study(policy, family)
-    osrl.lower_bound("paper")
+    osrl.lower_bound("paper", delta=0.1)
