@@ -50,13 +50,11 @@ from osrl.alternatives import alternatives
 from osrl.arrays import Flags, Floats
 from osrl.compiled import kernel, kernel_in_place
 from osrl.elements import sum_of
+from osrl.evidence.convex import PRECISE, STEPS, Point, above_tangents, narrowed, new_bracket, next_level
 from osrl.evidence.tilts import DOWN, IDLE, MIXTURE, PAIR, UP, Tilts
 from osrl.families import divergence, variance
 
-STEPS = 100  # of a search, at most
-PRECISE = 1e-10  # where it ends: the evidence lies below the minimum by no more than this
 FAR = 30.0  # nats by which a tilt that matters at the first look is not behind the others
-BEYOND = 1.1  # times the step of Newton's method, while the minimum was seen from one side only
 MOST = 1e6  # log evidence of one arm; where it is infinite, this is a lower bound
 
 
@@ -113,47 +111,6 @@ def cumulant(theta: float, s: float, rise: float, noise: float) -> tuple[float, 
         return s * theta + 0.5 * s * s * noise, s
     grown = 1.0 + theta * rise
     return math.log(grown), rise / grown
-
-
-class Point(NamedTuple):
-    """A convex function at a point; the value is -inf where nobody has looked."""
-
-    value: float
-    slope: float
-    bend: float  # the second derivative, or nearly
-
-
-@kernel_in_place
-def above_tangents(low: float, below: Point, high: float, above: Point) -> float:
-    """What a convex function, known at ``low`` and ``high``, does not fall short of between them."""
-    width = high - low
-    if below.value == -math.inf or above.value == -math.inf:
-        return max(below.value + below.slope * width, above.value - above.slope * width)
-    crossing = (above.value - below.value - above.slope * width) / (below.slope - above.slope)
-    return below.value + below.slope * crossing
-
-
-@kernel_in_place
-def next_level(
-    low: float, below: Point, high: float, above: Point, level: float, step: int, stride: float
-) -> float:
-    """Where to look next for the least value of a convex function, known at ``low`` and ``high``.
-
-    ``level`` is the end that was looked at last. By Newton's method from there; every fourth time, or where
-    that leads outside, in the middle, or outwards while one end was not looked at.
-    """
-    here, known = below, below.value > -math.inf and above.value > -math.inf
-    if level == high:
-        here = above
-    if step % 4 < 3 and here.bend > 0.0:
-        found = level - (1.0 if known else BEYOND) * here.slope / here.bend
-        if low < found < high:
-            return found
-    if above.value == -math.inf and low + stride < high:
-        return low + stride
-    if below.value == -math.inf and high - stride > low:
-        return high - stride
-    return 0.5 * (low + high)
 
 
 @kernel
@@ -213,7 +170,7 @@ def against(
     if not low < level < high:
         level = 0.5 * (low + high)
     stride = math.sqrt(max(variance(level, noise), 1e-4) / (weight + other))
-    below, above = Point(-math.inf, -1.0, 0.0), Point(-math.inf, 1.0, 0.0)  # nobody looked there yet
+    between = new_bracket(low, high)
     logs = np.zeros(rises.shape[1] if tilted else 0)
     for step in range(STEPS):
         here = _look(samples, b, level, rival, tilts, rises, logs, row, noise, epsilon, behind)
@@ -222,14 +179,11 @@ def against(
         for j in range(logs.size):
             if step == 0 and logs[j] < here.value - FAR:
                 logs[j] = -math.inf
-        if here.slope < 0.0:
-            low, below = level, here
-        else:
-            high, above = level, here
-        least = above_tangents(low, below, high, above)
-        level = next_level(low, below, high, above, level, step, stride)
+        between = narrowed(between, level, here)
+        least = above_tangents(between)
+        level = next_level(between, level, step, stride)
         stride *= 2.0
-        if least > here.value - PRECISE or not low < level < high:
+        if least > here.value - PRECISE or not between.low < level < between.high:
             break
     return least
 

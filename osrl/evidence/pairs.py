@@ -28,16 +28,8 @@ import numpy as np
 
 from osrl.arrays import Floats
 from osrl.compiled import kernel
-from osrl.evidence.counts import (
-    MOST,
-    PRECISE,
-    STEPS,
-    Point,
-    Samples,
-    above_tangents,
-    cumulant,
-    next_level,
-)
+from osrl.evidence.convex import PRECISE, STEPS, Point, above_tangents, narrowed, new_bracket, next_level
+from osrl.evidence.counts import MOST, Samples, cumulant
 from osrl.evidence.tilts import DOWN, MIXTURE, PAIR, UP, Tilts
 from osrl.families import divergence, variance
 
@@ -74,19 +66,16 @@ def pair(samples: Samples, a: int, b: int, tilts: Tilts, noise: float, epsilon: 
     if not low < level < high:
         level = 0.5 * (low + high)
     stride = math.sqrt(max(variance(level, noise), 1e-4) / both)
-    below, above = Point(-math.inf, -1.0, 0.0), Point(-math.inf, 1.0, 0.0)  # nobody looked there yet
+    between = new_bracket(low, high)
     for step in range(STEPS):
         here = _look(samples, a, b, tilts, level, noise, epsilon)
         if here.slope == 0.0:
             return here.value
-        if here.slope < 0.0:
-            low, below = level, here
-        else:
-            high, above = level, here
-        least = above_tangents(low, below, high, above)
-        level = next_level(low, below, high, above, level, step, stride)
+        between = narrowed(between, level, here)
+        least = above_tangents(between)
+        level = next_level(between, level, step, stride)
         stride *= 2.0
-        if least > here.value - PRECISE or not low < level < high:
+        if least > here.value - PRECISE or not between.low < level < between.high:
             break
     return least
 
