@@ -1,7 +1,8 @@
 """Every policy on generated instances of many shapes: mean samples over the lower bound K, and tails.
 
     python benchmarks/suite.py                # writes benchmarks/results/suite.json, .md, .png and .svg
-    python benchmarks/suite.py --only osrl    # measures this policy, and keeps what is known of the others
+    python benchmarks/suite.py --only osrl    # measures this policy, and keeps what is known of the others;
+                                              # --runs 100: with so many runs
     python benchmarks/suite.py --quick        # small shapes and few runs; prints only
 
 The instances are those of `generated.py` with seed 0; constants are chosen on other seeds (how far that holds
@@ -54,7 +55,7 @@ class Found(NamedTuple):
     cut: bool  # whether some run was cut
     tail: float | None  # 99 % quantile / median; these are not known of policies measured long ago
     wrong: int | None  # runs with a wrong answer
-    runs: int
+    runs: int | None
 
 
 def measure(name: str, instance: Instance, label: str, runs: int) -> Found:
@@ -106,16 +107,23 @@ def verdicts(found: list[Found]) -> list[str]:
     return [
         f"- `osrl` needs more samples than `osrl-sc` beyond noise ({Z:.0f} standard errors): "
         + ("never." if not beaten else ", ".join(beaten) + "."),
-        f"- Mean of the instances: {_mean(found, 'osrl'):.3f} K, and {_mean(found, 'osrl at 0.01'):.3f} K "
-        f"at risk {SMALL}.",
+        f"- Mean of the instances: {_mean(found, 'osrl')} K, and "
+        f"{_mean(found, 'osrl at 0.01')} K at risk {SMALL}.",
         f"- The largest 99 % quantile of `osrl` is {tail.tail:.2f} times the median, on {tail.instance}.",
         f"- Instances on which a run of `osrl` was cut after a million samples: {stalled}.",
     ]
 
 
-def _mean(found: list[Found], policy: str) -> float:
-    """The mean over instances of mean samples / K."""
-    return float(np.mean([each.ratio for each in found if each.policy == policy]))
+def fewest(found: list[Found], policy: str) -> int:
+    """The least number of runs of a policy on an instance."""
+    return min(each.runs or 0 for each in found if each.policy == policy)
+
+
+def _mean(found: list[Found], policy: str) -> str:
+    """The mean over instances of mean samples / K, with twice its standard error over runs."""
+    own = [each for each in found if each.policy == policy]
+    error = math.hypot(*(each.error for each in own)) / len(own)
+    return f"{np.mean([each.ratio for each in own]):.3f} ± {2 * error:.3f}"
 
 
 def draw(found: list[Found], out: Path) -> None:
@@ -155,11 +163,29 @@ def draw(found: list[Found], out: Path) -> None:
     chart.save(str(out / "suite.svg"))
 
 
+def report(found: list[Found], about: list[str]) -> list[str]:
+    """The table and what it says, with more ``about`` where its numbers come from."""
+    return [
+        "# `osrl` beside the other policies",
+        "",
+        f"Mean samples / K with twice its standard error, risks {DELTA} unless another is given. On each",
+        f"instance there are at least {fewest(found, 'osrl')} runs of `osrl`, "
+        f"{fewest(found, 'osrl at 0.01')} at {SMALL}, and 12 of the others.",
+        "A run is cut after 200,000 samples; where that happened the mean is larger (>).",
+        *about,
+        "",
+        *table(found),
+        "",
+        *verdicts(found),
+    ]
+
+
 def main() -> None:
     """Measure every policy on every instance and write the report."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="small shapes and few runs; prints only")
     parser.add_argument("--only", choices=list(POLICIES), help="measure only this one")
+    parser.add_argument("--runs", type=int, help="of osrl on each instance; 200, and 1000 on small ones")
     given = parser.parse_args()
     quick = given.quick
     shapes = [shape for shape in SHAPES if np.prod(shape) <= 16] if quick else SHAPES
@@ -173,20 +199,11 @@ def main() -> None:
                 found.append(known[str(shape), name])
                 continue
             many = 5 * runs if name == "osrl" and np.prod(shape) <= 30 else runs  # small shapes are cheap
-            some = max(12, round(share * many))
+            some = max(12, round(share * (given.runs or many)))
             found.append(measure(name, generated(shape, 0), str(shape), some))
             print(found[-1], file=sys.stderr, flush=True)
-    lines = [
-        "# `osrl` beside the other policies",
-        "",
-        f"Mean samples / K with twice its standard error, both risks {DELTA}; {runs} or {5 * runs} runs of",
-        "`osrl`, fewer of the others. A run is cut after 200,000 samples; where that happened the mean is",
-        "larger (>).",
-        "",
-        *table(found),
-        "",
-        *verdicts(found),
-    ]
+    about = [f"Measured in this run: {given.only}; the rest is kept from earlier ones."] if given.only else []
+    lines = report(found, about)
     print("\n".join(lines))
     if not quick:
         out = ROOT / "benchmarks/results"

@@ -25,8 +25,9 @@ CHOSEN: dict[str, Any] = {}
 CANDIDATES: dict[str, dict[str, Any]] = {
     "as chosen": CHOSEN,
     "even weights (power 0)": {"power": 0.0},
-    "power 0.25": {"power": 0.25},
-    "power 1": {"power": 1.0},
+    "power 1.5": {"power": 1.5},
+    "falling from 0.1 on, power 0.5": {"power": 0.5, "peak": 0.0},
+    "falling from 0.1 on, power 1": {"peak": 0.0},
     "grid of 8 points": {"points": 8},
     "grid of 3 points": {"points": 3},
     "grid from 0.05": {"smallest": 0.05, "points": 6},

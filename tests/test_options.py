@@ -39,6 +39,7 @@ OPTIONS = st.fixed_dictionaries(
         "idle": SHARE,
         "shrinkage": st.floats(-1.0, 1e6),
         "safe": SHARE,
+        "peak": st.just(0.0) | WIDE,
     },
 )
 
@@ -139,9 +140,11 @@ def test_a_true_representation_earns_nothing_whatever_the_options(options: dict[
         ({"idle": 1.0}, "idle is 1.0"),
         ({"safe": 1.0}, "safe is 1.0"),
         ({"shrinkage": 0.0}, "shrinkage is 0.0"),
+        ({"peak": -0.1}, "peak is -0.1"),
+        ({"peak": math.nan}, "peak is nan"),
         ({"points": 10**9}, "a grid of 1000000000 bets"),
         ({"power": 1e4}, "a grid of 4 bets"),
-        ({"smallest": 1e-200, "power": 20.0}, "the weights of the bets"),
+        ({"smallest": 1e-200, "power": 20.0, "peak": 0.0}, "the weights of the bets"),
     ],
 )
 def test_what_could_break_the_risk_is_refused(options: dict[str, Any], said: str) -> None:
@@ -198,6 +201,12 @@ def test_the_first_studies_that_stopped_by_counts_had_no_constants_in_their_log(
     assert tilts is not None and tilts.by_pairs
     assert tilts.grid[UP].tolist() == pytest.approx([0.05, 0.1, 0.2, 0.4, 0.8])
     assert math.exp(tilts.shares[0, 0]) == pytest.approx(0.15)
+
+
+def test_weights_of_bets_fall_on_both_sides_of_the_peak() -> None:
+    assert np.exp(new_bets().local[1:]) == pytest.approx([0.2, 0.4, 0.2, 0.1, 0.1])
+    falling = np.exp(new_bets(power=0.5, peak=0.0).local[1:-1])  # as studies that were begun before have them
+    assert falling / falling[0] == pytest.approx([1.0, 2**-0.5, 0.5, 8**-0.5])
 
 
 def test_what_is_made_is_checked() -> None:

@@ -86,16 +86,18 @@ def new_bets(
     smallest: float = 0.1,
     largest: float = 0.8,
     points: int = 4,
-    power: float = 0.5,
+    power: float = 1.0,
     plugged: float = 0.1,
     idle: float = 0.1,
     shrinkage: float = 40.0,
     safe: float = 0.98,
+    peak: float = 0.2,
 ) -> Bets:
-    """A grid of ``points`` bets with weights as beta^-power, the growth-optimal one, and none at all.
+    """A grid of ``points`` bets, the growth-optimal one, and none at all.
 
-    ``plugged``: weight of the growth-optimal bet, twice that within a task; ``idle``: weight of not
-    betting, in a task that may have nothing to say about a representation.
+    Weights fall on both sides of ``peak``: as beta^-power above it, as beta^power below. ``plugged``: weight
+    of the growth-optimal bet, twice that within a task; ``idle``: weight of not betting, in a task that may
+    have nothing to say about a representation.
     """
     if not (0 < smallest < largest < math.inf and 1 < points <= MOST_POINTS and abs(power) <= MOST_POWER):
         raise OsrlError(
@@ -108,9 +110,12 @@ def new_bets(
         )
     if not 0 < idle < 1:
         raise OsrlError(f"idle is {idle}; give a number between 0 and 1")
+    if not 0 <= peak < math.inf:
+        raise OsrlError(f"peak is {peak}; give the bet with the largest weight, or 0 for the smallest one")
     grid = np.geomspace(smallest, largest, points)
     with np.errstate(all="ignore"):  # what overflows is refused below
-        even = grid**-power / (grid**-power).sum()
+        weights = np.where(grid < peak, (grid / peak**2) ** power if peak else 0.0, grid**-power)
+        even = weights / weights.sum()
 
     def mixed(idle: float, plugged: float) -> Floats:
         with np.errstate(divide="ignore"):

@@ -91,7 +91,7 @@ def _bets_for(epsilon: tuple[float, float], bets: Bets, by_counts: bool) -> Bets
     largest = bets.beta[-2]
     smallest = min(4.0 * least, 0.5 * largest)
     points = math.ceil(math.log2(largest / smallest) - 1e-9) + 1
-    return new_bets(smallest, largest, points, shrinkage=bets.shrinkage, safe=bets.safe)
+    return new_bets(smallest, largest, points, power=0.5, shrinkage=bets.shrinkage, safe=bets.safe, peak=0.0)
 
 
 def exact_risks(risks: tuple[float, float], epsilon: tuple[float, float]) -> tuple[float, float]:

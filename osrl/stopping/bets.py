@@ -30,16 +30,17 @@ def new(
     smallest: float = 0.1,
     largest: float = 0.8,
     points: int = 4,
-    power: float = 0.5,
+    power: float = 1.0,
     plugged: float = 0.1,
     idle: float = 0.1,
     shrinkage: float = 40.0,
     safe: float = 0.98,
+    peak: float = 0.2,
     vectors: int = VECTORS,
 ) -> Hypotheses:
     """Everything is possible; the options are those of `new_bets`, and ``vectors`` of `new_hypotheses`."""
     criterion = problem.criteria[0]
-    bets = new_bets(smallest, largest, points, power, plugged, idle, shrinkage, safe)
+    bets = new_bets(smallest, largest, points, power, plugged, idle, shrinkage, safe, peak)
     risks = (criterion.delta_g, criterion.delta_h)
     return new_hypotheses(
         problem.shape, problem.family, risks, bets, epsilon=problem.epsilon, vectors=vectors
