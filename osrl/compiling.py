@@ -15,7 +15,7 @@ import pickle
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, BinaryIO
 
@@ -75,16 +75,18 @@ def _start() -> None:
 
 
 @contextmanager
-def beside(wish: Wish) -> Iterator[None]:
+def beside(wish: Wish, waiting: Callable[[], object]) -> Iterator[None]:
     """While something is compiled here, have another process compile ``wish``; it is done when this ends.
 
-    Whatever goes wrong there, the machine code is not on the disk then, and is compiled by whoever wants it.
+    ``waiting`` is called again and again while this process has nothing else to do. Whatever goes wrong in
+    the other, the machine code is not on the disk then, and is compiled by whoever wants it.
     """
     other = _spawn("work_for_one", [wish], detached=False)
     try:
         yield
-        if other is not None:
-            other.wait()
+        while other is not None and other.poll() is None:
+            waiting()
+            time.sleep(0.05)
     finally:
         if other is not None:
             other.kill()

@@ -106,7 +106,8 @@ class Machine:
         of_caller = tuple(_typeof(pointer if value is None else value) for value in arguments)
         wanted = kinds not in self._pointers and not _keeps(pointer._cache, pointer._sig)
         if wanted and self._kernel.address and not _keeps(caller.dispatcher._cache, of_caller):
-            with compiling.beside((*self._kernel.address, kinds, True)):
+            wish = (*self._kernel.address, kinds, True)
+            with announcement.to_the_end(), compiling.beside(wish, announcement.show):
                 caller.make(of_caller)
 
     def _may(self, cache: Any, kinds: Kinds, signature: Any = None) -> bool:
@@ -206,8 +207,9 @@ _CLEAR = "\r\x1b[K"
 class Announcement(event.Listener):
     """One line for the reader of a terminal, who waits for the compiler; it goes when the wait is over."""
 
-    def __init__(self) -> None:
-        self._depth = self._functions = 0
+    def __init__(self, shown: bool = True) -> None:
+        self._shown = shown
+        self._depth = self._functions = self._turns = 0
         self._began = time.monotonic()
 
     def on_start(self, event: Any) -> None:
@@ -215,8 +217,7 @@ class Announcement(event.Listener):
         self._depth += 1
         if event.data["dispatcher"].py_func.__module__.startswith("osrl."):
             self._functions += 1
-            turn, seconds = "|/-\\"[self._functions % 4], time.monotonic() - self._began
-            self._write(f"{MESSAGE} {turn} function {self._functions}, {seconds:.0f} s")
+            self.show()
 
     def on_end(self, event: Any) -> None:
         """The compiler is done with it."""
@@ -224,10 +225,26 @@ class Announcement(event.Listener):
         if self._depth == 0 and self._functions:
             self._write("")
 
+    @contextmanager
+    def to_the_end(self) -> Iterator[None]:
+        """Keep the line while this lasts, also between two functions."""
+        self._depth += 1
+        try:
+            yield
+        finally:
+            self.on_end(None)
+
+    def show(self) -> None:
+        """The line, with its bar turned a little further."""
+        self._turns += 1
+        turn, seconds = "|/-\\"[self._turns % 4], time.monotonic() - self._began
+        self._write(f"{MESSAGE} {turn} function {self._functions}, {seconds:.0f} s")
+
     def _write(self, words: str) -> None:
-        sys.stderr.write(_CLEAR + words)
-        sys.stderr.flush()
+        if self._shown:
+            sys.stderr.write(_CLEAR + words)
+            sys.stderr.flush()
 
 
-if sys.stderr is not None and sys.stderr.isatty():
-    event.register("numba:compile", Announcement())  # type: ignore[no-untyped-call]
+announcement = Announcement(shown=sys.stderr is not None and sys.stderr.isatty())
+event.register("numba:compile", announcement)  # type: ignore[no-untyped-call]

@@ -213,6 +213,13 @@ def test_a_line_says_why_one_waits_and_goes_when_the_wait_is_over(capsys: pytest
     assert capsys.readouterr().err == CLEAR + LINE.replace("/ function 1", "- function 2")
     listener.on_end(started("osrl.families"))
     assert capsys.readouterr().err == CLEAR
+    with listener.to_the_end():  # another process is not done yet
+        listener.on_start(started("osrl.glr"))
+        listener.on_end(started("osrl.glr"))
+        listener.show()
+        line = LINE.replace("/ function 1", "{} function 3")
+        assert capsys.readouterr().err == CLEAR + line.format("\\") + CLEAR + line.format("|")
+    assert capsys.readouterr().err == CLEAR
 
 
 def test_the_line_is_for_terminals_and_for_compilations_only(tmp_path: Path) -> None:
