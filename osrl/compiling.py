@@ -95,7 +95,7 @@ def beside(wish: Wish, waiting: Callable[[], object]) -> Iterator[None]:
 
 def _spawn(life: str, wishes: Sequence[Wish], detached: bool) -> subprocess.Popen[bytes] | None:
     """A process of this package that lives by a function of this module; None where there can be none."""
-    if not sys.executable:
+    if not sys.executable or getattr(sys, "frozen", False):  # no Python that could be started
         return None
     path = [os.path.abspath(each) for each in sys.path]
     try:
