@@ -8,6 +8,7 @@ DEMO   := build/demo
 WARM := 'osrl/bernoulli uniform/bernoulli osrl/gaussian' \
   'osrl-sc/bernoulli osrl-sc-released/bernoulli tas/bernoulli tas-transfer/bernoulli tas+glr/bernoulli'
 CORES := 2
+WORKERS := 3  # of the tests: some of them wait for other processes
 
 .DEFAULT_GOAL := help
 
@@ -37,8 +38,8 @@ demo: $(READY) ## Table 1 of the paper with 1120 runs, beside the published one,
 # same ones side by side.
 test: $(READY) ## every quick test, then some of them again with the JIT off
 	printf '%s\n' $(WARM) | xargs -P $(CORES) -I {} sh -c '$(BIN)/python -m tests.warm {} > /dev/null'
-	$(BIN)/python -m pytest -q -n $(CORES) --dist worksteal
-	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -q -n $(CORES) -m 'nojit and not validate'
+	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal
+	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -q -n $(WORKERS) -m 'nojit and not validate'
 
 check: $(READY) ## lint, format, types, import layers
 	$(BIN)/ruff check .
