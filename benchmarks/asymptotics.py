@@ -26,11 +26,10 @@ from osrl.instance import Instance
 
 ROOT = Path(__file__).resolve().parents[1]
 RISKS = (1e-1, 1e-2, 1e-4, 1e-8, 1e-16)
-POLICIES = {
-    "osrl": ("osrl", None, 1.0),
-    "osrl-sc": ("osrl-sc", "theorem", 0.1),
-}  # name, threshold, share of runs
-BUDGET = 2_000_000  # samples after which a run is cut
+POLICIES = {  # name, threshold, share of runs, samples after which a run is cut
+    "osrl": ("osrl", None, 1.0, 2_000_000),
+    "osrl-sc": ("osrl-sc", "theorem", 0.1, 200_000),
+}
 SHAPES = [(3, 2, 3), (3, 4, 2), (3, 5, 3)]
 
 
@@ -53,9 +52,9 @@ class Found(NamedTuple):
 
 def measure(label: str, instance: Instance, name: str, delta: float, runs: int) -> Found:
     """Run one policy on one instance at one risk."""
-    policy, threshold, _ = POLICIES[name]
+    policy, threshold, _, budget = POLICIES[name]
     bound = osrl.lower_bound(instance, delta_g=delta, delta_h=delta).K.lower
-    frame = osrl.simulate(instance, policy, delta, runs, threshold=threshold, budget=BUDGET).frame
+    frame = osrl.simulate(instance, policy, delta, runs, threshold=threshold, budget=budget).frame
     tau = frame["tau"].to_numpy()
     cut = int((frame["verdict"] == "budget exhausted").sum())
     return Found(label, name, delta, float(tau.mean()), float(tau.std(ddof=1)) / math.sqrt(runs), bound, cut)
@@ -75,7 +74,8 @@ def table(found: list[Found], risks: tuple[float, ...]) -> list[str]:
         for a, b in steps:
             difference = row[b].bound - row[a].bound
             slope = (row[b].mean - row[a].mean) / difference
-            cells.append(f"{slope:.2f} ± {2 * math.hypot(row[a].error, row[b].error) / difference:.2f}")
+            error = 2 * math.hypot(row[a].error, row[b].error) / difference
+            cells.append("" if row[a].cut or row[b].cut else f"{slope:.2f} ± {error:.2f}")
         lines.append(f"| {instance} | {policy} | {' | '.join(cells)} |")
     return lines
 
@@ -117,7 +117,7 @@ def main() -> None:
     instances = {"paper": Instance.load("paper"), **{str(shape): generated(shape, 7) for shape in SHAPES}}
     found = []
     for label, instance in instances.items():
-        for name, (_, _, share) in POLICIES.items():
+        for name, (_, _, share, _) in POLICIES.items():
             for delta in risks:
                 found.append(measure(label, instance, name, delta, max(10, round(share * runs))))
                 print(found[-1], file=sys.stderr, flush=True)
@@ -125,8 +125,8 @@ def main() -> None:
         "# As the risk falls",
         "",
         f"Mean samples / K with twice its standard error; {runs} runs of `osrl`, {max(10, runs // 10)} of",
-        "the paper's algorithm. The slope between two risks is the difference of the means over that of K:",
-        "1 is optimal.",
+        "the paper's algorithm, cut after 200,000 samples; where that happened the mean is larger (>).",
+        "The slope between two risks is the difference of the means over that of K: 1 is optimal.",
         "",
         *table(found, risks),
     ]
