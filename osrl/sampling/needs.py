@@ -110,7 +110,7 @@ def design(needs: NeedsWeights, hypotheses: Hypotheses) -> None:
     if last < 0 and hypotheses.numbers[WAITING] > 0.0:
         last = int(hypotheses.numbers[WAITING]) - 1
     if last >= 0:
-        mix_doubts(hypotheses, last, weights)
+        mix_doubts(hypotheses, last, share, weights)
     due[DUE] = max(samples + max(4.0, 0.25 * arms), samples * (1.0 + needs.growth))
     due[KNOWN] = hypotheses.numbers[RULED_OUT]
 
@@ -258,23 +258,32 @@ def mix_exploration(hypotheses: Hypotheses, optimal: Floats, share: float, weigh
 
 
 @kernel
-def mix_doubts(hypotheses: Hypotheses, g: int, weights: Floats) -> None:
+def mix_doubts(hypotheses: Hypotheses, g: int, explore: float, weights: Floats) -> None:
     """Where the last representation does not look right, a part of the mass asks whether any is.
 
     In such a task it goes to the arm that is in the way and to the arms of ``g``, in equal parts. It is a
-    tenth, and everything when nothing else is open.
+    tenth, and everything when nothing else is open; then a share ``explore`` of it goes to all arms of the
+    task, as 1 / (1 + N), because another one may be in the way that has had no luck so far.
     """
     tasks, n = weights.shape
     predictors = n // hypotheses.possible_g.size
+    pulls, waiting = hypotheses.arms[PULLS], hypotheses.numbers[WAITING] > 0.0
     doubts = np.zeros((tasks, n))
     for x in range(tasks):
         rival = doubtful(hypotheses, x, g)
         if rival >= 0:
             doubts[x, rival] = 0.5
             doubts[x, g * predictors : (g + 1) * predictors] = 0.5 / predictors
+            if waiting:
+                spread = 0.0
+                for a in range(n):
+                    spread += 1.0 / (1.0 + pulls[x, a])
+                for a in range(n):
+                    least = explore / ((1.0 + pulls[x, a]) * spread)
+                    doubts[x, a] = (1.0 - explore) * doubts[x, a] + least
     total = sum_of(doubts)
     if total > 0.0:
-        share = 1.0 if hypotheses.numbers[WAITING] > 0.0 else DOUBT
+        share = 1.0 if waiting else DOUBT
         for x in range(tasks):
             for a in range(n):
                 weights[x, a] = (1.0 - share) * weights[x, a] + share * doubts[x, a] / total
