@@ -34,6 +34,7 @@ class _Wishes:
         self.open: list[Wish] = []
         self.known: set[Wish] = set()
         self.looked = 0.0
+        self.alone = False  # whether this process compiles all that it waits for
         self.process: subprocess.Popen[bytes] | None = None
 
 
@@ -74,6 +75,11 @@ def _start() -> None:
     _wishes.open.clear()
 
 
+def work_alone() -> None:
+    """Have nothing compiled beside this process: several solvers share code, which it translates once."""
+    _wishes.alone = True
+
+
 @contextmanager
 def beside(wish: Wish, waiting: Callable[[], object]) -> Iterator[None]:
     """While something is compiled here, have another process compile ``wish``; it is done when this ends.
@@ -81,7 +87,7 @@ def beside(wish: Wish, waiting: Callable[[], object]) -> Iterator[None]:
     ``waiting`` is called again and again while this process has nothing else to do. Whatever goes wrong in
     the other, the machine code is not on the disk then, and is compiled by whoever wants it.
     """
-    other = _spawn("work_for_one", [wish], detached=False)
+    other = None if _wishes.alone else _spawn("work_for_one", [wish], detached=False)
     try:
         yield
         while other is not None and other.poll() is None:

@@ -143,15 +143,17 @@ def call(pointer, values):
 BESIDE = """
 import sys
 import numpy as np
-from osrl import compiled
+from osrl import compiled, compiling
 from osrl.way import compile_now
 
 sys.path.insert(0, sys.argv[1])
 import two
 
 compile_now()
-if sys.argv[2] == "alone":
+if sys.argv[2] == "no Python":
     sys.executable = ""
+if sys.argv[2] == "alone":
+    compiling.work_alone()
 values = np.zeros(4)
 compiled.compile_beside(two.fill, (values,), two.call, (None, values))
 pointer = compiled.pointer_to(two.fill, values)
@@ -160,11 +162,11 @@ print(two.call(pointer, values), pointer.cache_hits, len(two.call.machine.dispat
 
 
 @pytest.mark.skipif((os.cpu_count() or 1) == 1, reason="nothing is compiled side by side on one core")
-@pytest.mark.parametrize(("how", "from_the_disk"), [("beside", 1), ("alone", 0)])
+@pytest.mark.parametrize(("how", "from_the_disk"), [("beside", 1), ("no Python", 0), ("alone", 0)])
 def test_what_is_called_through_a_pointer_is_compiled_by_another_process(
     tmp_path: Path, how: str, from_the_disk: int
 ) -> None:
-    """Where there can be no other process, this one does it."""
+    """Where there can be no other process, or where there is more to come, this one does it."""
     (tmp_path / "two.py").write_text(TWO, encoding="utf-8")
     cache = str(tmp_path / "cache")
     assert run(BESIDE, str(tmp_path), how, NUMBA_CACHE_DIR=cache) == (f"1.5 {from_the_disk} 1\n", "")

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from queue import Empty, SimpleQueue
 from types import TracebackType
 
+from osrl.compiling import work_alone
 from osrl.simulation.campaign import read_whole
 from osrl.simulation.job import Chunk, Job, Stop, run_chunk
 
@@ -29,6 +30,8 @@ class Threads:
 
     def prepare(self, jobs: Sequence[Job]) -> None:
         """Compile in this thread, where Ctrl-C is heard."""
+        if len(jobs) > 1:
+            work_alone()
         for job in jobs:
             job.warm_up()
 
