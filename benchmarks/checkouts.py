@@ -13,10 +13,10 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -28,6 +28,12 @@ SLOWEST = 0.95  # a policy must not fall below this share of its speed
 
 
 # Work, in the process of a checkout ---------------------------------------------------------------
+
+
+def processor_time() -> float:
+    """Of this process, and of those that have compiled beside it."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(each.ru_utime + each.ru_stime for each in used)
 
 
 def work() -> dict[str, Callable[[int], int]]:
@@ -93,9 +99,9 @@ def serve(doing: dict[str, Callable[[int], int]]) -> None:
     """Do the blocks that are asked for on standard input, and say their processor time."""
     for line in sys.stdin:
         name, size = json.loads(line)
-        began = time.process_time()
+        began = processor_time()
         units = doing[name](size)
-        print(json.dumps([time.process_time() - began, units]), flush=True)
+        print(json.dumps([processor_time() - began, units]), flush=True)
 
 
 # Comparing, in the process of the benchmark -------------------------------------------------------
