@@ -6,7 +6,7 @@ the time at which one looks (a supermartingale or less). By Ville's inequality i
 
 - `osrl.evidence.betting`: for arms drawn at random with known probabilities; any rewards in [0, 1];
 - `osrl.evidence.counts`: for any sampling rule, from the counts alone; rewards in [0, 1] or Gaussian ones;
-  `pairs` for two arms, `tilts` what both are mixed of.
+  `pairs` for two arms, `tilts` what both are mixed of, `convex` how their minimum is found.
 
 All values are logarithms.
 """
