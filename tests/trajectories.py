@@ -22,12 +22,13 @@ import numpy as np
 import osrl.policies  # noqa: F401  (registers the policies of the package)
 from osrl.arrays import Floats, Integers
 from osrl.compiled import kernel
-from osrl.contract import Criterion, Problem, find
-from osrl.draws import START, new_key, uniform
+from osrl.contract import Criterion, Problem, State, find
+from osrl.draws import START, Key, new_key, uniform
 from osrl.instance import Instance
 from osrl.outcome import RUNNING, STATUS, Outcome, is_open
 from osrl.policies.round import conclude, deal, design, design_of, new_ticket, settle, stream, wants_design
 from osrl.policies.world import World, draw_reward, new_world
+from osrl.simulation.episode import episode
 from osrl.study.study import Study
 from tests.instances import PAPER
 
@@ -95,32 +96,50 @@ def record(
     return rounds
 
 
-def run(case: Case, instance: Instance, number: int) -> tuple[list[int], str]:
-    """One run: the stopping time of every criterion, and a digest of all that has happened."""
+def new_run(case: Case, instance: Instance, number: int) -> tuple[State, Key]:
+    """A policy before its first sample, and what its run draws from."""
     key = new_key(0, number)
     criteria = tuple(Criterion(name, RISK, RISK) for name in case.thresholds)
     problem = Problem(instance.shape, instance.family, criteria)
-    state = find(case.policy).new(problem, uniform(key, START, 0), **case.options)
+    return find(case.policy).new(problem, uniform(key, START, 0), **case.options), key
+
+
+def ending_of(found: Outcome) -> bytes:
+    """When every criterion was reached, with which answer and after how many samples of each arm."""
+    parts = found.status, found.tau, found.tau_g, found.representation, found.predictor, found.pulls
+    return b"".join(np.ascontiguousarray(part, np.int64).tobytes() for part in parts)
+
+
+def short(content: bytes) -> str:
+    """A digest."""
+    return hashlib.sha256(content).hexdigest()[:16]
+
+
+def way_of(case: Case, instance: Instance, number: int) -> str:
+    """One run, step by step: a digest of all that has happened."""
+    state, key = new_run(case, instance, number)
     arms, rewards = np.zeros(MOST, np.int64), np.zeros(MOST)
-    found, world = state.outcome, new_world(instance, key)
-    rounds = record(state, found, world, new_ticket(state), design_of(state), arms, rewards)
-    digest = hashlib.sha256(arms[:rounds].tobytes() + np.round(rewards[:rounds], 6).tobytes())
-    for part in (
-        found.status,
-        found.tau,
-        found.tau_g,
-        found.representation,
-        found.predictor,
-        found.pulls,
-    ):
-        digest.update(np.ascontiguousarray(part, np.int64).tobytes())
-    return found.tau.tolist(), digest.hexdigest()[:16]
+    world = new_world(instance, key)
+    rounds = record(state, state.outcome, world, new_ticket(state), design_of(state), arms, rewards)
+    way = arms[:rounds].tobytes() + np.round(rewards[:rounds], 6).tobytes()
+    return short(way + ending_of(state.outcome))
+
+
+def ends_of(case: str, instance: str, runs: int = RUNS) -> dict[str, list[Any]]:
+    """The first runs of a case on an instance, as simulations play them: their stopping times and ends."""
+    found: dict[str, list[Any]] = {"tau": [], "end": []}
+    for number in range(runs):
+        state, key = new_run(CASES[case], INSTANCES[instance], number)
+        episode(state, INSTANCES[instance], key, MOST)
+        found["tau"].append(state.outcome.tau.tolist())
+        found["end"].append(short(ending_of(state.outcome)))
+    return found
 
 
 def runs_of(case: str, instance: str, runs: int = RUNS) -> dict[str, list[Any]]:
-    """The first runs of a case on an instance."""
-    found = [run(CASES[case], INSTANCES[instance], number) for number in range(runs)]
-    return {"tau": [tau for tau, _ in found], "digest": [digest for _, digest in found]}
+    """The first runs of a case on an instance, with all that has happened in them."""
+    ways = [way_of(CASES[case], INSTANCES[instance], number) for number in range(runs)]
+    return {**ends_of(case, instance, runs), "digest": ways}
 
 
 # Studies --------------------------------------------------------------------------------------------------
@@ -177,6 +196,13 @@ def write_study(name: str) -> None:
             study.write_log(log_file(name))
 
 
+def _one_line_each(text: str) -> str:
+    """JSON in lines that a difference shows one by one."""
+    for name in ("tau", "end", "digest"):
+        text = text.replace(f'"{name}"', f'\n"{name}"')
+    return text + "\n"
+
+
 def main(cases: list[str]) -> None:
     """Make the fixture, or some cases of it."""
     kept = json.loads(FIXTURE.read_text()) if FIXTURE.exists() else {}
@@ -186,7 +212,7 @@ def main(cases: list[str]) -> None:
             continue
         kept[case] = {instance: runs_of(case, instance) for instance in INSTANCES}
         print(case, {i: float(np.mean(kept[case][i]["tau"])) for i in INSTANCES}, file=sys.stderr)
-    FIXTURE.write_text(json.dumps(kept).replace('"tau"', '\n"tau"').replace('"digest"', '\n"digest"') + "\n")
+    FIXTURE.write_text(_one_line_each(json.dumps(kept)))
 
 
 if __name__ == "__main__":
