@@ -1,7 +1,8 @@
-"""Rules of others as their papers print them: one task of coins, one arm after the other, nothing saved.
+"""Rules of others as their papers print them: one task, one arm after the other, nothing saved.
 
-All stop with the rate ln((ln t + 1) / delta) of Garivier and Kaufmann's experiments (2016, section 6). Each
-function plays one run and gives the number of samples and the arm that is answered.
+Those of coins stop with the rate ln((ln t + 1) / delta) of Garivier and Kaufmann's experiments (2016,
+section 6), TTEI by the posterior. Each function plays one run and gives the number of samples and the arm
+that is answered.
 """
 
 from __future__ import annotations
@@ -9,6 +10,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from random import Random
+from statistics import NormalDist
+
+from scipy.integrate import quad
 
 Run = tuple[int, int]
 
@@ -139,3 +143,51 @@ def t3c(means: Sequence[float], delta: float, rng: Random) -> Run:
         return min(coins.others(leader), key=lambda b: (coins.ratio(leader, b), rng.random()))
 
     return top_two(means, delta, rng, cheapest)
+
+
+# Top-two expected improvement (Qin, Klabjan and Russo, 2017): Gaussian rewards, a flat prior
+
+Beliefs = Sequence[NormalDist]
+
+
+def expected_improvement(by: NormalDist) -> float:
+    """E max(D, 0) = s f(m / s), f(z) = z Phi(z) + phi(z)."""
+    z, standard = by.mean / by.stdev, NormalDist()
+    return by.stdev * (z * standard.cdf(z) + standard.pdf(z))
+
+
+def ttei_pair(beliefs: Beliefs) -> tuple[int, int]:
+    """I = argmax E max(theta_i - max_j m_j, 0), J = argmax over j != I of E max(theta_j - theta_I, 0)."""
+    arms = range(len(beliefs))
+    top = max(belief.mean for belief in beliefs)
+    leader = max(arms, key=lambda i: expected_improvement(beliefs[i] - top))
+    others = [j for j in arms if j != leader]
+    return leader, max(others, key=lambda j: expected_improvement(beliefs[j] - beliefs[leader]))
+
+
+def probability_of_best(beliefs: Beliefs, i: int) -> float:
+    """The integral of the density of theta_i and the probabilities that the others are smaller."""
+    own = beliefs[i]
+
+    def integrand(value: float) -> float:
+        smaller = math.prod(belief.cdf(value) for j, belief in enumerate(beliefs) if j != i)
+        return own.pdf(value) * smaller
+
+    found: tuple[float, float] = quad(
+        integrand, own.mean - 10 * own.stdev, own.mean + 10 * own.stdev, epsabs=1e-12, limit=400
+    )
+    return found[0]
+
+
+def ttei(means: Sequence[float], delta: float, rng: Random, beta: float = 0.5) -> Run:
+    """Rewards of variance 1, every arm once; EI where beta is 1."""
+    number, total = [1] * len(means), [rng.gauss(mean, 1) for mean in means]
+    while True:
+        beliefs = [NormalDist(s / n, n**-0.5) for n, s in zip(number, total, strict=True)]
+        best = max(range(len(means)), key=lambda i: beliefs[i].mean)
+        if probability_of_best(beliefs, best) >= 1 - delta:
+            return sum(number), best
+        leader, challenger = ttei_pair(beliefs)
+        arm = leader if rng.random() < beta else challenger
+        number[arm] += 1
+        total[arm] += rng.gauss(means[arm], 1)

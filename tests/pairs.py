@@ -17,7 +17,7 @@ from osrl.testing import EASY, check_replay, check_stepping, new_state, run_comp
 CHECKED = ("c-tracking+glr", "eb-tci+bets", "kl-lucb+intervals")
 WHOLE = ("uniform", "tas", "oracle", "ttts", "kl-lucb")  # sampling rules that meet every threshold
 WITH_COUNTS = ("tas", "ttts")  # which are slow without the compiler
-SHORT = ("glr-tas", "glr-gk", "intervals-gk", "bets")  # for the others
+SHORT = ("glr-tas", "glr-gk", "intervals-gk", "posterior", "bets")  # for the others
 
 
 def pairs() -> list[tuple[Policy, str, str]]:
@@ -41,7 +41,7 @@ def play(policy: Policy, threshold: str, budget: int = 20_000) -> dict[str, Any]
     key = new_key(1, 0)
     state, cut = (new_state(policy, EASY, criteria, key) for _ in range(2))
     rounds = run_compiled(state, EASY, key, budget)
-    run_compiled(cut, EASY, key, 15)
+    run_compiled(cut, EASY, key, 12)
     outcome = state.outcome
     return {
         "rounds": rounds,

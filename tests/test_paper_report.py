@@ -13,7 +13,7 @@ from osrl.cli import main
 from osrl.instance import Instance
 from osrl.paper import reproduce as reproduction
 from osrl.paper.experiment import Experiment
-from osrl.paper.others import METHODS, grid_others, run_others
+from osrl.paper.others import TOP_TWO, TRACK_AND_STOP, grids_others, run_others
 from osrl.paper.pairs import figure_pairs, grid_pairs, run_pairs
 from osrl.paper.published import PHASE_2, TABLE_1, TAS
 from osrl.paper.reproduce import PARTS, Reproduction, reproduce
@@ -122,12 +122,23 @@ def test_pairs_stand_in_one_table_and_one_figure() -> None:
 
 
 def test_numbers_of_others_are_judged() -> None:
-    rows = run_others(Experiment(PAPER, runs=40, seed=SEED), METHODS[:2])
+    source = TRACK_AND_STOP._replace(methods=TRACK_AND_STOP.methods[:2])
+    rows = run_others(Experiment(PAPER, runs=40, seed=SEED), [source])
     assert [row.instance for row in rows] == ["mu1", "mu1", "mu2", "mu2"]
     published, unknown = rows[::2], rows[1::2]
     assert all(row.verdict.word == AGREES for row in published), [row.record() for row in rows]
     assert {(row.published, row.verdict.word) for row in unknown} == {(None, NOT_JUDGED)}
-    assert all(row.median > 0 for row in rows) and len(grid_others(rows).groups) == 2
+    [grid] = grids_others(rows)
+    assert all(row.median > 0 for row in rows) and len(grid.groups) == 2
+
+
+def test_a_table_of_top_two_is_judged() -> None:
+    rows = run_others(Experiment(PAPER, runs=60, seed=SEED), [TOP_TWO])
+    assert len(rows) == 9 and all(row.verdict.word == AGREES for row in rows), [row.record() for row in rows]
+    slow, fast = ([row.mean for row in rows if row.method.name.startswith(name)] for name in ("EI", "TTEI"))
+    assert min(slow) > 100 and max(fast) < 100
+    [grid] = grids_others(rows)
+    assert grid.title.startswith("Qin") and grid.groups[0][0][1] == "14.60"
 
 
 # The command

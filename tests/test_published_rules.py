@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from random import Random
 
 import numpy as np
 import pytest
 
 import osrl
-from osrl.paper.others import INSTANCES, RISK
+from osrl.paper.others import TOP_TWO, TRACK_AND_STOP
 from tests import oracle_rules as oracle
 
+RISK = 0.1
 CASES = [
     (oracle.chernoff_racing, "chernoff-racing", "race-gk"),
     (oracle.kl_racing, "racing", "intervals-gk"),
@@ -23,11 +24,20 @@ CASES = [
 
 
 def assert_alike(
-    rule: Callable[..., oracle.Run], sampling: str, stopping: str, means: list[float], runs: int
+    rule: Callable[..., oracle.Run],
+    sampling: str,
+    stopping: str,
+    means: Sequence[float],
+    runs: int,
+    *,
+    noise_sd: float = 0.0,
+    risk: float = RISK,
 ) -> None:
-    played = [rule(means, RISK, Random(seed)) for seed in range(runs)]
+    played = [rule(means, risk, Random(seed)) for seed in range(runs)]
     theirs = np.array([t for t, _ in played], float)
-    found = osrl.simulate([[means]], sample=sampling, stop=stopping, delta=RISK, runs=10 * runs, seed=0)
+    task = [[list(means)]]
+    instance = osrl.Instance.gaussian(task, noise_sd) if noise_sd else osrl.Instance.bernoulli(task)
+    found = osrl.simulate(instance, sample=sampling, stop=stopping, delta=risk, runs=10 * runs, seed=0)
     ours = found.summary().row(0, named=True)
     error = math.hypot(float(theirs.std()) / math.sqrt(runs), ours["std"] / math.sqrt(10 * runs))
     assert abs(ours["mean"] - theirs.mean()) < 3.5 * error, (ours["mean"], theirs.mean(), error)
@@ -43,9 +53,23 @@ def test_a_rule_of_others_takes_as_many_samples_as_in_its_paper(
 
 
 @pytest.mark.validate
-@pytest.mark.parametrize("instance", INSTANCES)
+@pytest.mark.parametrize("instance", TRACK_AND_STOP.instances)
 @pytest.mark.parametrize(("rule", "sampling", "stopping"), CASES)
 def test_on_the_instances_of_garivier_and_kaufmann_too(
     rule: Callable[..., oracle.Run], sampling: str, stopping: str, instance: str
 ) -> None:
-    assert_alike(rule, sampling, stopping, list(INSTANCES[instance]), 300)
+    assert_alike(rule, sampling, stopping, list(TRACK_AND_STOP.instances[instance]), 300)
+
+
+@pytest.mark.parametrize("risk", [0.05, 0.0001])
+def test_top_two_expected_improvement_takes_as_many_as_in_its_paper(risk: float) -> None:
+    means = TOP_TWO.instances["nu1"]
+    assert_alike(oracle.ttei, "ttei", "posterior", means, 60, noise_sd=1.0, risk=risk)
+
+
+@pytest.mark.validate
+@pytest.mark.parametrize("risk", [0.05, 0.0001])
+@pytest.mark.parametrize("instance", TOP_TWO.instances)
+def test_on_the_instances_of_qin_klabjan_and_russo_too(instance: str, risk: float) -> None:
+    means = TOP_TWO.instances[instance]
+    assert_alike(oracle.ttei, "ttei", "posterior", means, 1000, noise_sd=1.0, risk=risk)

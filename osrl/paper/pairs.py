@@ -22,7 +22,7 @@ from osrl.simulation.simulate import simulate
 
 RISK = 0.1
 MOST_RUNS = 100
-SAMPLING = ("osrl", "oracle", "tas", "c-tracking", "t3c", "eb-tci", "kl-lucb", "racing", "uniform")
+SAMPLING = ("osrl", "oracle", "tas", "c-tracking", "t3c", "eb-tci", "ttei", "kl-lucb", "racing", "uniform")
 STOPPING = ("bets", "counts", "glr-gk", "glr-tas", "glr-theorem")
 COLOURS = (BLUE, GREEN, SKY, ORANGE, PURPLE, GREY)
 

@@ -15,7 +15,7 @@ from osrl.paper.dynamics import POLICIES, follow
 from osrl.paper.experiment import Experiment
 from osrl.paper.explanatory_figures import pool, symmetric_tasks
 from osrl.paper.figures import dynamics_figures
-from osrl.paper.others import grid_others, run_others
+from osrl.paper.others import grids_others, run_others
 from osrl.paper.pairs import RISK, figure_pairs, grid_pairs, run_pairs
 from osrl.paper.published import SIGMA
 from osrl.paper.statements import changes, growth, statement_grid
@@ -136,8 +136,10 @@ def others(experiment: Experiment) -> Result:
             "Garivier and Kaufmann (2016), Table 1: Bernoulli arms of one task, risk 0.1, averages over 3000 "
             "experiments. Stopping is at ln((ln t + 1) / delta), which nobody has proved to be safe: by "
             "likelihood ratios for track-and-stop, by intervals for KL-LUCB and KL racing.",
+            "Qin, Klabjan and Russo (2017): Gaussian arms of one task, stopped when the leading arm is the "
+            "best with posterior probability c, which bounds no risk for fixed means either.",
         ),
         {"others": [row.record() for row in rows]},
-        (grid_others(rows),),
+        tuple(grids_others(rows)),
         (),
     )

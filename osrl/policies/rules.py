@@ -14,5 +14,5 @@ register_rule(needs.RULE, "osrl")
 register_rule(even.RULE, "uniform")
 for _rule in baselines.RULES:
     register_rule(_rule)
-for _stop in (joint.GLR_RULE, joint.RACE_RULE, joint.INTERVAL_RULE, bets.RULE, counts.RULE):
+for _stop in (*joint.RULES, bets.RULE, counts.RULE):
     register_rule(_stop)

@@ -3,7 +3,7 @@
 | name | rule | file |
 |---|---|---|
 | `tas`, `c-tracking`, `oracle` | follow the best proportions | `proportions` |
-| `ttts`, `t3c`, `eb-tci` | a leader and a challenger | `top_two` |
+| `ttts`, `t3c`, `eb-tci`, `ttei` | a leader and a challenger | `top_two` |
 | `kl-lucb`, `ugape` | the arms whose intervals overlap most | `confidence` |
 | `racing`, `chernoff-racing` | all arms that are not eliminated | `confidence` |
 
@@ -39,6 +39,7 @@ from osrl.sampling.joint import (
     RACING,
     ROUNDS,
     T3C,
+    TTEI,
     TTTS,
     UGAPE,
     JointSampling,
@@ -124,10 +125,11 @@ def fill(sampling: JointSampling, stopping: Any, propensities: Floats) -> None:
     elif rule <= ORACLE:
         draw_proportions(sampling, propensities)
     elif rule < RACING:
-        pair = optimistic_pair(sampling, stopping) if rule >= KL_LUCB else top_two(sampling, stopping)
-        for arm in pair:
-            if arm >= 0:
-                propensities[arm // n, arm % n] = 1.0
+        one, other = optimistic_pair(sampling, stopping) if rule >= KL_LUCB else top_two(sampling, stopping)
+        share = 0.5 if rule >= KL_LUCB else sampling.beta
+        if one >= 0:
+            propensities[one // n, one % n] = share
+            propensities[other // n, other % n] = 1.0 - share
     spread(sampling, stopping, propensities)
 
 
@@ -141,8 +143,8 @@ def weights(sampling: JointSampling, out: Floats) -> None:
 def _rule(name: str, summary: str, code: int, draws: bool | None = None) -> SamplingRule:
     """One of the rules; they differ in a number of their state."""
 
-    def new(problem: Problem, draw: float, *, growth: float = 0.05) -> JointSampling:
-        return new_sampling(problem, draw, code, growth)
+    def new(problem: Problem, draw: float, *, growth: float = 0.05, beta: float = 0.5) -> JointSampling:
+        return new_sampling(problem, draw, code, growth, beta)
 
     return SamplingRule(
         name=name,
@@ -167,6 +169,7 @@ RULES = (
     _rule("ttts", "top two: Thompson samples for leader and challenger", TTTS, False),
     _rule("t3c", "top two: a Thompson sample, and the cheapest challenger", T3C, False),
     _rule("eb-tci", "top two: the empirical leader, and the cheapest challenger", EB_TCI),
+    _rule("ttei", "top two: the largest expected improvements, on the best and on the leader", TTEI),
     _rule("kl-lucb", "leader and most optimistic rival in turn", KL_LUCB),
     _rule("ugape", "the less sampled of the least and the most uncertain arm", UGAPE),
     _rule("racing", "all arms that no interval has eliminated", RACING),

@@ -10,7 +10,8 @@ two predictors that are nearly equal):
 
 A rule names the two arms of a question; either is sampled. What is open it reads from the stopping rule,
 ``possible_g`` (G,) and ``possible_h`` (X, n): any stopping rule whose state has these can be paired with it.
-Arms that have fewer than sqrt(t) - K / 2 samples come first, as in track-and-stop.
+Arms that have fewer than sqrt(t) - K / 2 samples come first, as in track-and-stop; where TTEI compares only
+predictors, only those that were never tried: it explores by itself.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ UPPER, LOWER, TARGET, CREDIT = range(3, 7)  # rows of `arms` after those of a ta
 ROUNDS, DUE, KNOWN, OLD = range(4)  # places of `numbers`
 LEADER, CHALLENGER = range(2)  # the two arms of a question
 
-D_TRACKING, C_TRACKING, ORACLE, TTTS, T3C, EB_TCI, KL_LUCB, UGAPE, RACING, CHERNOFF_RACING = range(10)
+D_TRACKING, C_TRACKING, ORACLE, TTTS, T3C, EB_TCI, TTEI, KL_LUCB, UGAPE, RACING, CHERNOFF_RACING = range(11)
 
 
 class JointSampling(NamedTuple):
@@ -52,15 +53,18 @@ class JointSampling(NamedTuple):
     drawn: bool  # whether arms are drawn with known probabilities
     rate: float  # log(1 / delta)
     growth: float
+    beta: float  # the share of the leader in the samples of a top-two rule
     noise: float
 
 
-def new_sampling(problem: Problem, draw: float, rule: int, growth: float) -> JointSampling:
+def new_sampling(problem: Problem, draw: float, rule: int, growth: float, beta: float) -> JointSampling:
     """Nothing sampled yet."""
     X, G, H = problem.shape
     n = G * H
     if not 0 < growth < math.inf:
         raise OsrlError(f"growth is {growth}; give a positive number, such as 0.05")
+    if not 0 < beta <= 1:
+        raise OsrlError(f"beta is {beta}; give the leader's share of the samples, above 0 and at most 1")
     if rule == ORACLE and problem.truth is None:
         raise OsrlError("the oracle samples by the true means; only a simulation knows them")
     truth = np.zeros((X, n)) if problem.truth is None else problem.truth.reshape(X, n).copy()
@@ -75,6 +79,7 @@ def new_sampling(problem: Problem, draw: float, rule: int, growth: float) -> Joi
         drawn=problem.draws,
         rate=math.log(1.0 / min(problem.criteria[0][1:])),
         growth=growth,
+        beta=float(beta),
         noise=problem.family.noise,
     )
     sampling.arms[TARGET] = 1.0 / (X * n)
@@ -132,7 +137,8 @@ def least_pulled_open(sampling: JointSampling, stopping: Any) -> int:
                 arms += 1
                 if pulls[x, a] < fewest:
                     found, fewest = x * n + a, pulls[x, a]
-    return found if not anything or explores(fewest, samples, arms) else -1
+    due = fewest < 1.0 if sampling.rule == TTEI and g >= 0 else explores(fewest, samples, arms)
+    return found if due or not anything else -1
 
 
 @kernel_in_place

@@ -6,7 +6,8 @@ among the arms of that representation are. What is decided stays decided.
 
 - ``glr``: generalised likelihood ratios, with the thresholds of `osrl.stopping.levels`;
 - ``race``: the same, but who was beaten once is out, as in a race: not all have to be at the same time;
-- ``intervals``: confidence intervals that no longer overlap, as LUCB and racing stop.
+- ``intervals``: confidence intervals that no longer overlap, as LUCB and racing stop;
+- ``posterior``: the posterior probability of a wrong answer (`osrl.stopping.posterior`), without a proof.
 """
 
 from __future__ import annotations
@@ -33,17 +34,21 @@ from osrl.outcome import (
     new_outcome,
 )
 from osrl.stopping.contests import leader_of
+from osrl.stopping.duels import compare
 from osrl.stopping.levels import (
+    BAYES,
     CONFIDENCE,
     COSTS,
     ELIMINATION,
     GLR,
     INTERVALS,
     PAIRS,
+    POSTERIOR,
     RACE,
     UNPROVED,
     Maker,
 )
+from osrl.stopping.posterior import sure_predictor, sure_representation
 from osrl.stopping.tally import MEANS, PULLS, add, best_mean, lower, only, ratio, upper
 from osrl.thresholds import exploration
 
@@ -57,7 +62,7 @@ PATIENCE = 0.01  # growth of the number of samples between two looks at interval
 class Joint(NamedTuple):
     """Samples, what they say against each arm, and what is still possible; arrays are updated in place."""
 
-    arms: Floats  # (5, X, n) pulls, sums, means; ends of the intervals
+    arms: Floats  # (5, X, n) pulls, sums, means; ends of the intervals, or moments of the posterior
     glr: Glr  # C(g)
     beaten: Floats  # (X, n) by how much the arm that beats it most does, prices taken off
     by: Integers  # (X, n) which arm that is
@@ -66,6 +71,7 @@ class Joint(NamedTuple):
     possible_h: Flags  # (X, n)
     levels: Floats  # (2, 4)
     numbers: Floats  # (3,) samples, the sum of all prices, when to look at every interval again
+    values: Floats  # (2, G) mean and variance of what a representation is worth, for `posterior`
     outcome: Outcome
     form: int
     noise: float
@@ -85,6 +91,7 @@ def _new(problem: Problem, makers: dict[str, Maker]) -> Joint:
         possible_h=np.ones((X, G * H), np.bool_),
         levels=np.array([levels.representation, levels.predictor]),
         numbers=np.zeros(3),
+        values=np.zeros((2, G)),
         outcome=new_outcome(1, X, G * H),
         form=levels.form,
         noise=problem.family.noise,
@@ -111,6 +118,11 @@ def new_intervals(problem: Problem, draw: float) -> Joint:
     return _new(problem, CONFIDENCE)
 
 
+def new_posterior(problem: Problem, draw: float) -> Joint:
+    """Nothing known yet."""
+    return _new(problem, BAYES)
+
+
 @kernel_in_place
 def height(levels: Floats, row: int, prices: float, rounds: float) -> float:
     """The threshold of a row now."""
@@ -134,8 +146,8 @@ def observe(joint: Joint, x: int, a: int, reward: float, ticket: Floats) -> None
         joint.leaders[x] = leader_of(arms[MEANS, x])
         if joint.form == COSTS:
             update_task(joint.glr, x, arms[MEANS, x], arms[PULLS, x], joint.noise)
-        elif joint.form != INTERVALS:
-            compare(joint, x, a)
+        elif joint.form < INTERVALS:
+            compare(arms, joint.beaten[x], joint.by[x], x, a, joint.levels[OF_G, EXPLORED], joint.noise)
         if not rule_out_representations(joint, x):
             return
         g = only(joint.possible_g, 0, joint.possible_g.size)
@@ -148,36 +160,6 @@ def observe(joint: Joint, x: int, a: int, reward: float, ticket: Floats) -> None
     elif a // (n // joint.possible_g.size) == g:
         rule_out_predictors(joint, x, g)
     _decide(joint)
-
-
-@kernel_in_place
-def compare(joint: Joint, x: int, a: int) -> None:
-    """Bring up to date by how much each arm of task ``x`` is beaten, after a reward of arm ``a``."""
-    beaten, by, n = joint.beaten[x], joint.by[x], joint.beaten.shape[1]
-    beaten[a], by[a] = 0.0, -1
-    for b in range(n):
-        if b == a:
-            continue
-        against = lead(joint, x, a, b)
-        if -against > beaten[a]:
-            beaten[a], by[a] = -against, b
-        if against > beaten[b]:
-            beaten[b], by[b] = against, a
-        elif by[b] == a:
-            beaten[b], by[b] = 0.0, -1
-            for c in range(n):
-                value = lead(joint, x, c, b) if c != b else 0.0
-                if value > beaten[b]:
-                    beaten[b], by[b] = value, c
-
-
-@kernel_in_place
-def lead(joint: Joint, x: int, a: int, b: int) -> float:
-    """By how much arm ``a`` beats arm ``b``, prices taken off; negative when ``b`` does."""
-    arms, charged = joint.arms, joint.levels[OF_G, EXPLORED]
-    price = charged * (exploration(arms[PULLS, x, a]) + exploration(arms[PULLS, x, b]))
-    value = ratio(arms, x, a, b, joint.noise)
-    return float(max(value - price, 0.0) if value > 0.0 else min(value + price, 0.0))
 
 
 @kernel_in_place
@@ -210,6 +192,11 @@ def rule_out_representations(joint: Joint, x: int) -> bool:
             if possible_g[g] and excess(joint, g) > 0.0 and only(possible_g, 0, possible_g.size) < 0:
                 possible_g[g] = False
         return only(possible_g, 0, possible_g.size) >= 0
+    if joint.form == POSTERIOR:
+        g = sure_representation(arms, joint.values, joint.levels[OF_G, CONSTANT], joint.noise)
+        for other in range(possible_g.size):
+            possible_g[other] = g < 0 or other == g
+        return g >= 0
     g = estimated(joint)
     if g < 0:
         return False
@@ -264,6 +251,11 @@ def rule_out_predictors(joint: Joint, x: int, g: int) -> None:
         most = highest(arms[LOWER, x], first, last)
         for a in range(first, last):
             possible[a] = possible[a] and arms[UPPER, x, a] >= most
+        return
+    if joint.form == POSTERIOR:
+        best = sure_predictor(arms, x, first, last, joint.levels[OF_H, CONSTANT], joint.noise)
+        for a in range(first, last):
+            possible[a] = best < 0 or a == best
         return
     samples = 0.0
     for a in range(first, last):
@@ -367,7 +359,7 @@ def read(joint: Joint, of_g: Floats, of_h: Floats) -> None:
     for g in range(of_g.size):
         if joint.form == COSTS:
             of_g[g] = joint.glr.total[g]
-        elif joint.form != INTERVALS:
+        elif joint.form < INTERVALS:
             of_g[g] = 0.0
             for x in range(tasks):
                 least = joint.beaten[x, g * predictors : (g + 1) * predictors].min()
@@ -379,7 +371,13 @@ def read(joint: Joint, of_g: Floats, of_h: Floats) -> None:
                     of_h[x, a] = ratio(joint.arms, x, best, a, joint.noise)
 
 
-def _rule(name: str, summary: str, new: Callable[..., Joint], thresholds: dict[str, Maker]) -> StoppingRule:
+def _rule(
+    name: str,
+    summary: str,
+    new: Callable[..., Joint],
+    thresholds: dict[str, Maker],
+    unproved: tuple[str, ...] = UNPROVED,
+) -> StoppingRule:
     return StoppingRule(
         name=name,
         summary=summary,
@@ -389,13 +387,16 @@ def _rule(name: str, summary: str, new: Callable[..., Joint], thresholds: dict[s
         conclude=conclude,
         evidence=read,
         thresholds=tuple(thresholds),
-        unproved=UNPROVED,
+        unproved=unproved,
         shares_runs=lambda options: False,
     )
 
 
-GLR_RULE = _rule("glr", "likelihood ratios of the whole question, in one phase", new_glr_rule, GLR)
-RACE_RULE = _rule("race", "likelihood ratios; what was beaten once is out, as in a race", new_race, RACE)
-INTERVAL_RULE = _rule(
-    "intervals", "confidence intervals that no longer overlap, as LUCB stops", new_intervals, CONFIDENCE
+RULES = (
+    _rule("glr", "likelihood ratios of the whole question, in one phase", new_glr_rule, GLR),
+    _rule("race", "likelihood ratios; what was beaten once is out, as in a race", new_race, RACE),
+    _rule(
+        "intervals", "confidence intervals that no longer overlap, as LUCB stops", new_intervals, CONFIDENCE
+    ),
+    _rule("posterior", "the posterior probability of a wrong answer", new_posterior, BAYES, tuple(BAYES)),
 )

@@ -18,6 +18,8 @@ Kaufmann and Koolen (2021, Theorem 7) prove for any set S of arms and any sampli
 | ``released`` | C(g) against beta_2 alone, as the authors' code does: not proved | as ``theorem`` |
 | ``gk`` | C(g) against ln((ln t + 1) / delta_g): not proved | two arms against ln((ln t + 1) / delta_h) |
 
+For ``posterior`` the constants are the risks themselves (`osrl.stopping.posterior`): not proved.
+
 C(g) = sum_x min_h ell(N; (g, h)) as in the paper. *Pairs*: V(g) = sum_x min_h max_a of the likelihood ratio
 of a against (g, h) with their prices 3 ln(1 + ln N) taken off, 0 where no arm leads.
 
@@ -45,7 +47,8 @@ from typing import NamedTuple
 from osrl.contract import Problem
 from osrl.thresholds import beta_2, phi, track_and_stop
 
-COSTS, PAIRS, ONE_TASK, INTERVALS, ELIMINATION = range(5)  # forms of the test of representations
+# forms of the test of representations: four by likelihood ratios, then two others
+COSTS, PAIRS, ONE_TASK, ELIMINATION, INTERVALS, POSTERIOR = range(6)
 
 
 class Level(NamedTuple):
@@ -123,6 +126,10 @@ def _interval_slowly(problem: Problem, delta_g: float, delta_h: float) -> Levels
     return _slowly(problem, delta_g, delta_h)._replace(form=INTERVALS)
 
 
+def _posterior(problem: Problem, delta_g: float, delta_h: float) -> Levels:
+    return Levels(POSTERIOR, Level(delta_g), Level(delta_h))
+
+
 Maker = Callable[[Problem, float, float], Levels]
 GLR: dict[str, Maker] = {
     "tas": _tas,
@@ -133,4 +140,5 @@ GLR: dict[str, Maker] = {
 }
 CONFIDENCE: dict[str, Maker] = {"kk": _interval_kk, "gk": _interval_slowly}
 RACE: dict[str, Maker] = {"tas": _eliminate, "gk": _eliminate_slowly}
+BAYES: dict[str, Maker] = {"own": _posterior}
 UNPROVED = ("released", "gk")
