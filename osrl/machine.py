@@ -18,6 +18,7 @@ from typing import Any
 
 import numba
 import numba.experimental.function_type  # the types of pointers
+from numba._dispatcher import compute_fingerprint
 from numba.core import config, event
 from numba.core.caching import FunctionCache
 from numba.core.ccallback import CFunc
@@ -29,8 +30,8 @@ from osrl.linked import link_into_callers
 from osrl.stamp import StampError, stamp
 from osrl.way import COMPILED, cache_folder, process
 
-_typeof: Any = numba.typeof
 Kinds = tuple[Any, ...]  # the types of arguments, as Numba knows them
+_KINDS: dict[bytes, Any] = {}  # types of tuples, by Numba's own short mark of what a type depends on
 
 
 class Machine:
@@ -102,10 +103,12 @@ class Machine:
         Another process makes the pointer; None among the arguments is its place.
         """
         kinds = tuple(map(_typeof, values))
+        if kinds in self._pointers:
+            return
         pointer = self._new_pointer(kinds)
         of_caller = tuple(_typeof(pointer if value is None else value) for value in arguments)
-        wanted = kinds not in self._pointers and not _keeps(pointer._cache, pointer._sig)
-        if wanted and self._kernel.address and not _keeps(caller.dispatcher._cache, of_caller):
+        wanted = self._kernel.address is not None and not _keeps(pointer._cache, pointer._sig)
+        if wanted and not _keeps(caller.dispatcher._cache, of_caller):
             wish = (*self._kernel.address, kinds, True)
             with announcement.to_the_end(), compiling.beside(wish, announcement.show):
                 caller.make(of_caller)
@@ -123,6 +126,20 @@ class Machine:
         if self._kernel.address is not None:
             compiling.ask_for((*self._kernel.address, kinds, as_pointer))
         return False
+
+
+def _typeof(value: Any) -> Any:
+    """The type of a value. That of a state takes a run's worth of time to find, so it is found once."""
+    typeof: Any = numba.typeof
+    if not isinstance(value, tuple):
+        return typeof(value)
+    try:
+        mark = compute_fingerprint(value)
+    except NotImplementedError:  # something in it has a type that Numba looks up each time
+        return typeof(value)
+    if mark not in _KINDS:
+        _KINDS[mark] = typeof(value)
+    return _KINDS[mark]
 
 
 def _kind_of(value: Any) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from numbers import Integral, Real
 from types import NoneType
 from typing import Any, get_args, get_type_hints
@@ -13,7 +14,8 @@ from osrl.errors import OsrlError
 MOST = 2**63  # numbers beyond it fit no kernel
 
 
-def defaults_of(new: Callable[..., Any]) -> dict[str, Any]:
+@lru_cache(maxsize=256)  # asked for each run
+def defaults_of(new: Callable[..., Any]) -> Mapping[str, Any]:
     """The options that ``new`` takes, with their defaults."""
     parameters = inspect.signature(new).parameters.values()
     return {each.name: each.default for each in parameters if each.kind is each.KEYWORD_ONLY}

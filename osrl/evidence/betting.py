@@ -36,6 +36,7 @@ epsilon w_c / (w_b + w_c), on A = b as one higher by epsilon w_b / (w_b + w_c): 
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -82,6 +83,7 @@ class Bets(NamedTuple):
         return self.grid[LOCAL, :]
 
 
+@lru_cache(maxsize=64)  # states share it: nobody writes to it
 def new_bets(
     smallest: float = 0.1,
     largest: float = 0.8,

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -36,6 +37,7 @@ class Tilts(NamedTuple):
     by_pairs: bool  # whether predictors are judged by the average over rivals, as osrl 0.1 did
 
 
+@lru_cache(maxsize=64)  # states share it: nobody writes to it
 def new_tilts(
     noise: float,
     smallest: float = 0.1,
