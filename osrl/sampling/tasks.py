@@ -75,15 +75,13 @@ def next_arm(tasks: TaskWeights, contests: Contests) -> int:
     x, arms = int(contests.asked[OF_X]), contests.arms
     first, last = competing(contests)
     row = AMONG_ALL if contests.asked[OF_G] < 0 else AMONG_PREDICTORS
-    means, pulls = arms[MEANS, x, first:last], arms[PULLS, x, first:last]
-    alone = (1, last - first)
+    means, pulls = arms[MEANS, x, first:last], arms[PULLS, x : x + 1, first:last]
     before = x * int(arms.shape[2]) + first
     if leader_of(means) >= 0:
-        weights = tasks.weights[row, x, first:last].reshape(alone)
-        return before + track(pulls.reshape(alone), weights, contests.rounds[x])
-    least = least_pulled(pulls.reshape(alone))
-    forced = explores(pulls[least], contests.rounds[x], means.size)
-    return before + (least if forced else tied_leader(pulls, means))
+        return before + track(pulls, tasks.weights[row, x : x + 1, first:last], contests.rounds[x])
+    least = least_pulled(pulls)
+    forced = explores(pulls[0, least], contests.rounds[x], means.size)
+    return before + (least if forced else tied_leader(pulls[0], means))
 
 
 @kernel_in_place

@@ -120,39 +120,49 @@ def note_lead(contests: Contests, x: int, a: int, reward: float) -> None:
 
 @kernel_in_place
 def contest_evidence(contests: Contests, x: int, thresholds: Floats) -> float:
-    """How clearly the leader of task ``x`` leads: the least two-arm likelihood ratio, or -1 for a tie.
+    """How clearly the leader of task ``x`` leads: the least likelihood ratio of it and another arm.
 
-    min over b of N_1 kl(mu_1, m) + N_b kl(mu_b, m), m their pooled mean; -1 while an arm is untried.
-    It is of use only above the least of the ``thresholds`` (R, 3): below that, the first b will do.
+    -1 where that is not above the least of the ``thresholds`` (R, 3), for a tie, and while an arm is untried.
+    The arm with the next largest mean mostly has the least one, so it comes first.
     """
-    enough = math.inf
-    for r in range(thresholds.shape[0]):
-        enough = min(enough, contest_threshold(contests, x, thresholds[r]))
-    arms, noise = contests.arms, contests.noise
     first, last = competing(contests)
-    pulls, sums, means = arms[PULLS, x, first:last], arms[SUMS, x, first:last], arms[MEANS, x, first:last]
+    means, pulls = contests.arms[MEANS, x, first:last], contests.arms[PULLS, x, first:last]
     leader = leader_of(means)
     if leader < 0:
         return -1.0
-    least = math.inf
+    enough = math.inf
+    for r in range(thresholds.shape[0]):
+        enough = min(enough, contest_threshold(contests, x, thresholds[r]))
+    next_best = -1
     for b in range(means.size):
         if pulls[b] < 1.0:
             return -1.0
-        if b == leader:
-            continue
-        m = (sums[leader] + sums[b]) / (pulls[leader] + pulls[b])
-        value = pulls[leader] * divergence(means[leader], m, noise)
-        value += pulls[b] * divergence(means[b], m, noise)
-        least = min(least, value)
+        if b != leader and (next_best < 0 or means[b] > means[next_best]):
+            next_best = b
+    if next_best < 0:
+        return math.inf
+    least = _ratio(contests, x, first + leader, first + next_best)
+    for b in range(means.size):
         if least <= enough:
-            break
-    return least
+            return -1.0
+        if b != leader and b != next_best:
+            least = min(least, _ratio(contests, x, first + leader, first + b))
+    return least if least > enough else -1.0
+
+
+@kernel_in_place
+def _ratio(contests: Contests, x: int, a: int, b: int) -> float:
+    """N_a kl(mu_a, m) + N_b kl(mu_b, m), m the pooled mean of the two arms."""
+    pulls, sums = contests.arms[PULLS, x], contests.arms[SUMS, x]
+    means, noise = contests.arms[MEANS, x], contests.noise
+    m = (sums[a] + sums[b]) / (pulls[a] + pulls[b])
+    return float(pulls[a] * divergence(means[a], m, noise) + pulls[b] * divergence(means[b], m, noise))
 
 
 @kernel_in_place
 def contest_stops(contests: Contests, x: int, evidence: float, terms: Floats) -> bool:
     """Whether the evidence of task ``x`` exceeds the threshold with these ``terms``."""
-    return evidence > contest_threshold(contests, x, terms)
+    return evidence >= 0.0 and evidence > contest_threshold(contests, x, terms)
 
 
 @kernel_in_place
