@@ -13,16 +13,18 @@ from osrl.instance import Instance
 from osrl.policies.named import UNIFORM
 from tests.walks import CASES, EQUAL, RISK, Trouble, most_allowed, rejections, true_nulls
 
+ROUNDS = 1500  # `make validate` has longer walks, and more
+
 
 @pytest.mark.parametrize("case", CASES)
 def test_true_nulls_are_rejected_no_more_often_than_allowed(case: str) -> None:
     policy, instance, trouble = CASES[case]
-    found = rejections(policy, instance, RISK, 1000, 2500, trouble)
+    found = rejections(policy, instance, RISK, 1000, ROUNDS, trouble)
     assert max(map(max, true_nulls(instance, found))) <= most_allowed(1000)
 
 
 def test_a_deliberate_mistake_is_found_out() -> None:
     """Bets that know the reward: the same test fails."""
     instance = Instance.bernoulli(EQUAL)
-    found = rejections(UNIFORM, instance, RISK, 1000, 2500, Trouble(peek=True))
+    found = rejections(UNIFORM, instance, RISK, 1000, ROUNDS, Trouble(peek=True))
     assert max(map(max, true_nulls(instance, found))) > most_allowed(1000)

@@ -44,7 +44,7 @@ def test_a_risk_is_read_off_the_same_run(reuse: bool) -> None:
 
 @pytest.mark.parametrize(("policy", "threshold"), [("osrl", None), ("osrl-sc", "sharp"), ("uniform", None)])
 def test_gaussian_rewards_keep_the_risk(policy: str, threshold: str | None) -> None:
-    runs, risk = 400, 0.2
+    runs, risk = 200, 0.2
     found = osrl.simulate(GAUSSIAN, policy, risk, runs, threshold=threshold).frame
     right_h = np.array(found["correct_h"].to_list())
     right_g = found["correct_g"].to_numpy()

@@ -22,8 +22,8 @@ COLUMN = ["policy", "threshold", "delta_g", "delta_h"]
 @pytest.mark.nojit
 def test_the_number_of_workers_does_not_matter() -> None:
     policies = ["osrl", "osrl-sc", "tas"]
-    one = osrl.simulate(EASY, policies, [0.1, 0.05], runs=12, seed=3, workers=1)
-    two = osrl.simulate(EASY, policies, [0.1, 0.05], runs=12, seed=3, workers=2)
+    one = osrl.simulate(EASY, policies, [0.1, 0.05], runs=3, seed=3, workers=1)
+    two = osrl.simulate(EASY, policies, [0.1, 0.05], runs=3, seed=3, workers=2)
     assert_frame_equal(one.frame, two.frame)
     assert_frame_equal(one.summary().drop("seconds"), two.summary().drop("seconds"))
 
