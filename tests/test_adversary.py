@@ -210,7 +210,7 @@ class Adversary(RuleBasedStateMachine):
 
     def look_at_the_evidence(self) -> None:
         """Nothing is shown, or ruled out, that the true evidence has never reached."""
-        alarm = self.study.status.alarm is not None
+        alarm = self.study.look()[0].alarm is not None
         trials = [
             [x, a, ticket, LEFT_OUT if number in self.left_out and not alarm else self.truth[number]]
             for number, (x, a, ticket, _) in enumerate(handed_out(self.study), 1)
