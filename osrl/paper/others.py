@@ -35,6 +35,7 @@ class Method(NamedTuple):
     published: tuple[float, ...] | None = None
     risk: float = 0.1
     options: Mapping[str, float] = {}
+    why: str = ""  # what explains a difference
 
 
 class Source(NamedTuple):
@@ -54,6 +55,14 @@ class Source(NamedTuple):
         return Instance.bernoulli(means) if self.family == "bernoulli" else Instance.gaussian(means, 1.0)
 
 
+SOLVED = (
+    "ours solves for new weights when the run has grown by 5 %, not after every sample; a literal D-tracking "
+    "that does so too takes 1,500 ± 32 on mu2"
+)
+TAIL = (
+    "in a literal KL-LUCB a few runs in a thousand lose the best arm and last very long, which ours prevents: "
+    "it goes on trying arms that are rare; see docs/paper.md"
+)
 TRACK_AND_STOP = Source(
     "Garivier and Kaufmann (2016), Table 1",
     "average number of draws",
@@ -61,10 +70,10 @@ TRACK_AND_STOP = Source(
     "bernoulli",
     {"mu1": (0.5, 0.45, 0.43, 0.4), "mu2": (0.3, 0.21, 0.2, 0.19, 0.18)},
     (
-        Method("Track-and-Stop, D-tracking", "tas", "glr-gk", (4052, 1406)),
+        Method("Track-and-Stop, D-tracking", "tas", "glr-gk", (4052, 1406), why=SOLVED),
         Method("Track-and-Stop, C-tracking", "c-tracking", "glr-gk"),
         Method("Chernoff racing", "chernoff-racing", "race-gk", (4516, 3078)),
-        Method("KL-LUCB", "kl-lucb", "intervals-gk", (8437, 2716)),
+        Method("KL-LUCB", "kl-lucb", "intervals-gk", (8437, 2716), why=TAIL),
         Method("KL racing", "racing", "intervals-gk", (9590, 3334)),
         Method("top two: TTTS", "ttts", "glr-gk"),
         Method("top two: T3C", "t3c", "glr-gk"),
@@ -147,7 +156,7 @@ def run_others(experiment: Experiment, sources: Sequence[Source] = SOURCES) -> l
         printed, verdict = None, Verdict(NOT_JUDGED)
         if method.published is not None:
             printed = method.published[list(source.instances).index(name)]
-            verdict = compare(row["mean"], ours, printed, theirs, "")
+            verdict = compare(row["mean"], ours, printed, theirs, method.why)
         numbers = (row["runs"], row["mean"], ours, row["median"], row["error_h"])
         rows.append(Row(source, method, name, *numbers, printed, verdict))
     return rows
