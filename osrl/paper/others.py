@@ -60,8 +60,8 @@ SOLVED = (
     "that does so too takes 1,500 ± 32 on mu2"
 )
 TAIL = (
-    "in a literal KL-LUCB a few runs in a thousand lose the best arm and last very long, which ours prevents: "
-    "it goes on trying arms that are rare; see docs/paper.md"
+    "in a literal KL-LUCB a few runs in a thousand lose the best arm and last very long; ours goes on trying "
+    "arms that are rare, and has no such runs; see docs/paper.md"
 )
 TRACK_AND_STOP = Source(
     "Garivier and Kaufmann (2016), Table 1",
