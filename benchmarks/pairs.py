@@ -122,19 +122,22 @@ def summary(by_stop: Mapping[str, Rows], stops: Rows) -> str:
     """Geometric means: the sampling rules under the same stopping rules, and the reverse."""
     first = next(iter(by_stop.values()))
     names = sorted(sampling_rules(), key=lambda name: overall(first[name]).mean if name in first else 4.0)
+    heads: list[str] = []
+    for stop, rows in by_stop.items():
+        heads += [f"`{stop}`", f"/ `{OURS}`"] if OURS in rows else [f"`{stop}`"]
     lines = [
         "Every sampling rule under the same stopping rule (a blank: they do not fit), and as a multiple of "
         f"`{OURS}` (its error from pairs of runs with the same rewards):",
         "",
-        f"| sampling | {' | '.join(f'`{stop}` | / `{OURS}`' for stop in by_stop)} |",
-        "|---" * (2 * len(by_stop) + 1) + "|",
+        f"| sampling | {' | '.join(heads)} |",
+        "|---" * (len(heads) + 1) + "|",
     ]
     for name in names:
         cells = []
         for rows in by_stop.values():
             cells.append(str(overall(rows[name])) if name in rows else "")
-            both = name in rows and OURS in rows and name != OURS
-            cells.append(str(beside(rows[name], rows[OURS])) if both else "")
+            if OURS in rows:
+                cells.append(str(beside(rows[name], rows[OURS])) if name in rows and name != OURS else "")
         lines.append(f"| `{name}` | {' | '.join(cells)} |")
     lines += ["", f"Every stopping rule with the samples of `{SAME_SAMPLE}`:", ""]
     lines += ["| stopping | mean / K | guarantee |", "|---|---|---|"]
@@ -172,7 +175,7 @@ def main() -> None:
         stop: measure(SAME_SAMPLE, stop, suite, runs) for stop in stop_names() if fits(SAME_SAMPLE, stop)
     }
     parts = [
-        "# Sampling and stopping rules on the generated suite",
+        "# Sampling and stopping rules on the generated suite\n",
         f"Made by `python benchmarks/pairs.py`: mean samples / K ± one standard error, risk {DELTA}, {runs} "
         f"runs of each pair on each of the {len(suite)} instances of the suite (seed {SEED}) with at most "
         f"{MOST_ARMS} arms, and their geometric mean; all pairs meet the same rewards. Runs are cut after "
