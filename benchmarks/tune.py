@@ -35,14 +35,14 @@ CANDIDATES: dict[str, dict[str, Any]] = {
     "grid up to 4": {"largest": 4.0, "points": 7},
     "growth-optimal bet 0.3": {"plugged": 0.3},
     "growth-optimal bet 0.02": {"plugged": 0.02},
-    "idle 0.1": {"idle": 0.1},
+    "idle 0.05": {"idle": 0.05},
     "idle 0.5": {"idle": 0.5},
     "shrinkage 5": {"shrinkage": 5.0},
     "shrinkage 60": {"shrinkage": 60.0},
     "exploration x 1/2": {"explore": 0.5},
     "exploration x 2": {"explore": 2.0},
-    "new weights after 5 %": {"growth": 0.05},
-    "new weights after 20 %": {"growth": 0.2},
+    "new weights after 3 %": {"growth": 0.03},
+    "new weights after 10 %": {"growth": 0.1},
 }
 
 

@@ -14,7 +14,7 @@ from osrl.families import Family
 from osrl.hypotheses.current import refresh_evidence
 from osrl.hypotheses.possible import PULLS, SUMS, new_hypotheses
 from osrl.instance import Instance
-from osrl.sampling.needs import solve_for_needs
+from osrl.sampling.needs import mix_exploration, solve_for_needs
 from tests import oracle
 from tests.instances import Array
 
@@ -143,3 +143,14 @@ def test_a_representation_that_was_ruled_out_still_speaks_against_the_others() -
         solve_for_needs(hypotheses, weights[-1])
     assert weights[0][0, 3] > 0.2
     assert weights[1][0, 3] > 0.2
+
+
+@pytest.mark.nojit
+def test_arms_that_cannot_be_best_any_more_are_not_explored() -> None:
+    hypotheses = new_hypotheses((2, 2, 3), Family("bernoulli"), (0.1, 0.1))
+    hypotheses.arms[PULLS] = 1.0
+    hypotheses.possible_h[0, 2] = False
+    hypotheses.struck[1, 3:6] = True  # all vectors of the other representation with predictor 1 in task 0
+    weights, nothing = np.empty((2, 6)), np.zeros((2, 6))
+    mix_exploration(hypotheses, nothing, 0.5, weights)
+    assert weights == pytest.approx(np.array([[1, 1, 0, 1, 0, 1], [1, 1, 1, 1, 1, 1]]) / 10)

@@ -20,6 +20,7 @@ from osrl.families import Family
 from osrl.hypotheses.possible import WEALTH, Hypotheses
 from osrl.hypotheses.shared import evidence_against
 from osrl.hypotheses.trials import take_reward, take_ticket, ticket_size
+from osrl.hypotheses.vectors import LOOKS, vectors_due
 from osrl.policies.named import OSRL, OSRL_SC
 from osrl.study.constants import set_constants, tilts_of
 from osrl.study.progress import Progress
@@ -170,6 +171,19 @@ def test_constants_of_a_log_are_checked_too() -> None:
         evidence[name] = (np.array(evidence[name], float) + add).tolist()
         with refused("limits" if name == "limits" else "the weights of the"):
             set_constants(OSRL.new(problem, 0.0), replace(created, evidence=evidence))
+    with refused("looks = 0"):
+        set_constants(state, replace(created, evidence={**created.evidence, "looks": 0.0}))
+
+
+def test_a_study_looks_at_vectors_as_often_as_when_it_was_begun() -> None:
+    created = Live(tasks=1, representations=2, predictors=2, delta=0.1).progress.created
+    assert created.evidence["looks"] == LOOKS
+    for looks in (50.0, LOOKS):
+        begun = replace(created, evidence={**created.evidence, "looks": looks})
+        hypotheses = Progress(begun).hypotheses
+        assert hypotheses is not None and hypotheses.looks == looks
+        due = [t for t in range(2000, 2040) if vectors_due(hypotheses.struck, t, looks)]
+        assert due == list(range(2000, 2040, round(2000 / looks)))
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from osrl.evidence.betting import log_mixture, new_bets
 from osrl.families import Family
 from osrl.hypotheses.possible import OF_TASK, new_hypotheses
 from osrl.hypotheses.trials import take_reward, take_ticket, ticket_size
-from osrl.hypotheses.vectors import head_starts, new_struck, strike
+from osrl.hypotheses.vectors import head_starts, new_struck, still_open, strike
 from osrl.study.export import read_log
 from osrl.study.progress import begin
 from tests.instances import Array, refused
@@ -57,6 +57,16 @@ def test_arms_are_ahead_by_what_the_vectors_through_them_have() -> None:
     struck[5] = True
     head_starts(struck, evidence, ahead)
     assert math.isinf(ahead[0, 1])
+
+
+@pytest.mark.nojit
+def test_an_arm_is_open_while_a_vector_through_it_is() -> None:
+    struck, passed = new_struck((2, 1, 3), 9)[0], np.empty((2, 3), np.bool_)
+    struck[[3, 4, 5, 0, 6]] = True  # all of predictor 1 in the first task, and all of 0 in the second
+    still_open(struck, passed)
+    assert passed.tolist() == [[True, False, True], [False, True, True]]
+    still_open(np.zeros(0, np.bool_), passed)
+    assert passed.all()
 
 
 def test_too_many_vectors_are_not_told_apart() -> None:

@@ -36,7 +36,7 @@ from osrl.hypotheses.tolerance import (
     judge_comparisons,
     new_tolerance,
 )
-from osrl.hypotheses.vectors import VECTORS, new_struck, strike, vectors_due
+from osrl.hypotheses.vectors import LOOKS, VECTORS, new_struck, strike, vectors_due
 from osrl.outcome import (
     DECIDED,
     NO_SHARED,
@@ -56,7 +56,7 @@ PATIENCE = 0.02  # growth of the number of samples between two looks at the coun
 PULLS, SUMS, FIRST, MEANS, LOCAL_MEANS, LED, LED_SUM, LOCAL_LED, LOCAL_LED_SUM = range(9)  # rows of `arms`
 OF_TASK, OF_G = range(2)  # rows of `order` and `evidence`: among the arms of a task, or of a representation
 WEALTH, PENDING, LOCAL_WEALTH, LOCAL_PENDING = range(4)  # rows of `wealth`
-LIMIT_G, LIMIT_H, SAMPLES, DUE, RULED_OUT, WAITING = range(6)  # places of `numbers`
+LIMIT_G, LIMIT_H, SAMPLES, DUE, RULED_OUT, WAITING, LOOK = range(7)  # places of `numbers`
 
 
 class Hypotheses(NamedTuple):
@@ -72,7 +72,7 @@ class Hypotheses(NamedTuple):
     possible_g: Flags  # (G,)
     possible_h: Flags  # (X, n)
     struck: Flags  # (G, V) vectors of predictors, one for each task, see `osrl.hypotheses.vectors`
-    numbers: Floats  # (6,) limits, samples, when to look at counts, how many are ruled out, waiting
+    numbers: Floats  # (7,) limits, samples, when to look at counts, how many are ruled out, waiting, `looks`
     bets: Bets
     tilts: Tilts
     tolerance: Tolerance
@@ -94,6 +94,11 @@ class Hypotheses(NamedTuple):
     def limits(self) -> Floats:
         """log(1 / delta_g), log(1 / delta_h); with a tolerance, of a part of each risk."""
         return self.numbers[: LIMIT_H + 1]
+
+    @property
+    def looks(self) -> Floats:
+        """Vectors are looked at when there are 1 / looks more samples, ()."""
+        return self.numbers[LOOK : LOOK + 1].reshape(())
 
     @property
     def evidence_h(self) -> Floats:
@@ -141,7 +146,7 @@ def new_hypotheses(
         possible_g=np.ones(G, np.bool_),
         possible_h=np.ones((X, n), np.bool_),
         struck=new_struck(shape, vectors),
-        numbers=np.array([*limits, 0.0, float(X * n), 0.0, 0.0]),
+        numbers=np.array([*limits, 0.0, float(X * n), 0.0, 0.0, LOOKS]),
         bets=used,
         tilts=new_tilts(noise),
         tolerance=new_tolerance(shape, epsilon, risks, used, by_counts),
@@ -211,7 +216,7 @@ def reject(hypotheses: Hypotheses, x: int, first: int, last: int) -> bool:
     for g in range(possible_g.size):
         if possible_g[g]:
             evidence_g[g] = evidence_against(hypotheses.against, hypotheses.bets, g)
-    if x == 0 if hypotheses.by_counts else vectors_due(hypotheses.struck, numbers[SAMPLES]):
+    if x == 0 if hypotheses.by_counts else vectors_due(hypotheses.struck, numbers[SAMPLES], numbers[LOOK]):
         strike_vectors(hypotheses)
     ruled_out = rule_out(possible_g, evidence_g, numbers[LIMIT_G], False)
     if not hypotheses.by_counts:

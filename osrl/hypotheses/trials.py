@@ -27,6 +27,7 @@ from osrl.hypotheses.possible import (
     LOCAL_MEANS,
     LOCAL_PENDING,
     LOCAL_WEALTH,
+    LOOK,
     MEANS,
     OF_G,
     OF_TASK,
@@ -151,7 +152,7 @@ def take_reward(hypotheses: Hypotheses, x: int, a: int, reward: float, ticket: F
             close = close or most + math.log(float(tried)) >= numbers[LIMIT_H]
     if numbers[WAITING] > 0.0:
         settle_verdict(hypotheses)
-    close = close or vectors_due(hypotheses.struck, numbers[SAMPLES])
+    close = close or vectors_due(hypotheses.struck, numbers[SAMPLES], numbers[LOOK])
     changed = close and reject(hypotheses, x, first, first + predictors)
     if terms.shape[0] == n + predictors:
         return changed

@@ -29,7 +29,7 @@ from osrl.hypotheses.shared import mix
 
 VECTORS = 1024  # up to so many are told apart
 MOST_VECTORS = 10**6
-LOOKS = 50.0  # a look when there are 1 / LOOKS more samples, in every round at first
+LOOKS = 200.0  # a look when there are 1 / LOOKS more samples, in every round at first
 
 
 def new_struck(shape: tuple[int, int, int], most: int) -> Flags:
@@ -41,9 +41,9 @@ def new_struck(shape: tuple[int, int, int], most: int) -> Flags:
 
 
 @kernel_in_place
-def vectors_due(struck: Flags, samples: float) -> bool:
+def vectors_due(struck: Flags, samples: float, looks: float) -> bool:
     """Whether it is time to look at the vectors."""
-    return bool(struck.shape[1] > 0 and samples % max(1.0, samples // LOOKS) == 0.0)
+    return bool(struck.shape[1] > 0 and samples % max(1.0, samples // looks) == 0.0)
 
 
 @kernel
@@ -142,3 +142,19 @@ def head_starts(struck: Flags, evidence: Floats, ahead: Floats) -> float:
                 rest //= predictors
     ahead -= least
     return least
+
+
+@kernel
+def still_open(struck: Flags, passed: Flags) -> None:
+    """Through which arms (X, H) of a representation a vector (V,) goes that is not struck.
+
+    Where vectors are not told apart, through all.
+    """
+    tasks, predictors = passed.shape
+    passed[:] = struck.size == 0
+    for v in range(struck.size):
+        if not struck[v]:
+            rest = v
+            for x in range(tasks - 1, -1, -1):
+                passed[x, rest % predictors] = True
+                rest //= predictors

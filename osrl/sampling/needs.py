@@ -13,7 +13,8 @@ it had to be, half of the mass goes to the representation as if nothing else wer
 
 A part of the mass, min(1/2, explore * sqrt(K / (4 t))), explores the arms that still matter, in
 proportion to 1 / (1 + N): an arm that looked bad by bad luck is tried again soon, which is what keeps
-the tail of the stopping time light.
+the tail of the stopping time light. An arm does not matter any more when its predictor is ruled out, or
+every vector through it is struck.
 
 The last representation stays under watch: where an arm of another one looks better, a part of the
 mass asks whether any representation is shared, and the run does not end before that is settled.
@@ -57,7 +58,7 @@ from osrl.hypotheses.possible import (
 )
 from osrl.hypotheses.routes import aim
 from osrl.hypotheses.shared import APART
-from osrl.hypotheses.vectors import head_starts
+from osrl.hypotheses.vectors import head_starts, still_open
 
 TOLERANCE = 1e-2  # certified gap of the weights
 HASTE = 2.0  # times what a representation needs when it is asked for alone, by which it is to be decided
@@ -77,7 +78,7 @@ class NeedsWeights(NamedTuple):
     explore: float
 
 
-def new(problem: Problem, draw: float, *, growth: float = 0.1, explore: float = 1.0) -> NeedsWeights:
+def new(problem: Problem, draw: float, *, growth: float = 0.05, explore: float = 1.0) -> NeedsWeights:
     """Every arm with the same probability; the first design is due at once."""
     if not (0 < growth < math.inf and 0 < explore < math.inf):
         raise OsrlError("growth and explore are positive numbers")
@@ -111,7 +112,7 @@ def design(needs: NeedsWeights, hypotheses: Hypotheses) -> None:
         last = int(hypotheses.numbers[WAITING]) - 1
     if last >= 0:
         mix_doubts(hypotheses, last, share, weights)
-    due[DUE] = max(samples + max(4.0, 0.25 * arms), samples * (1.0 + needs.growth))
+    due[DUE] = max(samples + max(4.0, 0.5 * arms), samples * (1.0 + needs.growth))
     due[KNOWN] = hypotheses.numbers[RULED_OUT]
 
 
@@ -242,11 +243,14 @@ def mix_exploration(hypotheses: Hypotheses, optimal: Floats, share: float, weigh
     predictors = n // possible_g.size
     g = survivor(possible_g)
     spread = np.zeros((tasks, n))
+    matters = np.empty((tasks, n), np.bool_)
+    for other in range(possible_g.size):
+        still_open(hypotheses.struck[other], matters[:, other * predictors : (other + 1) * predictors])
     for x in range(tasks):
         if g >= 0 and survivor(possible_h[x, g * predictors : (g + 1) * predictors]) >= 0:
             continue
         for a in range(n):
-            if possible_g[a // predictors]:
+            if possible_g[a // predictors] and possible_h[x, a] and matters[x, a]:
                 spread[x, a] = 1.0 / (1.0 + pulls[x, a])
     total = sum_of(spread)
     if total == 0.0:

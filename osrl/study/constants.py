@@ -20,7 +20,6 @@ from osrl.evidence.watch import LEVEL
 from osrl.families import Family
 from osrl.hypotheses.possible import CLEAR, PATIENCE, Hypotheses, new_hypotheses
 from osrl.hypotheses.shared import APART
-from osrl.hypotheses.vectors import LOOKS
 from osrl.stopping.counting import Counting
 from osrl.stopping.phases import Phases
 from osrl.stopping.phases import new as new_phases
@@ -93,6 +92,8 @@ def _check(hypotheses: Hypotheses | None, phases: Phases | None, tilts: Tilts, c
         _check_limits(hypotheses, created)
     elif phases is not None:
         _check_limits_of(phases, created)
+    if hypotheses is not None and not 1 <= hypotheses.looks < math.inf:
+        raise StorageDamaged(f"the log has looks = {hypotheses.looks}; restore it from a backup")
     if not 0 < created.evidence.get(WATCH, LEVEL) < 1:
         raise StorageDamaged(f"the log has {WATCH} = {created.evidence[WATCH]}; restore it from a backup")
     try:
@@ -190,7 +191,7 @@ def _parts(state: Any) -> dict[str, Any]:
         "clear": CLEAR,
         "patience": PATIENCE,
         "far": FAR,
-        "looks": LOOKS,
+        "looks": hypotheses.looks,
     }
 
 
