@@ -72,4 +72,4 @@ def test_top_two_expected_improvement_takes_as_many_as_in_its_paper(risk: float)
 @pytest.mark.parametrize("instance", TOP_TWO.instances)
 def test_on_the_instances_of_qin_klabjan_and_russo_too(instance: str, risk: float) -> None:
     means = TOP_TWO.instances[instance]
-    assert_alike(oracle.ttei, "ttei", "posterior", means, 1000, noise_sd=1.0, risk=risk)
+    assert_alike(oracle.ttei, "ttei", "posterior", means, 300, noise_sd=1.0, risk=risk)
