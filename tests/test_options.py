@@ -227,3 +227,12 @@ def test_what_is_made_is_checked() -> None:
     check_bets(new_bets())
     check_tilts(new_tilts(0.0))
     check_tilts(new_tilts(2.0))
+
+
+def test_what_a_study_writes_to_its_bets_and_tilts_stays_its_own() -> None:
+    bets, tilts = new_bets(), new_tilts(0.0)
+    before = bets.grid.copy(), tilts.grid.copy(), tilts.shares.copy()
+    for written in (bets.grid, tilts.grid, tilts.shares):
+        written[:] = 3.0
+    after = new_bets().grid, new_tilts(0.0).grid, new_tilts(0.0).shares
+    assert all(map(np.array_equal, before, after))

@@ -83,7 +83,6 @@ class Bets(NamedTuple):
         return self.grid[LOCAL, :]
 
 
-@lru_cache(maxsize=64)  # states share it: nobody writes to it
 def new_bets(
     smallest: float = 0.1,
     largest: float = 0.8,
@@ -101,6 +100,23 @@ def new_bets(
     of the growth-optimal bet, twice that within a task; ``idle``: weight of not betting, in a task that may
     have nothing to say about a representation.
     """
+    made = _made(smallest, largest, points, power, plugged, idle, shrinkage, safe, peak)
+    return made._replace(grid=made.grid.copy())  # a study writes the bets of its log to its own
+
+
+@lru_cache(maxsize=64)
+def _made(
+    smallest: float,
+    largest: float,
+    points: int,
+    power: float,
+    plugged: float,
+    idle: float,
+    shrinkage: float,
+    safe: float,
+    peak: float,
+) -> Bets:
+    """`new_bets`, computed once for many runs."""
     if not (0 < smallest < largest < math.inf and 1 < points <= MOST_POINTS and abs(power) <= MOST_POWER):
         raise OsrlError(
             f"a grid of {points} bets from {smallest} to {largest}, weights as their power -{power}; give "

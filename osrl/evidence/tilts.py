@@ -37,7 +37,6 @@ class Tilts(NamedTuple):
     by_pairs: bool  # whether predictors are judged by the average over rivals, as osrl 0.1 did
 
 
-@lru_cache(maxsize=64)  # states share it: nobody writes to it
 def new_tilts(
     noise: float,
     smallest: float = 0.1,
@@ -55,6 +54,24 @@ def new_tilts(
     They are given for rewards 0 and 1; for Gaussian rewards the same gaps in standard deviations (of a
     fair coin) are meant.
     """
+    made = _made(
+        noise, smallest, largest, points, power, tuple(ratios), tuple(map(tuple, of_ratios)), tuple(shares)
+    )
+    return made._replace(grid=made.grid.copy(), shares=made.shares.copy())  # a study writes to its own
+
+
+@lru_cache(maxsize=64)
+def _made(
+    noise: float,
+    smallest: float,
+    largest: float,
+    points: int,
+    power: float,
+    ratios: tuple[float, ...],
+    of_ratios: tuple[tuple[float, ...], ...],
+    shares: tuple[tuple[float, ...], ...],
+) -> Tilts:
+    """`new_tilts`, computed once for many runs."""
     scale = 1.0 if noise == 0.0 else 0.5 / math.sqrt(noise)
     beta, r = np.geomspace(smallest, largest, points), np.array(ratios)[:, None]
     rows = [scale * beta / (1.0 + r), scale * beta * r / (1.0 + r)]
