@@ -242,9 +242,9 @@ def test_bets_on_a_representation_over_two_tasks_under_any_order_of_tasks(vector
         if vector is None:
             now = evidence_against(tests.against, tests.bets, 0)
         else:
-            of_task, held = tests.evidence[OF_TASK], tests.wealth[WEALTH]
+            of_arms, held = tests.evidence[OF_TASK, :, :2], tests.wealth[WEALTH, :, :2]
             room = np.empty(held.shape[2])
-            now = evidence_of_vector(of_task, held, tests.bets, 0, vector, 2, -math.inf, room)
+            now = evidence_of_vector(of_arms, held, tests.bets, vector, -math.inf, room)
         best = float(np.exp(now))
         if left == 0:
             return best

@@ -34,13 +34,13 @@ def evidence_of(held: Array, arms: list[int]) -> float:
 def test_vectors_are_struck_when_their_evidence_reaches_the_limit(seed: int) -> None:
     rng = np.random.default_rng(seed)
     X, H = int(rng.integers(1, 4)), int(rng.integers(2, 5))
-    held = rng.normal(0, 1.5, (X, 2 * H, BETS.beta.size))
+    held = rng.normal(0, 1.5, (X, H, BETS.beta.size))
     held[:, :, 0] = 0.0
-    evidence = np.array([[log_mixture(held[x, a], BETS.task) for a in range(2 * H)] for x in range(X)])
+    evidence = np.array([[log_mixture(held[x, h], BETS.task) for h in range(H)] for x in range(X)])
     limit, struck = rng.uniform(-1, 2), rng.random(H**X) < 0.3
     before = struck.copy()
-    every = strike(struck, evidence, held, BETS, H, H, limit)
-    found = [evidence_of(held, [H + h for h in v]) for v in itertools.product(range(H), repeat=X)]
+    every = strike(struck, evidence, held, BETS, limit)
+    found = [evidence_of(held, list(v)) for v in itertools.product(range(H), repeat=X)]
     assert struck.tolist() == (before | (np.array(found) >= limit)).tolist()
     assert every == struck.all()
 

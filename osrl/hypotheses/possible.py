@@ -235,18 +235,21 @@ def strike_vectors(hypotheses: Hypotheses) -> None:
     """Strike vectors of predictors; the evidence against a representation without any reaches the limit."""
     struck, wealth, limit = hypotheses.struck, hypotheses.wealth, hypotheses.numbers[LIMIT_G]
     evidence_g, possible_g = hypotheses.evidence_g, hypotheses.possible_g
+    _, tasks, n, tried = wealth.shape
     if struck.shape[1] == 0:
         return
-    held = np.empty(wealth[WEALTH].shape)
-    tasks, n, tried = held.shape
-    for x in range(tasks):
-        for a in range(n):
-            for j in range(tried):
-                held[x, a, j] = wealth[WEALTH, x, a, j] + wealth[PENDING, x, a, j]
     predictors = n // possible_g.size
     of_task, bets = hypotheses.evidence[OF_TASK], hypotheses.bets
+    held = np.empty((tasks, predictors, tried))
     for g in range(possible_g.size):
-        if possible_g[g] and strike(struck[g], of_task, held, bets, g * predictors, predictors, limit):
+        if not possible_g[g]:
+            continue
+        first = g * predictors
+        for x in range(tasks):
+            for h in range(predictors):
+                for j in range(tried):
+                    held[x, h, j] = wealth[WEALTH, x, first + h, j] + wealth[PENDING, x, first + h, j]
+        if strike(struck[g], of_task[:, first : first + predictors], held, bets, limit):
             evidence_g[g] = max(evidence_g[g], limit)
 
 

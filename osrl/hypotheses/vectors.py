@@ -47,26 +47,23 @@ def vectors_due(struck: Flags, samples: float, looks: float) -> bool:
 
 
 @kernel
-def strike(
-    struck: Flags, evidence: Floats, held: Floats, bets: Bets, first: int, predictors: int, limit: float
-) -> bool:
+def strike(struck: Flags, evidence: Floats, held: Floats, bets: Bets, limit: float) -> bool:
     """Strike the vectors (V,) of one representation whose evidence reaches ``limit``; whether all are struck.
 
-    Its arms begin with ``first``. ``evidence`` (X, n) is that against the arms of every task, ``held``
-    (X, n, J) the logarithmic wealth of each bet. No evidence exceeds that of the best bet in every task:
-    where even this is too little for all vectors that begin alike, they are passed over together.
+    ``evidence`` (X, H) is that against its arms, ``held`` (X, H, J) the logarithmic wealth of each bet. No
+    evidence exceeds that of the best bet in every task: where even this is too little for all vectors that
+    begin alike, they are passed over together.
     """
-    tasks, _, J = held.shape
+    tasks, predictors, J = held.shape
     most = np.empty((tasks, predictors))
     rest = np.zeros(tasks + 1)  # the most that the tasks from x on can add
     for x in range(tasks - 1, -1, -1):
         for h in range(predictors):
-            most[x, h] = evidence[x, first + h] if J == 0 else most_of(held[x, first + h])
+            most[x, h] = evidence[x, h] if J == 0 else most_of(held[x, h])
         rest[x] = rest[x + 1] + most_of(most[x])
     common = np.empty(J)
-    every = True
     v = 0
-    while v < struck.size:
+    while v < struck.size and rest[0] >= limit:
         block, bound = struck.size, 0.0
         for x in range(tasks):
             if bound + rest[x] < limit:
@@ -74,36 +71,31 @@ def strike(
             block //= predictors
             bound += most[x, v // block % predictors]
         if block == 1 and bound >= limit and not struck[v]:
-            struck[v] = evidence_of_vector(evidence, held, bets, first, v, predictors, limit, common) >= limit
-        for u in range(v, v + block if every else v):
-            every = every and struck[u]
+            struck[v] = evidence_of_vector(evidence, held, bets, v, limit, common) >= limit
         v += block
-    return bool(every)
+    for v in range(struck.size):
+        if not struck[v]:
+            return False
+    return True
 
 
 @kernel
 def evidence_of_vector(
-    evidence: Floats,
-    held: Floats,
-    bets: Bets,
-    first: int,
-    v: int,
-    predictors: int,
-    limit: float,
-    common: Floats,
+    evidence: Floats, held: Floats, bets: Bets, v: int, limit: float, common: Floats
 ) -> float:
-    """Log evidence against the vector ``v`` of the representation whose arms begin with ``first``.
+    """Log evidence against the vector ``v`` of a representation.
 
     Where it does not reach ``limit``, a bound of it may be given instead. ``common`` (J,) is room to work in.
     """
+    tasks, predictors = evidence.shape
     apart = 0.0
     common[:] = 0.0
-    for x in range(evidence.shape[0] - 1, -1, -1):
-        b = first + v % predictors
+    for x in range(tasks - 1, -1, -1):
+        h = v % predictors
         v //= predictors
-        apart += evidence[x, b]
+        apart += evidence[x, h]
         for j in range(common.size):
-            common[j] += held[x, b, j]
+            common[j] += held[x, h, j]
     most = apart
     for j in range(common.size):
         most = max(most, common[j])
