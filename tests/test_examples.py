@@ -68,11 +68,11 @@ def test_practitioner_day(tmp_path: Path, capsys: Capture, monkeypatch: pytest.M
 def test_price_test(tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
     """A tie keeps a study from ending; a tolerance ends it."""
     example = load("price_test")
-    monkeypatch.setattr(example, "BUDGET", 1100)
+    monkeypatch.setattr(example, "BUDGET", 1400)
     monkeypatch.setattr("sys.argv", ["price_test.py", str(tmp_path)])
     example.main()
     said = capsys.readouterr().out
-    assert "tolerance 0 euros: budget exhausted after 1100 visits" in said
+    assert "tolerance 0 euros: budget exhausted after 1400 visits" in said
     assert "tolerance 0.75 euros: decided within the tolerance after" in said
     assert said.count("price 9 euros; wording plain in France") == 2
     assert said.count("not told apart in Spain: plain, friendly") == 2

@@ -124,7 +124,7 @@ def test_summaries_are_those_of_simulate(experiment: Experiment) -> None:
 # Phase 1 by itself
 
 
-@pytest.mark.parametrize("policy", ["osrl-sc", "osrl-sc-released"])
+@pytest.mark.parametrize("policy", [pytest.param("osrl-sc", marks=pytest.mark.validate), "osrl-sc-released"])
 def test_phase_1_ends_where_the_whole_run_ends_it(experiment: Experiment, policy: str) -> None:
     found = simulate(PAPER, policy, list(RISKS), runs=2, seed=SEED).frame.sort("run", "delta_g")
     criteria = tuple(Criterion(found["threshold"][0], delta, delta) for delta in sorted(RISKS))

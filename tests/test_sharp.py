@@ -42,7 +42,10 @@ def test_a_risk_is_read_off_the_same_run(reuse: bool) -> None:
     assert (tau_g[0] <= tau_g[1]).all()
 
 
-@pytest.mark.parametrize(("policy", "threshold"), [("osrl", None), ("osrl-sc", "sharp"), ("uniform", None)])
+@pytest.mark.parametrize(
+    ("policy", "threshold"),
+    [("osrl", None), ("osrl-sc", "sharp"), pytest.param("uniform", None, marks=pytest.mark.validate)],
+)
 def test_gaussian_rewards_keep_the_risk(policy: str, threshold: str | None) -> None:
     runs, risk = 200, 0.2
     found = osrl.simulate(GAUSSIAN, policy, risk, runs, threshold=threshold).frame

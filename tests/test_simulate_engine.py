@@ -96,8 +96,8 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
 
 
 def test_memory_stays_flat_in_the_number_of_runs() -> None:
-    few, many = (int(output_of(MEMORY, runs)) for runs in ("300", "2500"))
-    size = 2200 * 40 * 100 * 8 // 2**20  # megabytes, for the pulls of the others alone
+    few, many = (int(output_of(MEMORY, runs)) for runs in ("200", "1400"))
+    size = 1200 * 40 * 100 * 8 // 2**20  # megabytes, for the pulls of the others alone
     assert many - few < size / 4
 
 
