@@ -200,12 +200,12 @@ def betting_value(
         if left == 0:
             return now
         weights = weights_of(rule, pulls, sums)
-        estimates, order, work = np.empty(len(means)), np.arange(len(means)), np.empty((5, len(means) + 1))
+        estimates, order = np.empty(len(means)), np.arange(len(means))
         rank(pulls, sums, bets.shrinkage, estimates, order)
         later = 0.0
         for a, mean in enumerate(means):
             ticket = np.empty((len(means), 4))
-            write_ticket(estimates, order, weights, a, bets.safe, work, ticket)
+            write_ticket(estimates, order, weights, a, bets.safe, np.ones(1, np.bool_), ticket)
             low, high = rewards
             for reward, chance in ((high, (mean - low) / (high - low)), (low, (high - mean) / (high - low))):
                 then, more, total = wealth.copy(), pulls.copy(), sums.copy()

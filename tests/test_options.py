@@ -77,7 +77,7 @@ def test_a_true_null_earns_nothing_whatever_the_options(options: dict[str, Any],
     expected, single = np.zeros(3), np.zeros(bets.beta.size)
     for a in range(n):
         ticket = np.empty((n, 4))
-        write_ticket(means, order, weights, a, bets.safe, np.empty((5, n + 1)), ticket)
+        write_ticket(means, order, weights, a, bets.safe, np.ones(1, np.bool_), ticket)
         for reward, chance in (
             (high, (truth[a] - low) / (high - low)),
             (low, (high - truth[a]) / (high - low)),

@@ -41,8 +41,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from osrl.alternatives import pool_size, sort_by_mean, sum_up
-from osrl.arrays import Floats, Integers
+from osrl.alternatives import sort_by_mean
+from osrl.arrays import Flags, Floats, Integers
 from osrl.compiled import kernel_in_place
 from osrl.errors import OsrlError
 
@@ -201,68 +201,107 @@ def write_ticket(
     weights: Floats,
     drawn: int,
     safe: float,
-    work: Floats,
+    possible: Flags,
     ticket: Floats,
 ) -> None:
     """Fill ``ticket`` (n, 4): the terms of every null "b is the best of these n arms" for this draw.
 
-    ``order`` is that of the arms by decreasing mean; ``work`` is room for (5, n + 1) numbers, or more.
+    ``order`` is that of the arms by decreasing mean. The arms form groups of one size, ``possible`` says
+    which: what is ruled out needs no more evidence, and there are no bets against its arms.
+
+    Sums over the arms before the r-th wait in the row of its terms. Terms are written from the last arm to
+    the first, and a pool reaches no further down than its arm: nothing is overwritten that is still wanted.
     """
     n = means.size
-    mu, w, sums = work[0, :n], work[1, :n], work[2:5]
+    together = n // possible.size
     position = 0
+    weight, total = 0.0, 0.0
     for r in range(n):
         b = order[r]
-        mu[r], w[r] = means[b], weights[b]
+        ticket[b, 0], ticket[b, 1], ticket[b, 2] = weight, total, total - weight * means[b]
+        weight += weights[b]
+        total += weights[b] * means[b]
         if b == drawn:
             position = r
-        for k in range(TICKET):
-            ticket[b, k] = 0.0
-    if n < 2:
-        return
-    sum_up(mu, w, sums)
-    for r in range(n):
-        if mu[0] - mu[r] > 1e-9:
-            _against_others(mu, w, sums, r, position, safe, ticket[order[r]])
+    for r in range(n - 1, -1, -1):
+        b = order[r]
+        if n == 1 or not possible[b // together]:
+            _no_bets(ticket[b])
+        elif means[order[0]] - means[b] > 1e-9:
+            _against_others(means, order, weights, r, position, safe, ticket)
         else:
-            _against_leader(mu, w, r, position, safe, ticket[order[r]])
+            _against_leader(means, order, weights, r, position, safe, ticket[b])
+
+
+@kernel_in_place
+def _no_bets(terms: Floats) -> None:
+    """Terms (4,) that leave the wealth as it is."""
+    for k in range(TICKET):
+        terms[k] = 0.0
+
+
+@kernel_in_place
+def _joins(means: Floats, order: Integers, weights: Floats, r: int, k: int, ticket: Floats) -> bool:
+    """Whether the k-th arm is in the pool of the r-th, k < r (see `osrl.alternatives.pool_sizes`)."""
+    above, b = order[k], order[r]
+    return bool(ticket[above, 2] < weights[b] * (means[above] - means[b]))
 
 
 @kernel_in_place
 def _against_others(
-    mu: Floats, w: Floats, sums: Floats, r: int, position: int, safe: float, terms: Floats
+    means: Floats, order: Integers, weights: Floats, r: int, position: int, safe: float, ticket: Floats
 ) -> None:
-    """The terms (4,) against the r-th arm, when the one at ``position`` is drawn: it and its pool."""
-    size = pool_size(mu, w, sums, r)
-    if position >= size and position != r:
+    """The terms against the r-th arm, when the one at ``position`` is drawn: it and its pool."""
+    b = order[r]
+    if position > r or (position < r and not _joins(means, order, weights, r, position, ticket)):
+        _no_bets(ticket[b])
         return
-    mass = sums[0, size] + w[r]
-    m = (sums[1, size] + w[r] * mu[r]) / mass if mass > 0.0 else mu[r]
+    size, end = position + 1 if position < r else 0, r
+    while size < end:
+        middle = (size + end) // 2
+        if _joins(means, order, weights, r, middle, ticket):
+            size = middle + 1
+        else:
+            end = middle
+    last = order[size]
+    mass = ticket[last, 0] + weights[b]
+    m = (ticket[last, 1] + weights[b] * means[b]) / mass if mass > 0.0 else means[b]
+    _no_bets(ticket[b])
     if 0.0 < m < 1.0:
-        span = mu[0] - mu[r]
-        terms[0] = (mu[position] - m) / span
-        terms[1] = m
-        terms[2] = span / (m * (1.0 - m))
-        terms[3] = safe * span / max((mu[0] - m) * m, (m - mu[r]) * (1.0 - m))
+        top = means[order[0]]
+        span = top - means[b]
+        ticket[b, 0] = (means[order[position]] - m) / span
+        ticket[b, 1] = m
+        ticket[b, 2] = span / (m * (1.0 - m))
+        ticket[b, 3] = safe * span / max((top - m) * m, (m - means[b]) * (1.0 - m))
 
 
 @kernel_in_place
-def _against_leader(mu: Floats, w: Floats, r: int, position: int, safe: float, terms: Floats) -> None:
+def _against_leader(
+    means: Floats, order: Integers, weights: Floats, r: int, position: int, safe: float, terms: Floats
+) -> None:
     """The terms (4,) against the r-th arm, which looks best, on behalf of the runners-up."""
-    second = mu[1] if r == 0 else mu[0]
-    rivals, m = 0.0, w[r] * mu[r]
-    for s in range(mu.size):
-        if s != r and mu[s] >= second - 1e-9:
-            rivals += w[s]
-            m += w[s] * mu[s]
-    both = w[r] + rivals
-    if both <= 0.0 or (position != r and mu[position] < second - 1e-9):
+    _no_bets(terms)
+    b = order[r]
+    least = means[order[1] if r == 0 else order[0]] - 1e-9
+    if position != r and means[order[position]] < least:
+        return
+    rivals, m = 0.0, weights[b] * means[b]
+    for s in range(order.size):
+        a = order[s]
+        if means[a] < least:
+            break
+        if s != r:
+            rivals += weights[a]
+            m += weights[a] * means[a]
+    both = weights[b] + rivals
+    if both <= 0.0:
         return
     m /= both
     if 0.0 < m < 1.0:
-        terms[0] = (-rivals if position == r else w[r]) / both
+        terms[0] = (-rivals if position == r else weights[b]) / both
         terms[1] = m
-        terms[3] = safe * both / max(w[r] * m, rivals * (1.0 - m))
+        terms[3] = safe * both / max(weights[b] * m, rivals * (1.0 - m))
 
 
 @kernel_in_place

@@ -27,7 +27,16 @@ import numpy as np
 
 from osrl.arrays import Floats
 from osrl.errors import OsrlError
-from osrl.evidence.betting import Bets, log_mixture, new_bets, rank, settle, shrunk_means, write_ticket
+from osrl.evidence.betting import (
+    TICKET,
+    Bets,
+    log_mixture,
+    new_bets,
+    rank,
+    settle,
+    shrunk_means,
+    write_ticket,
+)
 from osrl.evidence.counts import Samples, pooled, samples_of, universal
 from osrl.evidence.pairs import against_best
 from osrl.evidence.tilts import TASK, new_tilts
@@ -107,8 +116,8 @@ class Betting(Evidence):
             )
         means, order = np.empty(self.arms), np.arange(self.arms)
         rank(self.pulls, self.sums, self.bets.shrinkage, means, order)
-        work, ticket = np.empty((5, self.arms + 1)), np.empty((self.arms, 4))
-        write_ticket(means, order, weights, arm, self.bets.safe, work, ticket)
+        ticket = np.empty((self.arms, TICKET))
+        write_ticket(means, order, weights, arm, self.bets.safe, np.ones(1, np.bool_), ticket)
         for wealth, terms in zip(self.wealth, ticket, strict=True):
             settle(wealth, terms, self.bets.beta, reward)
         self._count(arm, reward)

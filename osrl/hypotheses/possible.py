@@ -230,6 +230,35 @@ def reject(hypotheses: Hypotheses, x: int, first: int, last: int) -> bool:
     return ruled_out > 0
 
 
+@kernel_in_place
+def within_reach(hypotheses: Hypotheses, g: int) -> bool:
+    """Whether some vector of ``g`` may be struck: no evidence exceeds that of the best bet in every task."""
+    wealth, of_task = hypotheses.wealth, hypotheses.evidence[OF_TASK]
+    _, tasks, n, tried = wealth.shape
+    predictors = n // hypotheses.possible_g.size
+    total = 0.0
+    for x in range(tasks):
+        most = -math.inf
+        for a in range(g * predictors, (g + 1) * predictors):
+            for j in range(tried):
+                most = max(most, wealth[WEALTH, x, a, j] + wealth[PENDING, x, a, j])
+            if tried == 0:
+                most = max(most, of_task[x, a])
+        total += most
+    return bool(total >= hypotheses.numbers[LIMIT_G])
+
+
+@kernel_in_place
+def should_strike(hypotheses: Hypotheses) -> bool:
+    """Whether it is time to look at the vectors, and there is something to see."""
+    numbers, possible_g = hypotheses.numbers, hypotheses.possible_g
+    if vectors_due(hypotheses.struck, numbers[SAMPLES], numbers[LOOK]):
+        for g in range(possible_g.size):
+            if possible_g[g] and within_reach(hypotheses, g):
+                return True
+    return False
+
+
 @kernel
 def strike_vectors(hypotheses: Hypotheses) -> None:
     """Strike vectors of predictors; the evidence against a representation without any reaches the limit."""
@@ -242,7 +271,7 @@ def strike_vectors(hypotheses: Hypotheses) -> None:
     of_task, bets = hypotheses.evidence[OF_TASK], hypotheses.bets
     held = np.empty((tasks, predictors, tried))
     for g in range(possible_g.size):
-        if not possible_g[g]:
+        if not possible_g[g] or not within_reach(hypotheses, g):
             continue
         first = g * predictors
         for x in range(tasks):

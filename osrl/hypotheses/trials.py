@@ -27,7 +27,6 @@ from osrl.hypotheses.possible import (
     LOCAL_MEANS,
     LOCAL_PENDING,
     LOCAL_WEALTH,
-    LOOK,
     MEANS,
     OF_G,
     OF_TASK,
@@ -41,11 +40,11 @@ from osrl.hypotheses.possible import (
     Hypotheses,
     reject,
     settle_verdict,
+    should_strike,
 )
 from osrl.hypotheses.shared import refresh
 from osrl.hypotheses.tolerance import HELD, settle_comparisons, worst_comparisons, write_comparisons
 from osrl.hypotheses.tolerance import PENDING as NOT_REPORTED
-from osrl.hypotheses.vectors import vectors_due
 
 
 def ticket_size(hypotheses: Hypotheses) -> int:
@@ -60,7 +59,7 @@ def ticket_size(hypotheses: Hypotheses) -> int:
     return (n + n // hypotheses.possible_g.size + 2 * compared) * TICKET
 
 
-@kernel
+@kernel_in_place
 def take_ticket(hypotheses: Hypotheses, x: int, a: int, propensities: Floats, ticket: Floats) -> None:
     """Write the terms of the bets on this trial, drawn with the ``propensities`` (n,) of its task."""
     arms, order = hypotheses.arms, hypotheses.order
@@ -70,20 +69,12 @@ def take_ticket(hypotheses: Hypotheses, x: int, a: int, propensities: Floats, ti
     n = propensities.size
     predictors = n // possible_g.size
     terms = ticket.reshape(ticket.size // TICKET, TICKET)
-    work = np.empty((5, n + 1))
-    write_ticket(arms[MEANS, x], order[OF_TASK, x], propensities, a, safe, work, terms[:n])
+    write_ticket(arms[MEANS, x], order[OF_TASK, x], propensities, a, safe, possible_g, terms[:n])
     first = a // predictors * predictors
     own = slice(first, first + predictors)
     local = terms[n : n + predictors]
-    write_ticket(
-        arms[LOCAL_MEANS, x, own], order[OF_G, x, own], propensities[own], a - first, safe, work, local
-    )
-    for b in range(n):
-        if not possible_g[b // predictors]:
-            terms[b, 0] = 0.0  # what is ruled out needs no more evidence
-    for h in range(predictors):
-        if not possible_h[first + h]:
-            terms[n + h, 0] = 0.0
+    means, drawn = arms[LOCAL_MEANS, x, own], propensities[own]
+    write_ticket(means, order[OF_G, x, own], drawn, a - first, safe, possible_h[own], local)
     if terms.shape[0] > n + predictors:
         of_arms = (arms[MEANS, x], arms[PULLS, x], propensities)
         possible = (possible_g, possible_h)
@@ -152,8 +143,7 @@ def take_reward(hypotheses: Hypotheses, x: int, a: int, reward: float, ticket: F
             close = close or most + math.log(float(tried)) >= numbers[LIMIT_H]
     if numbers[WAITING] > 0.0:
         settle_verdict(hypotheses)
-    close = close or vectors_due(hypotheses.struck, numbers[SAMPLES], numbers[LOOK])
-    changed = close and reject(hypotheses, x, first, first + predictors)
+    changed = (close or should_strike(hypotheses)) and reject(hypotheses, x, first, first + predictors)
     if terms.shape[0] == n + predictors:
         return changed
     more = terms[n + predictors :]

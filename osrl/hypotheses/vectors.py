@@ -43,7 +43,7 @@ def new_struck(shape: tuple[int, int, int], most: int) -> Flags:
 @kernel_in_place
 def vectors_due(struck: Flags, samples: float, looks: float) -> bool:
     """Whether it is time to look at the vectors."""
-    return bool(struck.shape[1] > 0 and samples % max(1.0, samples // looks) == 0.0)
+    return struck.shape[1] > 0 and int(samples) % max(1, int(samples / looks)) == 0
 
 
 @kernel
