@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-SHRINKAGE, SAFE = 40.0, 0.98
+SHRINKAGE, SAFE = 60.0, 0.98
 
 
 def shrunk(rewards: list[tuple[int, float]], arms: int) -> NDArray[np.float64]:

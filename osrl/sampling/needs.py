@@ -8,8 +8,8 @@ head start in it, so that samples go to those that lag behind. It is solved anew
 by ``growth`` and after each rejection.
 
 The shared choice comes first. In the joint program all tests end together, and two predictors that are nearly
-equal would keep the representation open for as long as them. So where it is open more than twice as long as
-it had to be, half of the mass goes to the representation as if nothing else were asked.
+equal would keep the representation open for as long as them. So where it would be open more than four times
+as long as it had to be, half of the mass goes to the representation as if nothing else were asked.
 
 A part of the mass, min(1/2, explore * sqrt(K / (4 t))), explores the arms that still matter, in
 proportion to 1 / (1 + N): an arm that looked bad by bad luck is tried again soon, which is what keeps
@@ -61,7 +61,7 @@ from osrl.hypotheses.shared import APART
 from osrl.hypotheses.vectors import head_starts, still_open
 
 TOLERANCE = 1e-2  # certified gap of the weights
-HASTE = 2.0  # times what a representation needs when it is asked for alone, by which it is to be decided
+HASTE = 4.0  # times what a representation needs when it is asked for alone, by which it is to be decided
 CLEARLY = 2.0  # standard errors by which an arm that was ruled out has to lead to be believed
 DOUBT = 0.1  # share of the mass for tasks in which the last representation may not be right
 

@@ -33,7 +33,7 @@ def new(
     power: float = 1.0,
     plugged: float = 0.1,
     idle: float = 0.1,
-    shrinkage: float = 40.0,
+    shrinkage: float = 60.0,
     safe: float = 0.98,
     peak: float = 0.2,
     vectors: int = VECTORS,
