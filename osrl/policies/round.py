@@ -30,8 +30,9 @@ def new_ticket(state: State) -> Floats:
 
 
 class Rules(NamedTuple):
-    """What is called in a round: the functions of a sampling rule and a stopping rule, none left out."""
+    """What is called in a round: a draw, and the functions of both rules, none left out."""
 
+    draw: Any
     wants_design: Any
     design: Any
     select: Any
@@ -43,6 +44,19 @@ class Rules(NamedTuple):
     conclude: Any
     weights: Any
     evidence: Any
+
+
+@kernel_in_place
+def draw_arm(propensities: Floats, key: Key, number: int) -> int:
+    """The arm x * n + a that draw ``number`` of a run picks; `NO_PROBABILITIES` (X, n) if these are none."""
+    tasks, n = propensities.shape
+    total = 0.0
+    for x in range(tasks):
+        for a in range(n):
+            if not propensities[x, a] >= 0.0:
+                return NO_PROBABILITIES
+            total += propensities[x, a]
+    return pick(propensities, uniform(key, CHOICES, number)) if abs(total - 1.0) < 1e-6 else NO_PROBABILITIES
 
 
 @kernel_in_place
@@ -89,6 +103,7 @@ def _rules(sampling: type, stopping: type) -> Rules:
     """The functions that act on states of these types."""
     one, other = checked_rules(*rules_of(sampling, stopping))
     return Rules(
+        draw=draw_arm,
         wants_design=one["wants_design"] or _never,
         design=one["design"] or _as_before,
         select=one["select"],
@@ -181,19 +196,6 @@ def design_of(
     return pointer_to(rule, sampling, stopping)
 
 
-@kernel_in_place
-def is_distribution(propensities: Floats) -> bool:
-    """Whether these are probabilities (X, n) that sum to 1."""
-    tasks, n = propensities.shape
-    total = 0.0
-    for x in range(tasks):
-        for a in range(n):
-            if not propensities[x, a] >= 0.0:
-                return False
-            total += propensities[x, a]
-    return abs(total - 1.0) < 1e-6
-
-
 @by_rules
 def choose_arm(rules: Rules) -> Callable[[State, int, Key, int, Floats], int]:
     """``choose_arm(state, task, key, number, propensities)``: the arm of the next trial, x * n + a.
@@ -201,14 +203,12 @@ def choose_arm(rules: Rules) -> Callable[[State, int, Key, int, Floats], int]:
     Where it is left to chance, draw ``number`` of the run picks it from the ``propensities`` (X, n), which
     are written; otherwise those stay as they are. `NO_ARM` and `NO_PROBABILITIES` where the rule is wrong.
     """
-    select = rules.select
+    select, draw = rules.select, rules.draw
 
     def choose_arm(state: State, task: int, key: Key, number: int, propensities: Floats) -> int:
         arm = select(state.sampling, state.stopping, task, propensities)
         if arm == -1:
-            if not is_distribution(propensities):
-                return NO_PROBABILITIES
-            return pick(propensities, uniform(key, CHOICES, number))
+            return draw(propensities, key, number)  # type: ignore[no-any-return]
         return arm if 0 <= arm < propensities.size else NO_ARM
 
     return choose_arm

@@ -25,7 +25,8 @@ class Pace:
 
     def hand_out(self, x: int, given: bool, at: int) -> None:
         """A trial goes out."""
-        self.arrivals[x] += given
+        if given:
+            self.arrivals[x] += 1
         if self.began is None:
             self.began = at
 

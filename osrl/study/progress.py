@@ -23,7 +23,7 @@ from osrl.arrays import Floats
 from osrl.contract import find
 from osrl.errors import OsrlError, StorageDamaged
 from osrl.hypotheses.possible import compare, reject
-from osrl.outcome import RUNNING, VERDICTS
+from osrl.outcome import RUNNING, STATUS, VERDICTS
 from osrl.policies.round import conclude
 from osrl.policies.states import digest
 from osrl.study.corrections import overrule
@@ -366,9 +366,10 @@ class Progress(Stages):
 
     def count_pending(self) -> None:
         """Let every trial that has not reported count by its worst factor, in order of hand-out."""
-        pend, pending = self.steps.pend, self.current
-        if pend is None or not (pending or self._some_count):
+        pend = self.steps.pend
+        if pend is None or not (self.pending or self._some_count):
             return
+        pending = self.current
         self.clear_pending()
         self._some_count = bool(pending)
         for trial in pending.values():
@@ -378,13 +379,13 @@ class Progress(Stages):
         """The verdict, when there is one now."""
         if self.verdict is not None:
             return None
-        status, budget = self.state.outcome.status, self.created.budget
-        if status[0] != RUNNING:
+        reached, budget = self.state.outcome.reached, self.created.budget
+        if reached[STATUS, 0] != RUNNING:
             return self.answer()
         if budget is None or self.told + self.abandoned < budget:
             return None
         conclude(self.state, 0)
-        return None if status[0] == RUNNING else self.answer()
+        return None if reached[STATUS, 0] == RUNNING else self.answer()
 
     # What can be read off
 

@@ -41,9 +41,9 @@ class Tally:
 
     def tell(self, asked: Asked, reward: float) -> None:
         """A trial has brought a reward."""
-        own = self.counts[:, self._column(asked)]
-        own[TOLD] += 1.0
-        own[SUM] += reward
+        column = self._column(asked)
+        self.counts[TOLD, column] += 1.0
+        self.counts[SUM, column] += reward
 
     def tell_all(self, tasks: Integers, arms: Integers, rewards: Floats) -> None:
         """Trials of this stage, in order, by their indices."""
