@@ -81,20 +81,32 @@ def table(found: list[Found], risks: tuple[float, ...]) -> list[str]:
 
 
 def draw(found: list[Found], out: Path) -> None:
-    """Write asymptotics.png and .svg: the ratio against ln(1 / delta), one panel for each instance."""
+    """Write asymptotics.png and .svg: the ratio against ln(1 / delta), one panel for each instance.
+
+    Where runs were cut, the mean is larger than drawn: a triangle that points there.
+    """
+    marks = ["measured", "larger: runs were cut"]
     frame = pl.DataFrame(
-        [{**each._asdict(), "ratio": each.ratio, "nats": math.log(1 / each.delta)} for each in found]
+        [
+            {
+                **each._asdict(),
+                "ratio": each.ratio,
+                "nats": math.log(1 / each.delta),
+                "mean": marks[each.cut > 0],
+            }
+            for each in found
+        ]
     )
+    base = alt.Chart(frame).encode(
+        alt.X("nats:Q", title="ln(1 / delta)"),
+        alt.Y("ratio:Q", title="mean samples / K (log scale)").scale(type="log", domainMin=1),
+        alt.Color("policy:N", title=None).scale(domain=list(POLICIES), range=["#4477aa", "#ee6677"]),
+    )
+    shape = alt.Shape("mean:N", title=None, sort=marks).scale(domain=marks, range=["circle", "triangle-up"])
     chart = (
-        alt.Chart(frame)
-        .mark_line(point=True)
-        .encode(
-            alt.X("nats:Q", title="ln(1 / delta)"),
-            alt.Y("ratio:Q", title="mean samples / K (log scale)").scale(type="log", domainMin=1),
-            alt.Color("policy:N", title=None).scale(domain=list(POLICIES), range=["#4477aa", "#ee6677"]),
-        )
+        alt.layer(base.mark_line(), base.mark_point(filled=True, size=50, opacity=1).encode(shape))
         .properties(width=230, height=180)
-        .facet(alt.Facet("instance:N", sort=None, title=None), columns=2)
+        .facet(alt.Facet("instance:N", sort=["paper", *map(str, SHAPES)], title=None), columns=2)
         .properties(
             title=alt.TitleParams(
                 "The price of what is not known, as the risk falls",
