@@ -36,7 +36,7 @@ from osrl.hypotheses.tolerance import (
     judge_comparisons,
     new_tolerance,
 )
-from osrl.hypotheses.vectors import LOOKS, VECTORS, new_struck, strike, vectors_due
+from osrl.hypotheses.vectors import LOOKS, VECTORS, most_of_vectors, new_struck, strike, vectors_due
 from osrl.outcome import (
     DECIDED,
     NO_SHARED,
@@ -173,10 +173,7 @@ def survivor(possible: Flags) -> int:
 
 @kernel_in_place
 def rule_out(possible: Flags, evidence: Floats, limit: float, last_stays: bool) -> int:
-    """Rule out what has evidence of at least ``limit`` against it, the most first; how many are.
-
-    Where ``last_stays``, the last possibility does, whatever speaks against it.
-    """
+    """Rule out what has evidence of at least ``limit``, the most first; how many are. The last may stay."""
     left = 0
     for i in range(possible.size):
         if possible[i]:
@@ -231,21 +228,13 @@ def reject(hypotheses: Hypotheses, x: int, first: int, last: int) -> bool:
 
 
 @kernel_in_place
-def within_reach(hypotheses: Hypotheses, g: int) -> bool:
-    """Whether some vector of ``g`` may be struck: no evidence exceeds that of the best bet in every task."""
+def _within_reach(hypotheses: Hypotheses, g: int) -> bool:
+    """Whether some vector of ``g`` may be struck now."""
     wealth, of_task = hypotheses.wealth, hypotheses.evidence[OF_TASK]
-    _, tasks, n, tried = wealth.shape
-    predictors = n // hypotheses.possible_g.size
-    total = 0.0
-    for x in range(tasks):
-        most = -math.inf
-        for a in range(g * predictors, (g + 1) * predictors):
-            for j in range(tried):
-                most = max(most, wealth[WEALTH, x, a, j] + wealth[PENDING, x, a, j])
-            if tried == 0:
-                most = max(most, of_task[x, a])
-        total += most
-    return bool(total >= hypotheses.numbers[LIMIT_G])
+    predictors = of_task.shape[1] // hypotheses.possible_g.size
+    first, last = g * predictors, (g + 1) * predictors
+    most = most_of_vectors(wealth[WEALTH], wealth[PENDING], of_task, first, last)
+    return bool(most >= hypotheses.numbers[LIMIT_G])
 
 
 @kernel_in_place
@@ -254,7 +243,7 @@ def should_strike(hypotheses: Hypotheses) -> bool:
     numbers, possible_g = hypotheses.numbers, hypotheses.possible_g
     if vectors_due(hypotheses.struck, numbers[SAMPLES], numbers[LOOK]):
         for g in range(possible_g.size):
-            if possible_g[g] and within_reach(hypotheses, g):
+            if possible_g[g] and _within_reach(hypotheses, g):
                 return True
     return False
 
@@ -271,7 +260,7 @@ def strike_vectors(hypotheses: Hypotheses) -> None:
     of_task, bets = hypotheses.evidence[OF_TASK], hypotheses.bets
     held = np.empty((tasks, predictors, tried))
     for g in range(possible_g.size):
-        if not possible_g[g] or not within_reach(hypotheses, g):
+        if not possible_g[g] or not _within_reach(hypotheses, g):
             continue
         first = g * predictors
         for x in range(tasks):

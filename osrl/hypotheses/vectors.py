@@ -46,6 +46,25 @@ def vectors_due(struck: Flags, samples: float, looks: float) -> bool:
     return struck.shape[1] > 0 and int(samples) % max(1, int(samples / looks)) == 0
 
 
+@kernel_in_place
+def most_of_vectors(wealth: Floats, pending: Floats, evidence: Floats, first: int, last: int) -> float:
+    """A bound of the evidence against the vectors of arms first .. last - 1: the best bet in every task.
+
+    ``wealth`` and ``pending`` (X, n, J), logarithms; without bets, the ``evidence`` (X, n) against the arms.
+    """
+    tasks, _, tried = wealth.shape
+    total = 0.0
+    for x in range(tasks):
+        most = -math.inf
+        for a in range(first, last):
+            for j in range(tried):
+                most = max(most, wealth[x, a, j] + pending[x, a, j])
+            if tried == 0:
+                most = max(most, evidence[x, a])
+        total += most
+    return total
+
+
 @kernel
 def strike(struck: Flags, evidence: Floats, held: Floats, bets: Bets, limit: float) -> bool:
     """Strike the vectors (V,) of one representation whose evidence reaches ``limit``; whether all are struck.
