@@ -123,7 +123,7 @@ def test_an_answer_that_does_not_look_clear_yet_waits(tmp_path: Path) -> None:
     rows = [("x", "A" if i % 2 else "B", "h", float(i % 2), 0.5, 0.5) for i in range(40)]
     columns = ["task", "representation", "predictor", "reward", "propensity[A,h]", "propensity[B,h]"]
     frame = pl.DataFrame(rows, columns, orient="row")
-    early, late = analysed(frame.head(23), tmp_path), analysed(frame, tmp_path)
+    early, late = (analysed(part, tmp_path, delta_g=0.2) for part in (frame.head(23), frame))
     assert (early.verdict, early.decided_after) == ("undecided", None)
     assert [each.rejected for each in early.hypotheses] == [False, True]
     assert (late.verdict, late.decided_after, late.best.representation) == ("decided", 24, "A")
