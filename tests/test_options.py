@@ -92,6 +92,21 @@ def test_a_true_null_earns_nothing_whatever_the_options(options: dict[str, Any],
         assert log_mixture(np.zeros(bets.beta.size), mixture) == pytest.approx(0.0, abs=1e-9)
 
 
+@pytest.mark.nojit
+@pytest.mark.parametrize("seed", range(10))
+def test_there_are_no_bets_against_what_is_ruled_out_and_the_others_stay(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    groups, size = int(rng.integers(1, 4)), int(rng.integers(1, 4))
+    n = groups * size
+    means, order, weights = np.empty(n), np.arange(n), rng.dirichlet(np.ones(n))
+    rank(rng.integers(0, 50, n).astype(float), rng.uniform(0, 20, n), 2.0, means, order)
+    possible, drawn = rng.random(groups) < 0.5, int(rng.integers(n))
+    every, some = np.full((2, n, 4), np.nan)
+    write_ticket(means, order, weights, drawn, 0.98, np.ones(groups, np.bool_), every)
+    write_ticket(means, order, weights, drawn, 0.98, possible, some)
+    assert (some == np.where(np.repeat(possible, size)[:, None], every, 0.0)).all()
+
+
 def wealth_of_truth(tests: Hypotheses, best: tuple[int, int]) -> float:
     """The supermartingale behind the evidence against a representation whose best arms are ``best``."""
     wealth = [tests.wealth[WEALTH, x, b] for x, b in enumerate(best)]

@@ -12,7 +12,7 @@ from osrl.evidence.betting import log_mixture, new_bets
 from osrl.families import Family
 from osrl.hypotheses.possible import OF_TASK, new_hypotheses
 from osrl.hypotheses.trials import take_reward, take_ticket, ticket_size
-from osrl.hypotheses.vectors import head_starts, new_struck, still_open, strike
+from osrl.hypotheses.vectors import head_starts, most_of_vectors, new_struck, still_open, strike
 from osrl.study.export import read_log
 from osrl.study.progress import begin
 from tests.instances import Array, refused
@@ -43,6 +43,7 @@ def test_vectors_are_struck_when_their_evidence_reaches_the_limit(seed: int) -> 
     found = [evidence_of(held, list(v)) for v in itertools.product(range(H), repeat=X)]
     assert struck.tolist() == (before | (np.array(found) >= limit)).tolist()
     assert every == struck.all()
+    assert max(found) <= most_of_vectors(held, np.zeros(held.shape), evidence, 0, H) + 1e-9
 
 
 @pytest.mark.nojit

@@ -206,8 +206,8 @@ def write_ticket(
 ) -> None:
     """Fill ``ticket`` (n, 4): the terms of every null "b is the best of these n arms" for this draw.
 
-    ``order`` is that of the arms by decreasing mean. The arms form groups of one size, ``possible`` says
-    which: what is ruled out needs no more evidence, and there are no bets against its arms.
+    ``order`` is that of the arms by decreasing mean. The arms form groups of one size; ``possible`` (groups,)
+    says which may hold the best one. There are no bets against the others: they need no more evidence.
 
     Sums over the arms before the r-th wait in the row of its terms. Terms are written from the last arm to
     the first, and a pool reaches no further down than its arm: nothing is overwritten that is still wanted.
@@ -226,7 +226,7 @@ def write_ticket(
     for r in range(n - 1, -1, -1):
         b = order[r]
         if n == 1 or not possible[b // together]:
-            _no_bets(ticket[b])
+            _leave_alone(ticket[b])
         elif means[order[0]] - means[b] > 1e-9:
             _against_others(means, order, weights, r, position, safe, ticket)
         else:
@@ -234,7 +234,7 @@ def write_ticket(
 
 
 @kernel_in_place
-def _no_bets(terms: Floats) -> None:
+def _leave_alone(terms: Floats) -> None:
     """Terms (4,) that leave the wealth as it is."""
     for k in range(TICKET):
         terms[k] = 0.0
@@ -254,7 +254,7 @@ def _against_others(
     """The terms against the r-th arm, when the one at ``position`` is drawn: it and its pool."""
     b = order[r]
     if position > r or (position < r and not _joins(means, order, weights, r, position, ticket)):
-        _no_bets(ticket[b])
+        _leave_alone(ticket[b])
         return
     size, end = position + 1 if position < r else 0, r
     while size < end:
@@ -266,7 +266,7 @@ def _against_others(
     last = order[size]
     mass = ticket[last, 0] + weights[b]
     m = (ticket[last, 1] + weights[b] * means[b]) / mass if mass > 0.0 else means[b]
-    _no_bets(ticket[b])
+    _leave_alone(ticket[b])
     if 0.0 < m < 1.0:
         top = means[order[0]]
         span = top - means[b]
@@ -281,7 +281,7 @@ def _against_leader(
     means: Floats, order: Integers, weights: Floats, r: int, position: int, safe: float, terms: Floats
 ) -> None:
     """The terms (4,) against the r-th arm, which looks best, on behalf of the runners-up."""
-    _no_bets(terms)
+    _leave_alone(terms)
     b = order[r]
     least = means[order[1] if r == 0 else order[0]] - 1e-9
     if position != r and means[order[position]] < least:

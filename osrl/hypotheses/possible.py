@@ -173,7 +173,10 @@ def survivor(possible: Flags) -> int:
 
 @kernel_in_place
 def rule_out(possible: Flags, evidence: Floats, limit: float, last_stays: bool) -> int:
-    """Rule out what has evidence of at least ``limit``, the most first; how many are. The last may stay."""
+    """Rule out what has evidence of at least ``limit`` against it, the most first; how many are.
+
+    Where ``last_stays``, the last possibility does, whatever speaks against it.
+    """
     left = 0
     for i in range(possible.size):
         if possible[i]:
