@@ -49,15 +49,14 @@ def reference_mean(top: float, noise: float) -> float:
     return min(max(top, 1e-9), 1.0 - 1e-9)
 
 
-@kernel
-def pool_sizes(mu: Floats, q: Floats, level: Floats, size: Integers, mass: Floats) -> None:
-    """Pool and level of every arm of a task; arms sorted by decreasing mean.
+@kernel_in_place
+def pool_sizes(mu: Floats, q: Floats, sums: Floats, level: Floats, size: Integers, mass: Floats) -> None:
+    """Pool and level of every arm of a task, and the ``sums`` that gave them; arms sorted by decreasing mean.
 
     The k-th arm joins the pool of b when its mean exceeds the mean of those before it and b:
     sum_{i<k} q_i (mu_i - mu_k) < q_b (mu_k - mu_b). The left side grows with k and the right
     side shrinks, hence the binary search. ``mass`` is the weight of the pool.
     """
-    sums = np.empty((3, mu.size + 1))
     sum_up(mu, q, sums)
     for b in range(mu.size):
         size[b] = pool_size(mu, q, sums, b)
@@ -67,7 +66,7 @@ def pool_sizes(mu: Floats, q: Floats, level: Floats, size: Integers, mass: Float
 
 @kernel_in_place
 def sum_up(mu: Floats, q: Floats, sums: Floats) -> None:
-    """Sums over the first k arms, (3, n + 1): of q, of q mu, and of q_i (mu_i - mu_k)."""
+    """Sums over the first k arms, to (3, n + 1) or more rows: of q, of q mu, and of q_i (mu_i - mu_k)."""
     weight, total = 0.0, 0.0
     for k in range(mu.size):
         sums[0, k], sums[1, k], sums[2, k] = weight, total, total - weight * mu[k]
@@ -90,25 +89,33 @@ def pool_size(mu: Floats, q: Floats, sums: Floats, b: int) -> int:
     return low
 
 
-@kernel
+@kernel_in_place
 def sorted_costs(
-    mu: Floats, q: Floats, noise: float, level: Floats, size: Integers, mass: Floats, cost: Floats
+    mu: Floats,
+    q: Floats,
+    noise: float,
+    sums: Floats,
+    level: Floats,
+    size: Integers,
+    mass: Floats,
+    cost: Floats,
 ) -> None:
-    """Cost ell(q; b) of every arm of a task, with pool and level; arms sorted by decreasing mean."""
-    pool_sizes(mu, q, level, size, mass)
-    n = mu.size
+    """Cost ell(q; b) of every arm of a task, with pool and level; arms sorted by decreasing mean.
+
+    To ``sums`` (4, n + 1) go those of `sum_up`, and what the first k arms pay to move to the reference mean.
+    """
+    pool_sizes(mu, q, sums, level, size, mass)
+    n, spent = mu.size, sums[3]
     reference = reference_mean(mu[0], noise)
-    spent = np.empty(n + 1)
-    own = np.empty(n)
     spent[0] = 0.0
     for k in range(n):
-        own[k] = q[k] * divergence(mu[k], reference, noise)
-        spent[k + 1] = spent[k] + own[k]
+        cost[k] = q[k] * divergence(mu[k], reference, noise)
+        spent[k + 1] = spent[k] + cost[k]
     for b in range(n):
         if size[b] == 0 or mass[b] <= 0.0:
             cost[b] = 0.0
         else:
-            value = spent[size[b]] + own[b] - mass[b] * divergence(level[b], reference, noise)
+            value = spent[size[b]] + cost[b] - mass[b] * divergence(level[b], reference, noise)
             cost[b] = max(value, 0.0)
 
 
@@ -148,7 +155,7 @@ def alternatives(mu: Floats, q: Floats, noise: float) -> Alternatives:
     order = order_by_mean(mu)
     level, mass, cost = np.empty(n), np.empty(n), np.empty(n)
     size = np.empty(n, np.int64)
-    sorted_costs(mu[order], q[order], noise, level, size, mass, cost)
+    sorted_costs(mu[order], q[order], noise, np.empty((4, n + 1)), level, size, mass, cost)
     closest = Alternatives(np.empty(n), np.empty(n), np.empty(n, np.int64), order)
     for rank in range(n):
         arm = order[rank]

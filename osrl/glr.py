@@ -73,7 +73,7 @@ def update_task(glr: Glr, x: int, mu: Floats, q: Floats, noise: float) -> None:
     predictors = n // representations
     sort_by_mean(mu, order)
     level, mass, cost = np.empty(n), np.empty(n), np.empty(n)
-    sorted_costs(mu[order], q[order], noise, level, np.empty(n, np.int64), mass, cost)
+    sorted_costs(mu[order], q[order], noise, np.empty((4, n + 1)), level, np.empty(n, np.int64), mass, cost)
     for rank in range(n):
         costs[order[rank]] = cost[rank]
     for g in range(representations):

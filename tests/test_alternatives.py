@@ -172,10 +172,11 @@ def test_kernels_on_sorted_arms_agree_with_each_other(case: Weighted) -> None:
     assert (np.diff(mu[order]) <= 0).all() and sorted(order.tolist()) == list(range(n))
     level, mass, cost = np.empty(n), np.empty(n), np.empty(n)
     size = np.empty(n, np.int64)
-    sorted_costs(mu[order], q[order], case.noise, level, size, mass, cost)
+    sums = np.empty((4, n + 1))
+    sorted_costs(mu[order], q[order], case.noise, sums, level, size, mass, cost)
     np.testing.assert_allclose(cost, found.cost[order], rtol=1e-9, atol=rounding(case, 0))
     for b in range(n):
         assert mass[b] == pytest.approx(q[order[: size[b]]].sum() + q[order[b]], rel=1e-12, abs=1e-12)
     again = np.empty(n), np.empty(n, np.int64), np.empty(n)
-    pool_sizes(mu[order], q[order], *again)
+    pool_sizes(mu[order], q[order], sums, *again)
     assert (again[0] == level).all() and (again[1] == size).all() and (again[2] == mass).all()

@@ -32,8 +32,8 @@ class Count(event.Listener):
     def on_end(self, event): pass
 event.register("numba:compile", Count())
 from osrl.alternatives import sorted_costs
-level, mass, cost = np.empty(2), np.empty(2), np.empty(2)
-sorted_costs(np.array([0.6, 0.5]), np.ones(2), 0.0, level, np.empty(2, np.int64), mass, cost)
+sums, level, mass, cost = np.empty((4, 3)), np.empty(2), np.empty(2), np.empty(2)
+sorted_costs(np.array([0.6, 0.5]), np.ones(2), 0.0, sums, level, np.empty(2, np.int64), mass, cost)
 print(cost[1], len(compiled))
 """
 

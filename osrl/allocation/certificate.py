@@ -21,7 +21,7 @@ import numpy as np
 from osrl.allocation.program import Program
 from osrl.alternatives import pool_sizes
 from osrl.arrays import Floats, Integers
-from osrl.compiled import kernel
+from osrl.compiled import kernel, kernel_in_place
 from osrl.families import divergence, tilt
 
 FAR_RIGHT = 1e9  # a z beyond all that are granted
@@ -40,6 +40,7 @@ class Pieces(NamedTuple):
     base: Floats
     slope: Floats
     own: Floats  # kl(mu_b, level)
+    sums: Floats  # (4, n + 1) over the first arms of the task that was measured last
 
 
 @kernel
@@ -53,22 +54,23 @@ def new_pieces(tasks: int, n: int) -> Pieces:
         np.zeros((tasks, n)),
         np.zeros((tasks, n)),
         np.zeros((tasks, n)),
+        np.zeros((4, n + 1)),
     )
 
 
-@kernel
+@kernel_in_place
 def measure(program: Program, q: Floats, pieces: Pieces) -> None:
     """Evaluate every piece at the allocation ``q`` (by rank)."""
     mu_of, potential_of, reference_of = program.mu, program.potential, program.reference
     piece, cell_of, pooled, noise = program.piece, program.cell, program.pooled, program.noise
     level_of, size_of, mass_of, value_of = pieces.level, pieces.size, pieces.mass, pieces.value
     base_of, slope_of, own_of = pieces.base, pieces.slope, pieces.own
+    sums, spent = pieces.sums, pieces.sums[3]
     tasks, n = q.shape
-    spent = np.empty(n + 1)
     for x in range(tasks):
         mu, potential, reference = mu_of[x], potential_of[x], reference_of[x]
         level, size, mass = level_of[x], size_of[x], mass_of[x]
-        pool_sizes(mu, q[x], level, size, mass)
+        pool_sizes(mu, q[x], sums, level, size, mass)
         spent[0] = 0.0
         for r in range(n):
             spent[r + 1] = spent[r] + q[x, r] * potential[r]
@@ -87,7 +89,7 @@ def measure(program: Program, q: Floats, pieces: Pieces) -> None:
             value_of[x, r] = max(spent[size[r]] + q[x, r] * potential[r] - mass[r] * pay, 0.0)
 
 
-@kernel
+@kernel_in_place
 def objective(program: Program, q: Floats, pieces: Pieces) -> float:
     """The objective reached by ``q`` (which spends its budgets), given its measured pieces."""
     cell_of, need, need_h, inverse_sigma = program.cell, program.need, program.need_h, program.inverse_sigma
@@ -106,7 +108,7 @@ def objective(program: Program, q: Floats, pieces: Pieces) -> float:
     return z - 0.5 * inverse_sigma * square
 
 
-@kernel
+@kernel_in_place
 def granted(program: Program, value_of: Floats, j: int) -> float:
     """The largest z that test ``j`` grants: sum_x min_b (value_b + ahead_b z) = need z.
 
@@ -138,16 +140,19 @@ class Response(NamedTuple):
 
     share: Floats  # (X, n) of a piece within its cell, or the dual of a predictor piece
     level: Floats  # (X, n)
+    c: Floats  # (X, n) what it proves: objective(q) <= c.q for every allocation
     price: Floats  # (X,) the largest c / cost of the task, relative to the objective
+    sums: Floats  # (n + 1, 3) over pieces of the task at hand: of one cell, or by the depth of their pools
 
 
 @kernel
 def new_response(tasks: int, n: int) -> Response:
     """Room for a response."""
-    return Response(np.zeros((tasks, n)), np.zeros((tasks, n)), np.full(tasks, math.inf))
+    share, level, c = np.zeros((tasks, n)), np.zeros((tasks, n)), np.zeros((tasks, n))
+    return Response(share, level, c, np.full(tasks, math.inf), np.zeros((n + 1, 3)))
 
 
-@kernel
+@kernel_in_place
 def copy_response(source: Response, target: Response, x: int) -> None:
     """Copy the response of task ``x``."""
     target.price[x] = source.price[x]
@@ -156,38 +161,39 @@ def copy_response(source: Response, target: Response, x: int) -> None:
         target.level[x, r] = source.level[x, r]
 
 
-@kernel
+@kernel_in_place
 def respond(program: Program, pieces: Pieces, dual: Floats, x: int, response: Response) -> None:
     """Take shares and levels of task ``x`` from the duals of its pieces."""
     cell_of, need = program.cell, program.need
     level_of = pieces.level
-    share_of, chosen_level = response.share, response.level
-    total = np.zeros(need.size)
+    share_of, chosen_level, total = response.share, response.level, response.sums
     n = dual.shape[1]
+    for j in range(need.size):
+        total[j, 0] = 0.0
     for r in range(1, n):
         if cell_of[x, r] >= 0:
-            total[cell_of[x, r]] += dual[x, r]
+            total[cell_of[x, r], 0] += dual[x, r]
     for r in range(1, n):
         cell = cell_of[x, r]
-        share_of[x, r] = dual[x, r] / total[cell] if cell >= 0 else dual[x, r]
+        share_of[x, r] = dual[x, r] / total[cell, 0] if cell >= 0 else dual[x, r]
         chosen_level[x, r] = level_of[x, r]
 
 
-@kernel
-def slopes(program: Program, response: Response, x: int, test_dual: Floats, total: float, c: Floats) -> float:
-    """Fill row ``x`` of c (X, n), for which objective(q) <= c.q everywhere; its largest c / cost.
+@kernel_in_place
+def slopes(program: Program, response: Response, x: int, test_dual: Floats, total: float) -> float:
+    """Fill row ``x`` of what the response proves, c; its largest c / cost.
 
     ``test_dual`` (C,) weighs the tests; ``total`` is their `dual_total`.
     """
     mu, potential, reference = program.mu[x], program.potential[x], program.reference[x]
     piece = program.piece
     cell_of, pooled, cost_of, noise = program.cell, program.pooled, program.cost, program.noise
-    share_of, chosen_level = response.share, response.level
+    share_of, chosen_level, c, deep = response.share, response.level, response.c, response.sums
     n = c.shape[1]
     # a pool is a prefix of the ranks, so the pieces are summed from the deepest pool upwards
-    deep = np.zeros((n + 1, 3))
     for r in range(n):
         c[x, r] = 0.0
+        deep[r + 1, 0], deep[r + 1, 1], deep[r + 1, 2] = 0.0, 0.0, 0.0
     for r in range(1, n):
         if not piece[x, r]:
             continue
@@ -219,7 +225,7 @@ def slopes(program: Program, response: Response, x: int, test_dual: Floats, tota
     return largest
 
 
-@kernel
+@kernel_in_place
 def has_predictor_tests(program: Program, x: int) -> bool:
     """Whether task ``x`` has tests of its own, and so some mass in every good allocation."""
     need_h = program.need_h
@@ -229,7 +235,7 @@ def has_predictor_tests(program: Program, x: int) -> bool:
     return False
 
 
-@kernel
+@kernel_in_place
 def dual_total(program: Program, share: Floats, test_dual: Floats) -> float:
     """The normalisation of dual weights: one for a pair that prices z at one."""
     cell_of, need, need_h = program.cell, program.need, program.need_h
@@ -245,7 +251,7 @@ def dual_total(program: Program, share: Floats, test_dual: Floats) -> float:
     return total
 
 
-@kernel
+@kernel_in_place
 def price_groups(program: Program, c: Floats) -> float:
     """The most that c.q - |q|^2 / (2 sigma) can be over all allocations, from above.
 
@@ -289,7 +295,7 @@ def price_groups(program: Program, c: Floats) -> float:
     return bound
 
 
-@kernel
+@kernel_in_place
 def upper_bound(
     program: Program,
     pieces: Pieces,
@@ -308,11 +314,10 @@ def upper_bound(
     bound exceeds the value by more than ``slack``. Tasks with predictor tests always have mass.
     ``used`` receives the responses that prove the bound.
     """
-    tasks, n = dual.shape
-    c = np.empty((tasks, n))
+    tasks = dual.shape[0]
     for x in range(tasks):
         respond(program, pieces, dual, x, used)
-    bound = bound_of(program, used, test_dual, abs(value), c)
+    bound = bound_of(program, used, test_dual, abs(value))
     if math.isinf(bound):
         return bound
     replace = False
@@ -321,24 +326,31 @@ def upper_bound(
             copy_response(used, kept, x)
         elif bound - value > slack and not has_predictor_tests(program, x):
             replace = True
-    if replace:
-        mixed = new_response(tasks, n)
-        for x in range(tasks):
-            copy_response(used if has_predictor_tests(program, x) else kept, mixed, x)
-        other = bound_of(program, mixed, test_dual, abs(value), c)
-        if other < bound:
-            bound = other
-            for x in range(tasks):
-                copy_response(mixed, used, x)
-    return bound
+    return replace_responses(program, test_dual, value, bound, used, kept) if replace else bound
 
 
 @kernel
-def bound_of(program: Program, response: Response, test_dual: Floats, scale: float, c: Floats) -> float:
+def replace_responses(
+    program: Program, test_dual: Floats, value: float, bound: float, used: Response, kept: Response
+) -> float:
+    """The bound with the ``kept`` responses of tasks without tests of their own, if it is the better one."""
+    tasks, n = used.share.shape
+    mixed = new_response(tasks, n)
+    for x in range(tasks):
+        copy_response(used if has_predictor_tests(program, x) else kept, mixed, x)
+    other = bound_of(program, mixed, test_dual, abs(value))
+    if other < bound:
+        for x in range(tasks):
+            copy_response(mixed, used, x)
+    return min(other, bound)
+
+
+@kernel_in_place
+def bound_of(program: Program, response: Response, test_dual: Floats, scale: float) -> float:
     """The bound on z* that responses of all tasks prove; writes their prices, relative to ``scale``."""
     total = dual_total(program, response.share, test_dual)
     if not total > 0.0:
         return math.inf
-    for x in range(c.shape[0]):
-        response.price[x] = slopes(program, response, x, test_dual, total, c) / scale
-    return price_groups(program, c)
+    for x in range(response.price.size):
+        response.price[x] = slopes(program, response, x, test_dual, total) / scale
+    return price_groups(program, response.c)

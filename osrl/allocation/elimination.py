@@ -40,7 +40,7 @@ import numpy as np
 
 from osrl.allocation.linear import column_product, factorise, rotate_in
 from osrl.arrays import Floats, Integers
-from osrl.compiled import kernel
+from osrl.compiled import kernel, kernel_in_place
 
 STIFFEST = 1e5  # of a gradient that is assembled, relative to the softest barrier
 
@@ -61,12 +61,13 @@ class System(NamedTuple):
 
     matrix: Floats  # (D, D) over the cells and the arms that pools reach; then its Cholesky factor
     columns: Floats  # (D, 3 + C) right-hand side, z, tests, price; then half-solved
+    pools: Floats  # (1 + arms that pools reach, ON_CELLS + C, 3) what pieces add, by the depth of their pools
     shared: Floats  # (1 + C + B, 1 + C + B) z, tests, prices
     shared_right: Floats  # (1 + C + B,)
     price: int  # which of the shared unknowns is the price of the task's budget
 
 
-@kernel
+@kernel_in_place
 def eliminate_task(
     terms: Floats,
     cell: Integers,
@@ -81,10 +82,10 @@ def eliminate_task(
     ``terms`` (n, TERMS); by rank (n,): the cell of each piece or -1, how many arms its pool has above it,
     means and potentials.
     """
-    matrix, columns, shared, shared_right, price = system
+    matrix, columns, sums = system.matrix, system.columns, system.pools
+    shared, shared_right = system.shared, system.shared_right
     cells = test_dual.size
     top = matrix.shape[0] - cells
-    sums = np.zeros((top + 1, ON_CELLS + cells, 3))
     for c in range(cells):
         columns[c, RIGHT] = test_dual[c]
         columns[c, 2 + c] = -1.0
@@ -100,10 +101,10 @@ def eliminate_task(
     for r in range(1, top):
         if terms[r, REST] > 0.0:
             _rotate_rest(terms[r], cells + r, cell[r], depth[r], mu, potential, system)
-    _complement(columns, shared, shared_right, price)
+    _complement(columns, shared, shared_right, system.price)
 
 
-@kernel
+@kernel_in_place
 def _weigh(terms: Floats, top: int) -> None:
     """What is assembled of each piece: all but the rest of a stiff one, or what its own arm leaves."""
     softest = math.inf
@@ -127,21 +128,21 @@ def _weigh(terms: Floats, top: int) -> None:
         terms[r, KEPT], terms[r, KEPT_1], terms[r, KEPT_2] = kept, kept_1, kept_2
 
 
-@kernel
+@kernel_in_place
 def _pivot(terms: Floats, r: int) -> float:
     """The diagonal element of an arm with its own piece."""
     own, depart = terms[r, OWN], terms[r, DEPART]
     return float(terms[r, BARRIER] + terms[r, ASSEMBLED] * own * own + terms[r, BEND] * depart * depart)
 
 
-@kernel
+@kernel_in_place
 def _coupling(terms: Floats, r: int) -> tuple[float, float, float]:
     """How the arm of a piece meets the arms of its pool: coefficients of u."""
     stiff, bend = terms[r, ASSEMBLED] * terms[r, OWN], terms[r, BEND] * terms[r, DEPART]
     return stiff, bend * terms[r, LEVEL] - stiff * terms[r, BASE], -bend - stiff * terms[r, SLOPE]
 
 
-@kernel
+@kernel_in_place
 def _add_rows(
     terms: Floats,
     cell: Integers,
@@ -171,10 +172,11 @@ def _add_rows(
             matrix[cells + i, row] += v0 * potential[i] + v1 + v2 * mu[i]
 
 
-@kernel
+@kernel_in_place
 def _add_cells_and_shared(terms: Floats, cell: Integers, top: int, system: System) -> None:
     """What pieces add to their cells or to z, and what removed arms pass on to these and to the price."""
-    matrix, columns, shared, shared_right, price = system
+    matrix, columns, shared = system.matrix, system.columns, system.shared
+    shared_right, price = system.shared_right, system.price
     for r in range(terms.shape[0]):
         stiff, push, kept, need = terms[r, ASSEMBLED], terms[r, PUSH], terms[r, KEPT], terms[r, NEED]
         own, pull, cost, pivot = terms[r, OWN], terms[r, PULL], terms[r, COST], terms[r, PIVOT]
@@ -200,7 +202,7 @@ def _add_cells_and_shared(terms: Floats, cell: Integers, top: int, system: Syste
             shared_right[0] -= need * push * kept
 
 
-@kernel
+@kernel_in_place
 def _add_on_pools(terms: Floats, cell: Integers, depth: Integers, top: int, sums: Floats) -> None:
     """What every piece adds on its pool, by the depth of the pool."""
     for r in range(terms.shape[0]):
@@ -223,7 +225,7 @@ def _add_on_pools(terms: Floats, cell: Integers, depth: Integers, top: int, sums
             _add(pool, ON_CELLS + cell[r], -stiff, g0, g1, g2)
 
 
-@kernel
+@kernel_in_place
 def _add_form(terms: Floats, r: int, a: float, b: float, c: float, pool: Floats) -> None:
     """Add a ee' + b dd' + c ff', f = depart e - own d, to the quadratic form of a pool (upper half)."""
     own, depart, level = terms[r, OWN], terms[r, DEPART], terms[r, LEVEL]
@@ -237,7 +239,7 @@ def _add_form(terms: Floats, r: int, a: float, b: float, c: float, pool: Floats)
     pool[2, 2] += a * e2 * e2 + b + c * f2 * f2
 
 
-@kernel
+@kernel_in_place
 def _add(pool: Floats, row: int, times: float, v0: float, v1: float, v2: float) -> None:
     """Add a multiple of a vector to a row of coefficients."""
     pool[row, 0] += times * v0
@@ -245,7 +247,7 @@ def _add(pool: Floats, row: int, times: float, v0: float, v1: float, v2: float) 
     pool[row, 2] += times * v2
 
 
-@kernel
+@kernel_in_place
 def _spread(sums: Floats, mu: Floats, potential: Floats, matrix: Floats, columns: Floats) -> None:
     """Give each arm what the pieces add whose pools hold it: those that reach deeper than its rank."""
     cells = columns.shape[1] - 3
@@ -266,7 +268,7 @@ def _spread(sums: Floats, mu: Floats, potential: Floats, matrix: Floats, columns
                 sums[i, k, j] += pool[k, j]
 
 
-@kernel
+@kernel_in_place
 def _at(pool: Floats, row: int, potential: float, mu: float) -> float:
     """The value of a row of coefficients of u at an arm."""
     return float(pool[row, 0] * potential + pool[row, 1] + pool[row, 2] * mu)
@@ -292,7 +294,7 @@ def _rotate_rest(
     shared_right[0] += beside[Z] * beside[RIGHT]
 
 
-@kernel
+@kernel_in_place
 def _complement(columns: Floats, shared: Floats, shared_right: Floats, price: int) -> None:
     """Subtract the products of the half-solved columns from the shared equations; (z, z) is done."""
     last = columns.shape[1] - 1

@@ -15,7 +15,7 @@ from osrl.allocation.certificate import Pieces, measure, new_pieces, new_respons
 from osrl.allocation.newton import Iterate, new_iterate, newton_step, test_surplus
 from osrl.allocation.program import Program, scale_to_budget
 from osrl.arrays import Floats
-from osrl.compiled import kernel
+from osrl.compiled import kernel, kernel_in_place
 from osrl.elements import copy_to
 
 
@@ -31,7 +31,7 @@ class Solution(NamedTuple):
     iterations: int
 
 
-@kernel
+@kernel_in_place
 def _start(program: Program, pieces: Pieces, at: Iterate) -> None:
     """An interior point around the allocation ``at.q``."""
     piece, cell_of, need, need_h = program.piece, program.cell, program.need, program.need_h
@@ -66,7 +66,7 @@ def _start(program: Program, pieces: Pieces, at: Iterate) -> None:
                 dual[x, r] = tau / slack[x, r]
 
 
-@kernel
+@kernel_in_place
 def _complementarity(program: Program, at: Iterate) -> tuple[float, int]:
     """Sum of all products of a slack and its dual, and how many there are."""
     piece, need = program.piece, program.need
@@ -87,13 +87,13 @@ def _complementarity(program: Program, at: Iterate) -> tuple[float, int]:
     return total, count
 
 
-@kernel
+@kernel_in_place
 def _longest(value: float, change: float, limit: float) -> float:
     """The longest step up to ``limit`` that keeps ``value`` positive."""
     return min(limit, -0.995 * value / change) if change < 0.0 else limit
 
 
-@kernel
+@kernel_in_place
 def _advance(program: Program, at: Iterate, step: Iterate) -> float:
     """Go along ``step`` as far as positivity allows; the smaller of the two step lengths."""
     piece, need = program.piece, program.need

@@ -8,26 +8,24 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
 from osrl.arrays import Floats
-from osrl.compiled import kernel
+from osrl.compiled import kernel_in_place
 
 SMALLEST_PIVOT = 1e-15  # relative to the diagonal; a smaller one freezes its unknown
 
 
-@kernel
+@kernel_in_place
 def factorise(matrix: Floats, right: Floats) -> None:
     """Cholesky factor U of a positive definite matrix = U'U, and U'^-1 right, both in place.
 
-    Only the upper triangle is used. Updates run along rows, which the compiler vectorises.
+    Only the upper triangle is used. Updates run along rows, which the compiler vectorises. The diagonal is
+    kept in the first column below it, to compare the pivots with.
     """
     size, columns = right.shape
-    diagonal = np.empty(size)
     for j in range(size):
-        diagonal[j] = matrix[j, j]
+        matrix[j, 0] = matrix[j, j]
     for j in range(size):
-        root = math.sqrt(matrix[j, j]) if matrix[j, j] > SMALLEST_PIVOT * diagonal[j] else 1e100
+        root = math.sqrt(matrix[j, j]) if matrix[j, j] > SMALLEST_PIVOT * matrix[j, 0] else 1e100
         matrix[j, j] = root
         for k in range(j + 1, size):
             matrix[j, k] /= root
@@ -42,7 +40,7 @@ def factorise(matrix: Floats, right: Floats) -> None:
                     right[i, c] -= factor * right[j, c]
 
 
-@kernel
+@kernel_in_place
 def rotate_in(factor: Floats, right: Floats, row: Floats, beside: Floats) -> None:
     """Add row'row to the matrix U'U by Givens rotations of (U, right) with (row, beside).
 
@@ -66,7 +64,7 @@ def rotate_in(factor: Floats, right: Floats, row: Floats, beside: Floats) -> Non
             beside[c] = cosine * beside[c] - sine * above
 
 
-@kernel
+@kernel_in_place
 def column_product(right: Floats, a: int, b: int) -> float:
     """Inner product of two columns."""
     product = 0.0
@@ -75,7 +73,7 @@ def column_product(right: Floats, a: int, b: int) -> float:
     return product
 
 
-@kernel
+@kernel_in_place
 def solve_shared(matrix: Floats, right: Floats) -> None:
     """Gaussian elimination with row pivoting, in place; a singular matrix gives non-finite numbers."""
     size = right.size

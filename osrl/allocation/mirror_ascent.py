@@ -180,12 +180,13 @@ def differentiate(program: Program, at: Point, gradient: Gradient) -> float:
     q, test_dual, share = at.q, at.test_dual, at.share
     cell_of, need_h, inverse_sigma = program.cell, program.need_h, program.inverse_sigma
     tasks, n = q.shape
-    value_of, response = pieces.value, Response(share, pieces.level, np.empty(tasks))
+    value_of, sums = pieces.value, np.empty((n + 1, 3))
+    response = Response(share, pieces.level, cut, np.empty(tasks), sums)
     measure(program, q, pieces)
     value = 0.0
     granted[:] = 0.0
     for x in range(tasks):
-        slopes(program, response, x, test_dual, 1.0, cut)
+        slopes(program, response, x, test_dual, 1.0)
         for r in range(n):
             value -= 0.5 * inverse_sigma * q[x, r] * q[x, r]
             if cell_of[x, r] >= 0:

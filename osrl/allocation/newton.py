@@ -22,10 +22,12 @@ from osrl.allocation.elimination import (
     LEVEL,
     MISSING,
     NEED,
+    ON_CELLS,
     OWN,
     PIVOT,
     PULL,
     PUSH,
+    RIGHT,
     SLOPE,
     STIFF,
     TERMS,
@@ -35,7 +37,7 @@ from osrl.allocation.elimination import (
 from osrl.allocation.linear import solve_shared
 from osrl.allocation.program import Program
 from osrl.arrays import Floats
-from osrl.compiled import kernel
+from osrl.compiled import kernel, kernel_in_place
 from osrl.families import variance
 
 
@@ -50,6 +52,18 @@ class Iterate(NamedTuple):
     test_slack: Floats  # (C,)
     test_dual: Floats  # (C,)
     z: Floats  # (1,)
+
+
+class Equations(NamedTuple):
+    """The equations of a step, task by task (`System` says what they are), and what becomes of them."""
+
+    terms: Floats  # (X, n, TERMS) what is known of the arms and their pieces
+    matrix: Floats  # (X, D, D)
+    columns: Floats  # (X, D, 3 + C)
+    pools: Floats  # (X, 1 + arms that pools reach, ON_CELLS + C, 3)
+    shared: Floats  # (1 + C + B, 1 + C + B)
+    right: Floats  # (1 + C + B,) then the steps of z, of the duals of the tests, and the prices
+    moved: Floats  # (1 + arms that pools reach, 3) the steps of the first arms of a task, times u
 
 
 @kernel
@@ -67,7 +81,7 @@ def new_iterate(tasks: int, n: int, cells: int) -> Iterate:
     )
 
 
-@kernel
+@kernel_in_place
 def test_surplus(program: Program, at: Iterate, j: int) -> float:
     """By how much the cells of test ``j`` exceed its need (for a step: the change of it)."""
     need = program.need
@@ -78,16 +92,18 @@ def test_surplus(program: Program, at: Iterate, j: int) -> float:
     return surplus
 
 
-@kernel
-def linearise(program: Program, pieces: Pieces, at: Iterate, tau: float) -> Floats:
-    """What the step knows of each arm and its piece, (X, n, TERMS); see `osrl.allocation.elimination`."""
+@kernel_in_place
+def linearise(program: Program, pieces: Pieces, at: Iterate, tau: float, terms: Floats) -> None:
+    """To ``terms`` (X, n, TERMS), which are zeros, what the step knows of each arm and its piece.
+
+    See `osrl.allocation.elimination`.
+    """
     mu, piece, cell_of, need_h = program.mu, program.piece, program.cell, program.need_h
     cost, inverse_sigma, noise = program.cost, program.inverse_sigma, program.noise
     level, mass, value = pieces.level, pieces.mass, pieces.value
     base, slope, own = pieces.base, pieces.slope, pieces.own
     q, reduced, p, slack, dual, z = at.q, at.reduced, at.p, at.slack, at.dual, at.z
     tasks, n = q.shape
-    terms = np.zeros((tasks, n, TERMS))
     for x in range(tasks):
         for r in range(n):
             arm = terms[x, r]
@@ -107,17 +123,18 @@ def linearise(program: Program, pieces: Pieces, at: Iterate, tau: float) -> Floa
                 arm[BASE] = base[x, r]
                 arm[SLOPE] = slope[x, r]
                 arm[NEED] = need_h[x, r]
-    return terms
 
 
-@kernel
-def _half_solved(system: System) -> Floats:
-    """The unknowns of a task, its cells and then the arms that pools reach, from the shared ones."""
-    factor, columns, shared, price = system.matrix, system.columns, system.shared_right, system.price
+@kernel_in_place
+def _solve_task(factor: Floats, columns: Floats, shared: Floats, price: int) -> None:
+    """The unknowns of a task, its cells and then the arms that pools reach, from the shared ones.
+
+    They are written in place of the right-hand side.
+    """
     size, width = columns.shape
-    unknown = np.empty(size)
+    unknown = columns[:, RIGHT]
     for k in range(size):
-        value = columns[k, 0] - columns[k, width - 1] * shared[price]
+        value = unknown[k] - columns[k, width - 1] * shared[price]
         for j in range(1, width - 1):
             value -= columns[k, j] * shared[j - 1]
         unknown[k] = value
@@ -126,18 +143,16 @@ def _half_solved(system: System) -> Floats:
         for i in range(k + 1, size):
             value -= factor[k, i] * unknown[i]
         unknown[k] = value / factor[k, k]
-    return unknown
 
 
-@kernel
+@kernel_in_place
 def recover_task(
     program: Program,
     pieces: Pieces,
     at: Iterate,
-    terms: Floats,
     x: int,
     tau: float,
-    system: System,
+    equations: Equations,
     step: Iterate,
 ) -> None:
     """The step of task ``x`` once the shared unknowns are known."""
@@ -145,13 +160,15 @@ def recover_task(
     depth_of = pieces.size[x]
     q, reduced, slack, dual = at.q[x], at.reduced[x], at.slack[x], at.dual[x]
     dq, dreduced, dp, dslack, ddual = step.q[x], step.reduced[x], step.p[x], step.slack[x], step.dual[x]
-    dz, price = step.z[0], system.shared_right[system.price]
-    unknown = _half_solved(system)
+    terms, columns, right, moved = equations.terms, equations.columns[x], equations.right, equations.moved
     cells = dp.size
+    budget = 1 + cells + program.group[x]
+    dz, price = step.z[0], right[budget]
+    _solve_task(equations.matrix[x], columns, right, budget)
+    unknown = columns[:, RIGHT]
     top = unknown.size - cells
     for c in range(cells):
         dp[c] = unknown[c]
-    moved = np.zeros((top + 1, 3))  # sums of the changes times u over the first arms
     for i in range(top):
         change = unknown[cells + i]
         dq[i] = change
@@ -180,20 +197,45 @@ def recover_task(
 @kernel
 def newton_step(program: Program, pieces: Pieces, at: Iterate, tau: float, step: Iterate) -> None:
     """The step from ``at`` towards complementarity products all equal to ``tau``."""
-    piece, need, cost_of, group = program.piece, program.need, program.cost, program.group
-    budget, depth_of = program.budget, pieces.size
-    q, test_slack, test_dual = at.q, at.test_slack, at.test_dual
-    dtest_slack, dtest_dual, dz = step.test_slack, step.test_dual, step.z
-    tasks, n = q.shape
-    cells, budgets = need.size, budget.size
-    top = 1  # the arms that pools reach
+    tasks, n = at.q.shape
+    cells, top = program.need.size, reached(program, pieces)
+    size, width = cells + top, 1 + cells + program.budget.size
+    equations = Equations(
+        terms=np.zeros((tasks, n, TERMS)),
+        matrix=np.zeros((tasks, size, size)),
+        columns=np.zeros((tasks, size, 3 + cells)),
+        pools=np.zeros((tasks, top + 1, ON_CELLS + cells, 3)),
+        shared=np.zeros((width, width)),
+        right=np.zeros(width),
+        moved=np.zeros((top + 1, 3)),
+    )
+    solve_equations(program, pieces, at, tau, equations, step)
+
+
+@kernel_in_place
+def reached(program: Program, pieces: Pieces) -> int:
+    """How many arms, by rank, are in the pool of some piece of a task."""
+    piece, depth_of = program.piece, pieces.size
+    tasks, n = piece.shape
+    top = 1
     for x in range(tasks):
         for r in range(1, n):
             if piece[x, r]:
                 top = max(top, depth_of[x, r])
-    size, width = cells + top, 1 + cells + budgets
-    matrix, columns = np.zeros((tasks, size, size)), np.zeros((tasks, size, 3 + cells))
-    shared, right = np.zeros((width, width)), np.zeros(width)
+    return top
+
+
+@kernel_in_place
+def solve_equations(
+    program: Program, pieces: Pieces, at: Iterate, tau: float, equations: Equations, step: Iterate
+) -> None:
+    """Fill the equations, task by task, and solve them for the step."""
+    need, cost_of, group, budget = program.need, program.cost, program.group, program.budget
+    q, test_slack, test_dual = at.q, at.test_slack, at.test_dual
+    dtest_slack, dtest_dual, dz = step.test_slack, step.test_dual, step.z
+    terms, shared, right = equations.terms, equations.shared, equations.right
+    tasks, n = q.shape
+    cells, budgets = need.size, budget.size
     right[0] = 1.0
     for j in range(cells):
         dual, slack = test_dual[j], test_slack[j]
@@ -207,19 +249,18 @@ def newton_step(program: Program, pieces: Pieces, at: Iterate, tau: float, step:
     for x in range(tasks):
         for r in range(n):
             right[1 + cells + group[x]] -= cost_of[x, r] * q[x, r]
-    terms = linearise(program, pieces, at, tau)
+    linearise(program, pieces, at, tau, terms)
     for x in range(tasks):
-        system = System(matrix[x], columns[x], shared, right, 1 + cells + group[x])
-        eliminate_task(
-            terms[x], program.cell[x], depth_of[x], program.mu[x], program.potential[x], test_dual, system
-        )
+        mu, potential, cell = program.mu[x], program.potential[x], program.cell[x]
+        matrix, columns, pools = equations.matrix[x], equations.columns[x], equations.pools[x]
+        system = System(matrix, columns, pools, shared, right, 1 + cells + group[x])
+        eliminate_task(terms[x], cell, pieces.size[x], mu, potential, test_dual, system)
     solve_shared(shared, right)
     dz[0] = right[0]
     for j in range(cells):
         dtest_dual[j] = right[1 + j]
     for x in range(tasks):
-        system = System(matrix[x], columns[x], shared, right, 1 + cells + group[x])
-        recover_task(program, pieces, at, terms, x, tau, system, step)
+        recover_task(program, pieces, at, x, tau, equations, step)
     for j in range(cells):
         missing = test_surplus(program, at, j) - test_slack[j]
         dtest_slack[j] = test_surplus(program, step, j) + missing
