@@ -50,7 +50,9 @@ class Kernel(Generic[P, R]):
     def __init__(self, function: Callable[P, R], owner: object, folder: Path | None, counts: bool) -> None:
         functools.update_wrapper(self, function)
         self.py_func = function
-        self.targetoptions = {"nogil": True, "error_model": "numpy", "_nrt": counts}  # as Numba calls them
+        # As Numba calls them; what is not said here would be taken over from whoever calls it.
+        options = {"nogil": True, "error_model": "numpy", "_nrt": counts, "forceinline": False}
+        self.targetoptions = options
         self._owner, self._folder = owner, folder
         self._machine: Any = None
 

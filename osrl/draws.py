@@ -11,7 +11,7 @@ import math
 from typing import NamedTuple
 
 from osrl.arrays import Floats
-from osrl.compiled import kernel
+from osrl.compiled import kernel, kernel_in_place
 
 _MASK = 0xFFFFFFFF
 
@@ -85,14 +85,14 @@ def new_key(seed: int, run: int) -> Key:
     return Key(low, high)
 
 
-@kernel
+@kernel_in_place
 def uniform(key: Key, lane: int, n: int) -> float:
     """The n-th number in [0, 1) of a lane, with 53 random bits."""
     a, b = threefry(key.low, key.high, lane, n)
     return ((a >> 5) * 67108864.0 + (b >> 6)) / 9007199254740992.0
 
 
-@kernel
+@kernel_in_place
 def pick(propensities: Floats, draw: float) -> int:
     """The arm x * n + a that a number in [0, 1) picks from the probabilities (X, n)."""
     tasks, n = propensities.shape
@@ -108,7 +108,7 @@ def pick(propensities: Floats, draw: float) -> int:
     return last
 
 
-@kernel
+@kernel_in_place
 def reward(key: Key, lane: int, n: int, mean: float, noise: float, bounded: bool) -> float:
     """The n-th reward of an arm: a coin, a normal number, or u^((1 - mean) / mean) for rewards in [0, 1]."""
     u = uniform(key, lane, n)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from osrl.compiled import kernel
+from osrl.compiled import kernel_in_place
 
 
-@kernel
+@kernel_in_place
 def sum_of(values: Any) -> float:
     """The sum of all elements, one after the other: numpy adds eight or more in another order.
 
@@ -22,7 +22,7 @@ def sum_of(values: Any) -> float:
     return total
 
 
-@kernel
+@kernel_in_place
 def copy_to(values: Any, to: Any) -> None:
     """Write all elements of an array into another of the same shape.
 
@@ -32,7 +32,7 @@ def copy_to(values: Any, to: Any) -> None:
         to.flat[i] = values.flat[i]
 
 
-@kernel
+@kernel_in_place
 def is_any(flags: Any) -> bool:
     """Whether any element is true, or not 0."""
     for flag in flags.flat:
@@ -41,7 +41,7 @@ def is_any(flags: Any) -> bool:
     return False
 
 
-@kernel
+@kernel_in_place
 def least_of(values: Any) -> float:
     """The least element; infinite where there is none."""
     least = math.inf
@@ -50,7 +50,7 @@ def least_of(values: Any) -> float:
     return least
 
 
-@kernel
+@kernel_in_place
 def most_of(values: Any) -> float:
     """The largest element; minus infinity where there is none."""
     most = -math.inf

@@ -67,13 +67,24 @@ def new_glr(tasks: int, representations: int, predictors: int) -> Glr:
 @kernel
 def update_task(glr: Glr, x: int, mu: Floats, q: Floats, noise: float) -> None:
     """Redo task ``x`` for its new means and pulls (n,), and the sums over tasks."""
+    n = mu.size
+    redo_task(glr, x, mu, q, noise, np.empty((4, n + 1)), np.empty((5, n)), np.empty(n, np.int64))
+
+
+@kernel_in_place
+def redo_task(
+    glr: Glr, x: int, mu: Floats, q: Floats, noise: float, sums: Floats, by_rank: Floats, size: Integers
+) -> None:
+    """`update_task` in space that is given: ``sums`` (4, n + 1); by rank (5, n) and (n,)."""
     order, costs, least, predictor, total = glr.order[x], glr.cost[x], glr.least, glr.predictor, glr.total
     n = mu.size
     tasks, representations = least.shape
     predictors = n // representations
     sort_by_mean(mu, order)
-    level, mass, cost = np.empty(n), np.empty(n), np.empty(n)
-    sorted_costs(mu[order], q[order], noise, np.empty((4, n + 1)), level, np.empty(n, np.int64), mass, cost)
+    means, weights, level, mass, cost = by_rank[0], by_rank[1], by_rank[2], by_rank[3], by_rank[4]
+    for rank in range(n):
+        means[rank], weights[rank] = mu[order[rank]], q[order[rank]]
+    sorted_costs(means, weights, noise, sums, level, size, mass, cost)
     for rank in range(n):
         costs[order[rank]] = cost[rank]
     for g in range(representations):

@@ -109,6 +109,7 @@ def link_into_callers(kernel: Any, function: Callable[..., Any], options: dict[s
 def overload_in_place(function: Callable[..., Any], make: Callable[..., Any]) -> None:
     """Let compiled code that calls ``function`` link in what ``make`` makes for its types."""
     in_place: Any = {"nogil": True, "error_model": "numpy", "_nrt": False, **LINKED}
+    in_place["forceinline"] = True  # a state is hundreds of values, which a call would copy
     overload(function, jit_options=in_place, strict=False)(make)
 
 

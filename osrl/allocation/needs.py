@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from osrl.arrays import Floats
-from osrl.compiled import kernel
+from osrl.compiled import kernel, kernel_in_place
 from osrl.elements import sum_of
 
 PRIOR = 10.0  # samples by which estimates are drawn to their mean
@@ -20,7 +20,7 @@ def lacking(limit: float, evidence: float) -> float:
     return max(limit + 1.0 - max(evidence, LEAST_EVIDENCE), LEAST_NEED)
 
 
-@kernel
+@kernel_in_place
 def separate(means: Floats, pulls: Floats, sums: Floats, leader: int, noise: float) -> None:
     """Make ``leader`` the best arm of a task (n,), by a standard error at least; coins stay inside (0, 1).
 

@@ -201,7 +201,7 @@ def rivals_of(samples: Samples, b: int, behind: Flags) -> Floats:
     return rival
 
 
-@kernel
+@kernel_in_place
 def _look(
     samples: Samples,
     b: int,
@@ -255,7 +255,7 @@ def _look(
     return Point(top + math.log(total), slope, bent / total - slope * slope)
 
 
-@kernel
+@kernel_in_place
 def _mixtures(samples: Samples, b: int, m: float, noise: float, epsilon: float, behind: Flags) -> Point:
     """log f_b(m) and the log f_a(min(muhat_a, m)), summed."""
     number, mean, excess = samples.number, samples.mean, samples.excess

@@ -27,7 +27,7 @@ import math
 import numpy as np
 
 from osrl.arrays import Floats
-from osrl.compiled import kernel
+from osrl.compiled import kernel, kernel_in_place
 from osrl.evidence.convex import PRECISE, STEPS, Point, above_tangents, narrowed, new_bracket, next_level
 from osrl.evidence.counts import MOST, Samples, cumulant
 from osrl.evidence.tilts import DOWN, MIXTURE, PAIR, UP, Tilts
@@ -54,7 +54,7 @@ def against_best(samples: Samples, tilts: Tilts, noise: float) -> Floats:
     return found
 
 
-@kernel
+@kernel_in_place
 def pair(samples: Samples, a: int, b: int, tilts: Tilts, noise: float, epsilon: float) -> float:
     """Log evidence against "b is better than a by at least ``epsilon`` >= 0"; -inf when it looks so."""
     number, mean = samples.number, samples.mean
@@ -80,7 +80,7 @@ def pair(samples: Samples, a: int, b: int, tilts: Tilts, noise: float, epsilon: 
     return least
 
 
-@kernel
+@kernel_in_place
 def _look(
     samples: Samples, a: int, b: int, tilts: Tilts, theta: float, noise: float, epsilon: float
 ) -> Point:

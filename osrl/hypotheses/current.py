@@ -165,7 +165,7 @@ def recount(hypotheses: Hypotheses) -> bool:
     return changed
 
 
-@kernel
+@kernel_in_place
 def _weigh_task(hypotheses: Hypotheses, x: int) -> None:
     """The evidence of the bets of task ``x``."""
     weigh(hypotheses, x, 0, hypotheses.evidence.shape[2])
@@ -180,7 +180,7 @@ count_or_weigh = if_counted(count, _weigh_task)
 recount_if_counted = if_counted(recount, _nothing_to_count)
 
 
-@kernel
+@kernel_in_place
 def refresh_evidence(hypotheses: Hypotheses) -> None:
     """Bring every log evidence up to date."""
     evidence_g, evidence, possible_g = hypotheses.evidence_g, hypotheses.evidence, hypotheses.possible_g

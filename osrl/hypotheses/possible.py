@@ -207,7 +207,7 @@ def weigh(hypotheses: Hypotheses, x: int, first: int, last: int) -> None:
         evidence[OF_G, x, a] = log_mixture(held, local)
 
 
-@kernel
+@kernel_in_place
 def reject(hypotheses: Hypotheses, x: int, first: int, last: int) -> bool:
     """Rule out representations, and predictors among arms first .. last - 1 of task x; whether any was."""
     numbers, evidence_g, possible_g = hypotheses.numbers, hypotheses.evidence_g, hypotheses.possible_g
@@ -274,7 +274,7 @@ def strike_vectors(hypotheses: Hypotheses) -> None:
             evidence_g[g] = max(evidence_g[g], limit)
 
 
-@kernel
+@kernel_in_place
 def compare(hypotheses: Hypotheses, x: int) -> bool:
     """Rule out what can be by the tolerance in task ``x``; whether anything was."""
     predictors = hypotheses.possible_h.shape[1] // hypotheses.possible_g.size
@@ -284,7 +284,7 @@ def compare(hypotheses: Hypotheses, x: int) -> bool:
     return True
 
 
-@kernel
+@kernel_in_place
 def settle_verdict(hypotheses: Hypotheses) -> None:
     """Write down what the rejections so far decide.
 

@@ -74,7 +74,7 @@ def refresh(
     return most
 
 
-@kernel
+@kernel_in_place
 def set_arms(against: Floats, evidence: Floats, x: int, new: Floats) -> None:
     """Take the evidence (n,) against the arms of task ``x`` from elsewhere."""
     least, total = against[x, :, -1], against[-1, :, -1]
@@ -99,7 +99,7 @@ def evidence_against(against: Floats, bets: Bets, g: int) -> float:
     return mix(apart, common, bets)
 
 
-@kernel
+@kernel_in_place
 def mix(apart: float, common: Floats, bets: Bets) -> float:
     """The two shares of the evidence: bets of their own in each task, and the same bet in all (J,)."""
     if common.size == 0:

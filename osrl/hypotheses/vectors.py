@@ -98,7 +98,7 @@ def strike(struck: Flags, evidence: Floats, held: Floats, bets: Bets, limit: flo
     return True
 
 
-@kernel
+@kernel_in_place
 def evidence_of_vector(
     evidence: Floats, held: Floats, bets: Bets, v: int, limit: float, common: Floats
 ) -> float:
@@ -108,7 +108,8 @@ def evidence_of_vector(
     """
     tasks, predictors = evidence.shape
     apart = 0.0
-    common[:] = 0.0
+    for j in range(common.size):
+        common[j] = 0.0
     for x in range(tasks - 1, -1, -1):
         h = v % predictors
         v //= predictors
@@ -121,7 +122,7 @@ def evidence_of_vector(
     return mix(apart, common, bets) if most >= limit else most
 
 
-@kernel
+@kernel_in_place
 def head_starts(struck: Flags, evidence: Floats, ahead: Floats) -> float:
     """How much more than the least evidence there is against the arms (X, H) of a representation; the least.
 
@@ -138,8 +139,10 @@ def head_starts(struck: Flags, evidence: Floats, ahead: Floats) -> float:
                 ahead[x, h] = evidence[x, h] - lowest
             least += lowest
         return least
-    ahead[:] = math.inf
     least = math.inf
+    for x in range(tasks):
+        for h in range(predictors):
+            ahead[x, h] = math.inf
     for v in range(struck.size):
         if not struck[v]:
             total, rest = 0.0, v
@@ -151,18 +154,22 @@ def head_starts(struck: Flags, evidence: Floats, ahead: Floats) -> float:
             for x in range(tasks - 1, -1, -1):
                 ahead[x, rest % predictors] = min(ahead[x, rest % predictors], total)
                 rest //= predictors
-    ahead -= least
+    for x in range(tasks):
+        for h in range(predictors):
+            ahead[x, h] -= least
     return least
 
 
-@kernel
+@kernel_in_place
 def still_open(struck: Flags, passed: Flags) -> None:
     """Through which arms (X, H) of a representation a vector (V,) goes that is not struck.
 
     Where vectors are not told apart, through all.
     """
     tasks, predictors = passed.shape
-    passed[:] = struck.size == 0
+    for x in range(tasks):
+        for h in range(predictors):
+            passed[x, h] = struck.size == 0
     for v in range(struck.size):
         if not struck[v]:
             rest = v

@@ -66,7 +66,7 @@ def design(sampling: JointSampling, stopping: Any) -> None:
     solve_proportions(sampling, stopping)
 
 
-@kernel
+@kernel_in_place
 def observe(sampling: JointSampling, stopping: Any, x: int, a: int, reward: float) -> None:
     """Add a reward to the tally, and bring up to date what the rule derives from it."""
     arms, rule = sampling.arms, sampling.rule

@@ -163,7 +163,7 @@ def solve_for_needs(hypotheses: Hypotheses, optimal: Floats) -> None:
                 optimal[x, a] = 0.5 * (optimal[x, a] + alone[x, a])
 
 
-@kernel
+@kernel_in_place
 def overlooked(means: Floats, pulls: Floats, leader: int, possible_g: Flags, noise: float) -> int:
     """The best arm (n,) of representations that are ruled out, if it clearly beats ``leader``; or the leader.
 
@@ -179,7 +179,7 @@ def overlooked(means: Floats, pulls: Floats, leader: int, possible_g: Flags, noi
     return best
 
 
-@kernel
+@kernel_in_place
 def need_of(hypotheses: Hypotheses, g: int, need_h: Floats) -> float:
     """What the test of ``g`` lacks; to ``need_h`` (X, H), how far its arms are ahead of those that lag."""
     struck, limit, evidence = hypotheses.struck[g], hypotheses.numbers[LIMIT_G], hypotheses.evidence_g[g]

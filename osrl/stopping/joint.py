@@ -131,7 +131,7 @@ def height(levels: Floats, row: int, prices: float, rounds: float) -> float:
     return float(value + levels[row, LOG_LOG_T] * math.log(log_t + 1.0))
 
 
-@kernel
+@kernel_in_place
 def observe(joint: Joint, x: int, a: int, reward: float, ticket: Floats) -> None:
     """Take in a reward, and decide what can be."""
     arms, numbers, n = joint.arms, joint.numbers, joint.beaten.shape[1]
