@@ -166,23 +166,23 @@ def _folder_for(file: str, module: str) -> Path | None:
 # Calling them ---------------------------------------------------------------------------------------------
 
 
-def direct(function: Callable[P, R]) -> Callable[P, R]:
-    """``function``, for calls by Python whose arguments have the types of the first call for good.
+def direct(function: Callable[..., R]) -> Callable[..., R]:
+    """``function``, for calls by position from Python, with arguments of the same types for good.
 
     Numba looks at the types of arguments in every call. For a named tuple of arrays that takes 4 to 10 µs,
     longer than most kernels run.
     """
     if not isinstance(function, Kernel):
         return function
-    code: Callable[P, R] | None = None
+    code: Callable[..., R] | None = None
     looked = 0  # the epoch in which machine code was last looked for
 
-    def call(*values: P.args, **named: P.kwargs) -> R:
+    def call(*values: Any) -> R:
         nonlocal code, looked
         if code is None and looked != process.epoch:
             looked = process.epoch
             code = function.machine.code(*values)
-        return function.interpret(*values, **named) if code is None else code(*values, **named)
+        return function.interpret(*values) if code is None else code(*values)
 
     return call
 

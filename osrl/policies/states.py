@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -35,8 +36,14 @@ def as_bytes(state: Any) -> dict[str, bytes]:
 
 def digest(arrays: Mapping[str, bytes]) -> str:
     """A short name for the content of arrays, bit for bit."""
-    parts = (name.encode() + b"\0" + content for name, content in arrays.items())
+    parts = [part for name, content in arrays.items() for part in (_label(name), content)]
     return hashlib.sha256(b"".join(parts)).hexdigest()[:16]
+
+
+@lru_cache(maxsize=1024)
+def _label(name: str) -> bytes:
+    """What stands before the content of an array."""
+    return name.encode() + b"\0"
 
 
 def differences(one: dict[str, NDArray[Any]], other: dict[str, NDArray[Any]]) -> list[str]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields
@@ -222,7 +223,7 @@ def now() -> int:
 
 def to_lists(array: NDArray[Any]) -> Any:
     """An array as nested lists; JSON has no infinity, so such numbers become words."""
-    finite = array.dtype.kind != "f" or bool(np.isfinite(array).all())
+    finite = array.dtype.kind != "f" or math.isfinite(np.vdot(array, array))  # then all of them are
     return array.tolist() if finite else _words(array.tolist())
 
 
