@@ -38,6 +38,7 @@ from osrl.allocation.certificate import (
 from osrl.allocation.program import Program, build_program, scale_to_budget
 from osrl.arrays import Floats
 from osrl.compiled import kernel
+from osrl.elements import least_of, most_of
 from osrl.families import divergence
 
 CLAMP = 6.0  # the paper's guard against exploding gradients
@@ -120,7 +121,9 @@ def uniform_point(program: Program) -> Point:
                 share[x, r] = 1.0
             elif need_h[x, r] > 0.0:
                 share[x, r] = 1.0 / need_h[x, r]
-    at = Point(np.ones((tasks, n)), 1.0 / program.need, share)
+    at = Point(np.ones((tasks, n)), np.empty(program.need.size), share)
+    for c in range(program.need.size):
+        at.test_dual[c] = 1.0 / program.need[c]
     scale_to_budget(program, at.q)
     _normalise(program, at)
     return at
@@ -355,7 +358,8 @@ def released_solve(state: ReleasedState, mu: Floats, leader: int, noise: float) 
             break
         move(program, gradient, rates, k, at)
     _store(program, at, state)
-    state.rate[0] = max(RELEASED_RATE, 1.0 / divergence(program.mu.max(), program.mu.min(), noise))
+    widest = divergence(most_of(program.mu), least_of(program.mu), noise)
+    state.rate[0] = max(RELEASED_RATE, 1.0 / widest)
     return value, k
 
 
@@ -383,8 +387,8 @@ def _load(program: Program, state: ReleasedState, at: Point) -> None:
     """Bring q and theta of the state, by arm, to a point, by rank."""
     arm_of, cell_of, theta, q, share = program.arm, program.cell, state.theta, at.q, at.share
     for x in range(q.shape[0]):
-        q[x] = state.q[x][arm_of[x]]
         for r in range(q.shape[1]):
+            q[x, r] = state.q[x, arm_of[x, r]]
             if cell_of[x, r] >= 0:
                 share[x, r] = theta[x, cell_of[x, r], arm_of[x, r] % theta.shape[2]]
 
@@ -394,7 +398,7 @@ def _store(program: Program, at: Point, state: ReleasedState) -> None:
     """Bring q and theta of a point back to the state."""
     arm_of, cell_of, theta, q, share = program.arm, program.cell, state.theta, state.q, at.share
     for x in range(q.shape[0]):
-        q[x][arm_of[x]] = at.q[x]
         for r in range(q.shape[1]):
+            q[x, arm_of[x, r]] = at.q[x, r]
             if cell_of[x, r] >= 0:
                 theta[x, cell_of[x, r], arm_of[x, r] % theta.shape[2]] = share[x, r]

@@ -91,4 +91,6 @@ def single_task(mu: Floats, noise: float) -> SingleTask:
             break
         y = proposal
     total = sum_of(weights)
-    return SingleTask(weights / total, total / y)
+    for a in range(n):
+        weights[a] /= total
+    return SingleTask(weights, total / y)

@@ -21,6 +21,7 @@ import numpy as np
 from osrl.allocation.needs import PRIOR, separate
 from osrl.arrays import Floats
 from osrl.compiled import kernel, kernel_in_place
+from osrl.elements import is_any
 from osrl.evidence.betting import shrunk_means
 from osrl.sampling.joint import (
     C_TRACKING,
@@ -95,16 +96,16 @@ def solve_proportions(sampling: JointSampling, stopping: Any) -> None:
                 need_h[x, a] = 1.0
     numbers[DUE] = max(numbers[ROUNDS] + 4.0, numbers[ROUNDS] * (1.0 + sampling.growth))
     numbers[KNOWN] = possibilities(stopping)
-    if not need_g.any() and not need_h.any():
+    if not is_any(need_g) and not is_any(need_h):
         return
     weights = arms[TARGET].copy()
     solve_program(means, leader, need_g, need_h, noise, weights)
-    if need_g.any() and need_h.any():
-        alone = weights.copy()
+    alone = weights.copy()
+    if is_any(need_g) and is_any(need_h):
         solve_program(means, leader, need_g, np.zeros((tasks, n)), noise, alone)
-        weights += alone
-        weights *= 0.5
-    arms[TARGET] = weights
+    for x in range(tasks):
+        for a in range(n):
+            arms[TARGET, x, a] = 0.5 * (weights[x, a] + alone[x, a])
 
 
 @kernel_in_place

@@ -16,6 +16,7 @@ from osrl.allocation.single_task import single_task
 from osrl.arrays import Floats
 from osrl.compiled import kernel, kernel_in_place
 from osrl.contract import Problem, SamplingRule
+from osrl.elements import copy_to
 from osrl.errors import OsrlError
 from osrl.sampling.tracking import explores, least_pulled, track
 from osrl.stopping.contests import MEANS, OF_G, OF_X, PULLS, Contests, competing, leader_of
@@ -61,7 +62,7 @@ def compute_weights(tasks: TaskWeights, contests: Contests) -> None:
     first, last = competing(contests)
     row = AMONG_ALL if g < 0 else AMONG_PREDICTORS
     best = single_task(contests.arms[MEANS, x, first:last], contests.noise)
-    tasks.weights[row, x, first:last] = best.weights
+    copy_to(best.weights, tasks.weights[row, x, first:last])
     rounds = contests.rounds[x]
     tasks.due[x, 1 + g] = max(rounds + 1.0, rounds * (1.0 + tasks.growth))
 

@@ -18,6 +18,7 @@ import numpy as np
 from osrl.arrays import Flags, Floats
 from osrl.compiled import kernel, kernel_in_place
 from osrl.contract import Criterion
+from osrl.elements import least_of
 from osrl.evidence.counts import Samples, pooled, samples_of
 from osrl.evidence.pairs import against_best
 from osrl.evidence.tilts import LOCAL, TASK, Tilts, new_tilts
@@ -78,7 +79,7 @@ def count_representations(counting: Counting, arms: Floats, near: Near) -> None:
             limits = near.limits[ACROSS:SECOND]
             compare(near.within, x, samples, limits, near.epsilon, predictors, counting.tilts, counting.noise)
         for g in range(evidence.size):
-            evidence[g] += of_arms[g * predictors : (g + 1) * predictors].min()
+            evidence[g] += least_of(of_arms[g * predictors : (g + 1) * predictors])
     _rule_out(counting, 0, evidence)
 
 

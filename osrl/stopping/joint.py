@@ -21,6 +21,7 @@ import numpy as np
 from osrl.arrays import Flags, Floats, Integers
 from osrl.compiled import kernel, kernel_in_place
 from osrl.contract import Problem, StoppingRule
+from osrl.elements import least_of
 from osrl.glr import Glr, cheapest, new_glr, update_task
 from osrl.outcome import (
     DECIDED,
@@ -362,7 +363,7 @@ def read(joint: Joint, of_g: Floats, of_h: Floats) -> None:
         elif joint.form < INTERVALS:
             of_g[g] = 0.0
             for x in range(tasks):
-                least = joint.beaten[x, g * predictors : (g + 1) * predictors].min()
+                least = least_of(joint.beaten[x, g * predictors : (g + 1) * predictors])
                 of_g[g] = of_g[g] + least if joint.form == PAIRS else max(of_g[g], least)
         for x in range(tasks):
             best = best_mean(joint.arms, x, g * predictors, (g + 1) * predictors)

@@ -25,6 +25,7 @@ import numpy as np
 from osrl.arrays import Flags, Floats
 from osrl.compiled import kernel, kernel_in_place
 from osrl.contract import Criterion, Problem
+from osrl.elements import most_of
 from osrl.evidence.counts import Samples
 from osrl.evidence.pairs import pair
 from osrl.evidence.tilts import Tilts
@@ -111,7 +112,7 @@ def compare(
     looks worse than the best arm by more than the tolerance and its error is passed over.
     """
     number, mean = samples.number, samples.mean
-    lead = mean.max() - epsilon.max()
+    lead = most_of(mean) - most_of(epsilon)
     for c in range(mean.size):
         if mean[c] + math.sqrt(max(noise, 1.0) / (1.0 + number[c])) < lead:
             continue

@@ -16,6 +16,7 @@ import numpy as np
 from osrl.arrays import Flags, Floats
 from osrl.compiled import kernel, kernel_in_place
 from osrl.contract import Problem
+from osrl.elements import copy_to
 from osrl.hypotheses.possible import survivor
 from osrl.outcome import DECIDED, EXHAUSTED, PREDICTOR, REPRESENTATION, STATUS, TAU, TAU_G, WITHIN, Outcome
 from osrl.stopping.contests import (
@@ -164,9 +165,9 @@ def _note_predictor(phase: Phase2, contests: Contests, outcome: Outcome, r: int,
 @kernel
 def keep_phase_1(phase: Phase2, contests: Contests, reuse: bool) -> None:
     """Keep the means of phase 1, for a best guess; with ``reuse``, all its samples count in phase 2."""
-    phase.earlier[MEANS] = contests.arms[MEANS]
+    copy_to(contests.arms[MEANS], phase.earlier[MEANS])
     if reuse:
-        phase.earlier[:MEANS] = contests.arms[:MEANS]
+        copy_to(contests.arms[:MEANS], phase.earlier[:MEANS])
 
 
 @kernel_in_place
