@@ -159,6 +159,7 @@ def copy_response(source: Response, target: Response, x: int) -> None:
     for r in range(source.share.shape[1]):
         target.share[x, r] = source.share[x, r]
         target.level[x, r] = source.level[x, r]
+        target.c[x, r] = source.c[x, r]
 
 
 @kernel_in_place
@@ -339,10 +340,11 @@ def replace_responses(
     for x in range(tasks):
         copy_response(used if has_predictor_tests(program, x) else kept, mixed, x)
     other = bound_of(program, mixed, test_dual, abs(value))
-    if other < bound:
-        for x in range(tasks):
-            copy_response(mixed, used, x)
-    return min(other, bound)
+    if not other < bound:
+        return bound
+    for x in range(tasks):
+        copy_response(mixed, used, x)
+    return other
 
 
 @kernel_in_place
