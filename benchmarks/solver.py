@@ -91,8 +91,7 @@ def mirror(program: Program, faster: float) -> Ascent:
 
 def literal_cutting_planes(instance: Instance, needs: Needs) -> tuple[float, float]:
     """The oracle of the tests: sets and loops in Python, dense LPs."""
-    if str(ROOT) not in sys.path:
-        sys.path.insert(0, str(ROOT))
+    sys.path.insert(0, str(ROOT))  # before what others install under this name
     from tests import oracle_bounds
 
     found = oracle_bounds.cutting_planes(
