@@ -56,6 +56,12 @@ class OfferForLinking(LoweringPass):
 
     def run_pass(self, state: Any) -> bool:
         """Add the code to what other functions can call."""
+        if not state.flags.nrt and _holds_arrays(state.return_type):
+            name = state.func_id.func_qualname
+            raise numba.errors.TypingError(
+                f"{name} is declared with kernel_in_place, and returns an array to which no reference is "
+                "counted: declare it with kernel, or let it write to an array that it is given"
+            )
         lowered, library = state["cr"], state.library
         described = lowered.fndesc
         words = "to be linked in, not to be called"
@@ -65,6 +71,12 @@ class OfferForLinking(LoweringPass):
         state.targetctx.insert_user_function(entry, described, [library])
         state["cr"] = _LowerResult(described, lowered.call_helper, cfunc=entry, env=lowered.env)
         return False
+
+
+def _holds_arrays(kind: Any) -> bool:
+    """Whether values of this type are arrays, or tuples with some among them."""
+    members: Any = getattr(kind, "types", ())
+    return isinstance(kind, numba.types.Array) or any(map(_holds_arrays, members))
 
 
 class Linked(CompilerBase):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import pty
 import re
@@ -16,11 +17,13 @@ import numba
 import numpy as np
 import pytest
 
-from osrl.compiled import Kernel, direct, kernel
+import osrl
+from osrl.compiled import Kernel, direct, kernel, kernel_in_place
 from osrl.way import PACKAGE, source_digest
 from tests import oracle
 
 config: Any = numba.core.config
+runtime: Any = numba.core.runtime
 
 # Prints what ell costs for two arms, and how many functions were compiled for it.
 COSTS = """
@@ -274,6 +277,44 @@ def test_a_kernel_has_machine_code_only_where_python_calls_it() -> None:
     assert (made(quarter.call), made(half.call)) == (1, 0)
     assert half.call(np.ones(1)) == 0.5
     assert made(half.call) == 1
+
+
+@pytest.mark.skipif(bool(config.DISABLE_JIT), reason="nothing is compiled")
+@pytest.mark.parametrize("policy", ["osrl", "osrl-sc", "uniform", "tas"])
+def test_every_array_that_kernels_make_is_given_back(policy: str) -> None:
+    """Those that count no references are handed arrays by others that do."""
+
+    def balance() -> tuple[int, int]:
+        osrl.simulate("paper", policy, 0.1, runs=2, seed=1, workers=1, budget=2000)
+        gc.collect()
+        counted = runtime.rtsys.get_allocation_stats()
+        return counted.mi_alloc, counted.mi_alloc - counted.mi_free
+
+    runtime._nrt_python.memsys_enable_stats()
+    try:
+        (made, kept), (made_since, kept_since) = balance(), balance()
+    finally:
+        runtime._nrt_python.memsys_disable_stats()
+    assert made_since > made and kept_since == kept
+
+
+@kernel_in_place
+def _rest(array: Any) -> Any:
+    """A view that would be given back once too often."""
+    return array[1:], 0
+
+
+@kernel
+def _second(array: Any) -> float:
+    return float(_rest(array)[0][0])
+
+
+@pytest.mark.skipif(bool(config.DISABLE_JIT), reason="nothing is compiled")
+def test_a_kernel_in_place_may_not_return_an_array() -> None:
+    with pytest.raises(
+        numba.errors.TypingError, match="_rest is declared with kernel_in_place, and returns an"
+    ):
+        _second(np.ones(2))
 
 
 def test_an_error_in_a_kernel_comes_through_the_kernel_that_calls_it() -> None:
