@@ -10,6 +10,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
+from osrl.errors import OsrlError
+
+_DATABASE = b"SQLite format 3\0"  # how such a file begins
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
 
 
@@ -44,13 +47,23 @@ def open_file(path: Path, most: int) -> BinaryIO:
     return file
 
 
+def is_database(path: Path) -> bool:
+    """Return whether a file is a SQLite database."""
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return file.read(len(_DATABASE)) == _DATABASE
+
+
 def replace_file(path: Path, content: bytes | memoryview, *, private: bool = False) -> None:
     """Write beside ``path``, then rename: a reader sees the old file or the new one, never a part.
 
     What is written is on the disk when this returns. The name beside it starts with a dot and the
     name of the file; it is left behind only when the process is killed. The new file has the permissions of
-    the old one; where there was none, ``private`` keeps it from everybody else.
+    the old one; where there was none, ``private`` keeps it from everybody else. A database is never replaced.
     """
+    if is_database(path):
+        raise OsrlError(f"{path} is a database, which is not overwritten; give another file")
     partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     mode = _mode_of(path)
     try:

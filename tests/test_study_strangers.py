@@ -12,6 +12,7 @@ import pytest
 
 from osrl.study.backup import backup, restore
 from osrl.study.study import Study
+from tests.commands import Capture, refusal
 from tests.instances import refused
 from tests.studies import assert_sound, new_study, play
 
@@ -38,6 +39,43 @@ def test_a_backup_does_not_replace_a_database_in_use(tmp_path: Path) -> None:
             backup(path, other)
         play(running, 2)
         assert_sound(running)
+
+
+def test_a_backup_replaces_only_an_earlier_backup_of_the_same_studies(tmp_path: Path) -> None:
+    """Database and backup exchanged, a copy of another study, a file of another kind: all are refused."""
+    live, old, stranger, text = (
+        tmp_path / name for name in ("live.db", "old.db", "stranger.db", "notes.txt")
+    )
+    with new_study(str(live), policy="uniform", delta=1e-6) as study:
+        play(study, 3)
+        backup(live, old)
+        play(study, 3)
+    new_study(str(stranger), policy="uniform").close()
+    text.write_text("not a backup", encoding="utf-8")
+    for source, target in ((old, live), (live, stranger), (stranger, live), (live, text)):
+        before = content(target)
+        with refused("give a new file, or force to replace this one"):
+            backup(source, target)
+        assert content(target) == before
+    (copied,) = backup(live, old)
+    backup(live, old)  # nothing has happened since
+    backup(live, stranger, force=True)
+    for copy in (old, stranger):
+        with Study.open(copy) as study:
+            assert (study.trials, study.head) == (6, copied.head)
+
+
+def test_no_file_is_written_over_a_database(path: str, tmp_path: Path, capsys: Capture) -> None:
+    with new_study(path, policy="uniform") as study:
+        play(study, 3)
+    before = Path(path).read_bytes()
+    other = tmp_path / "copy.csv"
+    other.write_bytes(before)
+    assert "is a database, which is not overwritten" in refusal(
+        capsys, "study", "report", path, "--out", path
+    )
+    assert "is a database, which is not overwritten" in refusal(capsys, "study", "export", path, other)
+    assert Path(path).read_bytes() == other.read_bytes() == before
 
 
 def test_heads_are_not_written_into_a_database(path: str, tmp_path: Path) -> None:

@@ -130,13 +130,16 @@ def anchor(
 def backup(
     place: Place,
     file: Annotated[str, typer.Argument(metavar="FILE", help="The file to write.")],
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace a file that is no earlier backup of these studies.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Write every study of a database to one verified file, while others go on writing."""
     from osrl.study.backup import backup
 
     check_local(place)
-    _print_copied(backup(place, file), file, as_json)
+    _print_copied(backup(place, file, force=force), file, as_json)
 
 
 @app.command()

@@ -34,8 +34,12 @@ class Copied(NamedTuple):
     head: str
 
 
-def backup(place: Place, file: Place) -> list[Copied]:
-    """Write every study of a database to a file, which is replaced whole or not at all."""
+def backup(place: Place, file: Place, *, force: bool = False) -> list[Copied]:
+    """Write every study of a database to a file, which is replaced whole or not at all.
+
+    A file that is there already is refused, unless it is an earlier backup of the same studies or empty, so
+    that nothing is lost when the two are confused; ``force`` replaces it.
+    """
     target = Path(file).absolute()
     if target.is_dir() or not target.parent.is_dir():
         raise OsrlError(f"{target}: cannot be written; give the path of a file in a folder that exists")
@@ -44,6 +48,8 @@ def backup(place: Place, file: Place) -> list[Copied]:
     partial = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
     try:
         with closing(SqlStorage(place)) as source, closing(SqlStorage(partial, make=True)) as copy:
+            if not force:
+                _check_replaceable(source, target)
             for name in source.names():
                 copy.create(name, chain.from_iterable(source.rows(source.find(name))))
             copy.bury(source.deleted())
@@ -56,6 +62,28 @@ def backup(place: Place, file: Place) -> list[Copied]:
         for suffix in ("", "-wal", "-shm"):
             Path(f"{partial}{suffix}").unlink(missing_ok=True)
     return copies
+
+
+def _check_replaceable(source: SqlStorage, target: Path) -> None:
+    """Refuse to replace a file that holds anything which the database does not."""
+    if not target.exists() or target.stat().st_size == 0:
+        return
+    hint = "give a new file, or force to replace this one"
+    try:
+        old = SqlStorage(target)
+    except OsrlError:
+        raise OsrlError(f"{target} exists and is no backup of studies; {hint}") from None
+    with closing(old):
+        kept = source.names()
+        for name in old.names():
+            *_, last = chain.from_iterable(old.rows(old.find(name)))
+            seq, *_, head = last
+            same = next(source.read(source.find(name), seq), None) if name in kept else None
+            if same is None or same.hash != head:
+                raise OsrlError(
+                    f"{target} exists, and its study {name!r} has events that {source.place} does not have; "
+                    f"the database comes first and the backup second: {hint}"
+                )
 
 
 def _is_file_of(place: Place, target: Path) -> bool:

@@ -23,7 +23,7 @@ from typing import Any
 import polars as pl
 
 from osrl.errors import OsrlError, StorageDamaged
-from osrl.files import new_private_file, replace_file
+from osrl.files import is_database, new_private_file, replace_file
 from osrl.study.events import Event, Row, Stored, check_rows, link, read_events
 from osrl.study.frames import read_frame, read_lines, short, suffix_of
 from osrl.study.history import history
@@ -41,7 +41,6 @@ _SCHEMA = {
 
 
 _PAYLOAD = ', "payload": '  # in a line of JSON, before the payload
-_DATABASE = b"SQLite format 3"  # with which such a file begins
 _STORED = {name: _SCHEMA[name] for name in Row._fields}
 
 
@@ -170,7 +169,7 @@ def write_anchor(path: str | os.PathLike[str], name: str, identity: str, last: E
     noted = {"at": at, "study": name, "id": identity, "events": last.seq + 1, "head": last.hash}
     try:
         new_private_file(Path(path))
-        if Path(path).is_file() and _begins_as_database(path):
+        if is_database(Path(path)):
             raise OsrlError(f"{path} is a database; give a file of its own for the heads")
         with open(path, "a", encoding="utf-8") as file:
             file.write(json.dumps(noted) + "\n")
@@ -181,11 +180,6 @@ def write_anchor(path: str | os.PathLike[str], name: str, identity: str, last: E
             f"{path}: cannot be written: {error.strerror}; give a file that you may write to"
         ) from None
     return noted
-
-
-def _begins_as_database(path: str | os.PathLike[str]) -> bool:
-    with open(path, "rb") as file:
-        return file.read(len(_DATABASE)) == _DATABASE
 
 
 def arm_columns(representations: Sequence[str], predictors: Sequence[str]) -> list[str]:
