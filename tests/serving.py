@@ -15,6 +15,7 @@ from typing import Any
 import httpx
 
 from osrl.service.app import Application
+from osrl.service.protocol import LIMITS, Limits
 from osrl.service.server import Server, new_config
 from osrl.service.tokens import create_token
 
@@ -28,11 +29,11 @@ NAMES: dict[str, Any] = {
 class Serving:
     """A server in a thread of this process."""
 
-    def __init__(self, place: str, port: int = 0, **given: Any) -> None:
+    def __init__(self, place: str, port: int = 0, limits: Limits = LIMITS, **given: Any) -> None:
         self.place = place
         self.application = Application(place, **given)
         self._started = threading.Event()
-        config = new_config(self.application, "127.0.0.1", port)
+        config = new_config(self.application, "127.0.0.1", port, limits)
         self._server = Server(config, self.application, self._has_started)
         self._thread = threading.Thread(target=self._server.run, daemon=True)
         self._thread.start()

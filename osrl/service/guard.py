@@ -12,6 +12,7 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from http.cookies import CookieError, SimpleCookie
 
+from starlette.requests import ClientDisconnect
 from starlette.responses import HTMLResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -102,6 +103,8 @@ class Guard:
                 await self._app(scope, _limited(receive), safely)
         except Problem as error:
             refused = problem(error.error, error.status, error.headers)
+        except ClientDisconnect:
+            return  # it went away before its request was complete
         except Exception:
             _LOG.exception("%s %s has failed", scope["method"], scope["path"])
             refused = failed()

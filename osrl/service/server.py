@@ -8,32 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import uvicorn
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from osrl.errors import OsrlError
 from osrl.files import new_private_file, read_file
 from osrl.service.app import Application
-from osrl.service.guard import SECURITY
+from osrl.service.protocol import LIMITS, Limits, limited
 from osrl.service.tokens import new_token, read_token
 from osrl.service.verdicts import Receiver
 
 GRACE = 2  # seconds for requests that are being answered, when the server is told to end
-
-
-class Protocol(HttpToolsProtocol):
-    """HTTP that refuses what is none with the headers of every other answer."""
-
-    def send_400_response(self, msg: str) -> None:
-        """Refuse what the application does not get to see."""
-        headers = {
-            **SECURITY,
-            "content-type": "text/plain",
-            "content-length": str(len(msg)),
-            "connection": "close",
-        }
-        lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
-        self.transport.write(f"HTTP/1.1 400 Bad Request\r\n{lines}\r\n{msg}".encode("ascii"))
-        self.transport.close()
 
 
 class Server(uvicorn.Server):
@@ -88,13 +71,14 @@ def serve(
         )
 
 
-def new_config(application: Application, host: str, port: int) -> uvicorn.Config:
+def new_config(application: Application, host: str, port: int, limits: Limits = LIMITS) -> uvicorn.Config:
     """How the application is served."""
     return uvicorn.Config(
         application,
         host=host,
         port=port,
-        http=Protocol,
+        http=limited(limits),
+        ws="none",
         access_log=False,
         log_level="warning",
         server_header=False,

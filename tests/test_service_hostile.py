@@ -1,0 +1,115 @@
+"""Clients that mean harm, with a token or without: what each of them costs the server."""
+
+from __future__ import annotations
+
+import logging
+import socket
+from collections.abc import Iterator
+
+import httpx
+import pytest
+
+from osrl.service.guard import SECURITY
+from osrl.service.protocol import Limits
+from tests.serving import NAMES, Serving, serving
+
+STUDIES = "/api/v1/studies"
+GET = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n"
+CHUNKED = b"POST /session HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
+    limits = Limits(head_seconds=0.2, body_seconds=0.4)
+    with serving(str(tmp_path_factory.mktemp("hostile") / "studies.db"), limits=limits) as found:
+        with found.client() as http:
+            made = http.post(STUDIES, json={"name": "one", **NAMES, "policy": "uniform", "seed": 1})
+            assert made.status_code == 201
+        yield found
+
+
+def raw(server: Serving) -> socket.socket:
+    host, port = server.url.removeprefix("http://").split(":")
+    return socket.create_connection((host, int(port)), 20)
+
+
+def until_end(connection: socket.socket) -> bytes:
+    """All that comes until the server closes the connection."""
+    found = b""
+    while part := connection.recv(2**16):
+        found += part
+    return found
+
+
+@pytest.mark.parametrize(
+    "begin",
+    [GET, GET + b"X: ", b"GET /", b"\r\n", CHUNKED + b"0\r\n", CHUNKED + b"0\r\nX: ", CHUNKED + b"1;"],
+    ids=["headers", "one header", "address", "empty lines", "trailers", "one trailer", "extension"],
+)
+def test_headers_end_within_64_kb(server: Serving, begin: bytes) -> None:
+    """A client without a token that never ends its headers is cut off, and read no further."""
+    filler = {GET: b"a: b\r\n", b"\r\n": b"\r\n", CHUNKED + b"0\r\n": b"a: b\r\n"}.get(begin, b"aaaaaa")
+    most = 2**16 + (2**14 if begin.startswith(CHUNKED) else 0)  # a part of a body may be counted late
+    with raw(server) as attacker:
+        attacker.sendall((begin + filler * most)[:most])
+        answer = until_end(attacker)
+    assert answer.startswith(b"HTTP/1.1 431 "), answer[:200]
+    for name, value in SECURITY.items():
+        assert f"{name}: {value}\r\n".encode() in answer
+
+
+def test_headers_of_nearly_64_kb_are_read(server: Serving) -> None:
+    with raw(server) as client:
+        for _ in range(2):  # the count begins anew with every request
+            client.sendall(GET + b"X: " + b"a" * 65_000 + b"\r\n\r\n")
+            assert client.recv(2**16).startswith(b"HTTP/1.1 200 ")
+
+
+def test_many_small_chunks_are_read(server: Serving) -> None:
+    with server.client() as http:
+        body = (b'{"n": 2, "note": {"a": "' + b"b" * 900 + b'"}}').ljust(20_000)
+        sent = (body[i : i + 1] for i in range(len(body)))
+        answer = http.post(f"{STUDIES}/one/ask", content=sent, headers={"Content-Type": "application/json"})
+    assert answer.status_code == 200, answer.text
+
+
+@pytest.mark.parametrize(
+    ("sent", "said"),
+    [
+        (b"", b""),
+        (b"GET / HTT", b"HTTP/1.1 408 "),
+        (GET, b"HTTP/1.1 408 "),
+        (CHUNKED, b"HTTP/1.1 408 "),
+        (CHUNKED + b"5\r\nab", b"HTTP/1.1 408 "),
+        (GET + b"Content-Length: 9\r\n\r\n", b"HTTP/1.1 200 "),
+        (GET + b"\r\n" + GET, b"HTTP/1.1 200 "),
+    ],
+    ids=[
+        "nothing",
+        "address",
+        "headers",
+        "no body",
+        "half a body",
+        "body of an answered one",
+        "the second one",
+    ],
+)
+def test_a_request_that_never_ends_is_ended(
+    server: Serving, sent: bytes, said: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    with raw(server) as slow, caplog.at_level(logging.DEBUG):
+        slow.sendall(sent)
+        answer = until_end(slow)  # the server closes it
+    assert answer.startswith(said) and bool(answer) == bool(said), answer[:200]
+    assert not [record for record in caplog.records if record.exc_info]
+    assert httpx.get(f"{server.url}/healthz").status_code == 200
+
+
+def test_an_open_stream_has_no_deadline(server: Serving) -> None:
+    """Deadlines are those of requests: an answer may take as long as it likes."""
+    with server.client() as http, http.stream("GET", f"{STUDIES}/one/events") as stream, raw(server) as slow:
+        lines = stream.iter_lines()
+        assert next(lines)
+        until_end(slow)  # longer than a request may take
+        http.post(f"{STUDIES}/one/ask", json={})
+        assert any("event: ask" in line for line in lines)
