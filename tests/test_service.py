@@ -147,6 +147,19 @@ def test_a_request_that_is_repeated_gets_the_same_trials(http: httpx.Client, ser
         assert study.history["key"].to_list() == [None] * 3  # it is no part of the log
 
 
+def test_a_request_is_that_of_one_subject(http: httpx.Client) -> None:
+    """Who repeats a request for another subject is refused: it would be given the other one's trial."""
+    at, headers = create(http, "subjects"), {"Idempotency-Key": "request-1"}
+    body = {"task": "young", "key": "patient-1", "note": {"site": "Rome"}}
+    one = http.post(f"{at}/ask", json=body, headers=headers).json()
+    assert http.post(f"{at}/ask", json=body, headers=headers).json() == one
+    assert http.post(f"{at}/ask", json={"key": "patient-1"}, headers=headers).json() == one
+    for other in ({"key": "patient-2"}, {"key": None}, {"note": {"site": "Bern"}}):
+        refused = http.post(f"{at}/ask", json={**body, **other}, headers=headers)
+        assert refused.status_code == 422 and "something else" in refused.json()["detail"], refused.text
+    assert http.post(f"{at}/ask", json={}, headers={"Idempotency-Key": "request-2"}).json()["trial"] == 2
+
+
 def test_a_remote_study_has_the_log_of_a_local_one(http: httpx.Client, server: Serving, path: str) -> None:
     at = create(http, "equal", policy="osrl")
     with Study.create(path, **NAMES, policy="osrl", seed=7, delta=0.2, name="equal") as local:

@@ -76,7 +76,13 @@ def ask_call(wanted: Wanted, request: str | None = None, memory: Memory | None =
 
 def _repeated(turn: Turn, wanted: Wanted, request: str, first: int, count: int) -> tuple[Trial, ...]:
     trials = tuple(asking.again(turn, number) for number in range(first, first + count))
-    if count != wanted.n or wanted.task not in (None, trials[0].task):
+    asked = trials[0]
+    if (
+        count != wanted.n
+        or wanted.task not in (None, asked.task)
+        or wanted.key != asked.key
+        or wanted.note not in (None, asked.note)
+    ):
         raise OsrlError(
             f"the request {request!r:.60} was answered with {count} trials from {first} on, and now asks for "
             "something else; give every request a key of its own"
