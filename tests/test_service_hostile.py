@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import logging
 import socket
+import threading
 from collections.abc import Iterator
+from typing import NoReturn
 
 import httpx
+import polars as pl
 import pytest
 
+from osrl.errors import StorageError
+from osrl.service import workers
 from osrl.service.guard import SECURITY
 from osrl.service.protocol import Limits
+from osrl.study.study import Study
 from tests.serving import NAMES, Serving, serving
 
 STUDIES = "/api/v1/studies"
@@ -113,3 +119,50 @@ def test_an_open_stream_has_no_deadline(server: Serving) -> None:
         until_end(slow)  # longer than a request may take
         http.post(f"{STUDIES}/one/ask", json={})
         assert any("event: ask" in line for line in lines)
+
+
+def test_a_panic_gives_its_place_back(server: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A panic of polars is no `Exception`: as many as there are places to read, and reads still work."""
+
+    def panic(study: object) -> NoReturn:
+        raise pl.exceptions.PanicException("index out of bounds")
+
+    with server.client() as http:
+        with monkeypatch.context() as patch:
+            patch.setattr(Study, "evidence", property(panic))
+            patch.setattr(Study, "verify", lambda study, head: panic(study))
+            patch.setattr(Study, "pause", lambda study, reason, by: panic(study))
+            for _ in range(9):
+                for answer in (
+                    http.get(f"{STUDIES}/one/evidence"),
+                    http.get(f"{STUDIES}/one/verify"),
+                    http.post(f"{STUDIES}/one/pause", json={"reason": "a test"}),
+                ):
+                    assert answer.status_code == 500 and answer.headers["x-frame-options"] == "DENY"
+                    assert answer.json()["detail"] == "the server has failed; its log says why"
+        assert http.get(f"{STUDIES}/one/evidence").status_code == 200
+        assert http.get(f"{STUDIES}/one/verify").json()["ok"]
+        assert http.post(f"{STUDIES}/one/ask", json={}).status_code == 200
+        assert http.get("/healthz").text == "alive\n"
+
+
+def test_health_says_whether_reads_come_back(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers, "PATIENCE", 0.05)
+    monkeypatch.setattr(workers, "TRIED", 0.0)
+    free = threading.Event()
+    with serving(path) as server:
+        found: workers.Workers = server.application.api.state.context.workers
+        health = f"{server.url}/healthz"
+        assert httpx.get(health).text == "alive\n"
+        monkeypatch.setattr(workers.Workers, "_touch", lambda self: free.wait(60))
+        stuck = httpx.get(health)
+        assert (stuck.status_code, stuck.text) == (503, "reads do not come back\n")
+
+        def away(self: workers.Workers) -> None:
+            raise StorageError("the database is away; call again")
+
+        monkeypatch.setattr(workers.Workers, "_touch", away)
+        free.set()
+        lost = httpx.get(health)
+        assert (lost.status_code, lost.text) == (200, "alive, but the storage is out of reach\n")
+        assert found._reading._value == 8  # every place was given back

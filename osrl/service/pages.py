@@ -18,14 +18,16 @@ from osrl.errors import AccessRefused
 from osrl.service.context import context_of
 from osrl.service.guard import COOKIE, sign_in
 from osrl.service.problems import problem
+from osrl.service.workers import STUCK
 
 router = APIRouter(include_in_schema=False)
 
 
 @router.get("/healthz")
-async def healthz() -> Response:
-    """Alive."""
-    return Response("alive\n", media_type="text/plain")
+async def healthz(request: Request) -> Response:
+    """Say whether the server is alive: 503 where reads do not come back."""
+    found = await context_of(request).workers.health()
+    return Response(f"{found}\n", 503 if found == STUCK else 200, media_type="text/plain")
 
 
 @router.post("/session")

@@ -15,12 +15,25 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
+class ThreadFailed(Exception):  # noqa: N818 - the error is its cause
+    """What ended a thread and is no `Exception`, such as a panic of polars."""
+
+
+def as_exception(error: BaseException) -> Exception:
+    """An error that may be handed to whoever waits for a thread: waiting must end, whatever has happened."""
+    if isinstance(error, Exception):
+        return error
+    failure = ThreadFailed(f"{type(error).__name__}: {error}")
+    failure.__cause__ = error
+    return failure
+
+
 async def in_thread(function: Callable[[], T]) -> T:
     """What a function returns, while others go on."""
     loop = asyncio.get_running_loop()
     answer: asyncio.Future[T] = loop.create_future()
 
-    def deliver(result: T | None, error: BaseException | None) -> None:
+    def deliver(result: T | None, error: Exception | None) -> None:
         if answer.done():  # nobody waits any more
             return
         if error is not None:
@@ -32,8 +45,8 @@ async def in_thread(function: Callable[[], T]) -> T:
         result, failure = None, None
         try:
             result = function()
-        except Exception as error:
-            failure = error
+        except BaseException as error:
+            failure = as_exception(error)
         with suppress(RuntimeError):  # the loop has ended
             loop.call_soon_threadsafe(deliver, result, failure)
 

@@ -10,13 +10,16 @@ from __future__ import annotations
 import asyncio
 import queue
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, NamedTuple, TypeVar
 
-from osrl.errors import StorageBusy, UnknownStudy
+from sqlalchemy import literal, select
+
+from osrl.errors import OsrlError, StorageBusy, UnknownStudy
 from osrl.service.requests import Requests
-from osrl.service.threads import in_thread
+from osrl.service.threads import as_exception, in_thread
 from osrl.study.sql import SqlStorage
 from osrl.study.study import Study
 from osrl.study.together import Call
@@ -25,6 +28,9 @@ MOST_TOGETHER = 256  # calls of one transaction
 MOST_WAITING = 2_000  # calls that wait for one study
 GRACE = 0.5  # seconds for what is being done, when the server ends
 REST = 60.0  # seconds without a call, after which a study is put down
+PATIENCE = 5.0  # seconds in which the smallest read must come back
+TRIED = 1.0  # seconds for which it is believed that it does
+ALIVE, STUCK = "alive", "reads do not come back"
 
 T = TypeVar("T")
 Job = Call | Callable[[Study], Any]
@@ -106,14 +112,14 @@ class Worker:
     def _answer(self, calls: list[Call]) -> list[Any]:
         try:
             return list(self.study.together(calls))
-        except Exception as error:
-            return [error] * len(calls)
+        except BaseException as error:
+            return [as_exception(error)] * len(calls)
 
     def _call(self, function: Callable[[Study], Any]) -> Any:
         try:
             return function(self.study)
-        except Exception as error:
-            return error
+        except BaseException as error:
+            return as_exception(error)
 
     def _tell_loop(self, function: Callable[..., object], *given: object) -> None:
         with suppress(RuntimeError):  # the loop has ended, and with it whoever waited
@@ -143,6 +149,8 @@ class Workers:
         self._wrote = wrote
         self._workers: dict[str, Worker] = {}
         self._reading = asyncio.Semaphore(8)  # connections of the storage are not without end
+        self._trying = asyncio.Lock()
+        self._tried, self._health = -TRIED, ALIVE
 
     async def worker(self, name: str) -> Worker:
         """The worker of a study."""
@@ -184,6 +192,27 @@ class Workers:
         """Do something that may block, in a thread."""
         async with self._reading:
             return await in_thread(function)
+
+    async def health(self) -> str:
+        """Whether reads come back: ``alive``, or what is wrong.
+
+        Anybody may ask, so it is tried once in a second, and whoever comes meanwhile waits for the same.
+        """
+        async with self._trying:
+            if time.monotonic() >= self._tried + TRIED:
+                try:
+                    await asyncio.wait_for(self.read(self._touch), PATIENCE)
+                    self._health = ALIVE
+                except OsrlError:
+                    self._health = "alive, but the storage is out of reach"
+                except Exception:
+                    self._health = STUCK
+                self._tried = time.monotonic()
+            return self._health
+
+    def _touch(self) -> None:
+        with self.storage.beside() as connection:
+            connection.execute(select(literal(1)))
 
     def forget(self, name: str) -> None:
         """Put a study down that is no longer there."""
