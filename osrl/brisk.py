@@ -24,13 +24,13 @@ from numba.core.targetconfig import TargetConfig
 ROOM = 1 << 16  # slots of a frame, of eight bytes; as many again are left for what is called
 R = TypeVar("R")
 
-_lock = threading.RLock()
+compiling = threading.RLock()
 _depth = 0
 
 
 def briskly(compile: Callable[..., R], *values: Any) -> R:
     """``compile(*values)``, quicker; afterwards all is as it was."""
-    with _lock, _spared():  # the compiler has a lock of its own: two threads would not be quicker
+    with compiling, _spared():  # the compiler has a lock of its own: two threads would not be quicker
         return _with_room(compile, values)
 
 

@@ -35,6 +35,7 @@ class _Thread(threading.local):
 
 _thread = _Thread()
 _lock = threading.RLock()
+_held: list[Any] = []  # locks that are held while the process forks
 _preparations: list[Callable[[], object]] = []
 
 
@@ -236,6 +237,30 @@ def while_others_wait() -> Iterator[None]:
         yield
     finally:
         _thread.others_wait = before
+
+
+def hold_compiler() -> None:
+    """Wait until no thread compiles, and let none begin: a child that is forked now can compile."""
+    for lock in _compiler_locks():
+        lock.acquire()
+        _held.append(lock)
+
+
+def release_compiler() -> None:
+    """Let threads compile again, after `hold_compiler`."""
+    while _held:
+        _held.pop().release()
+
+
+def _compiler_locks() -> list[Any]:
+    """Return the locks that a compilation takes, in its order. Before Numba is loaded there is one."""
+    if "osrl.brisk" not in sys.modules:
+        return [_lock]
+    from numba.core.compiler_lock import global_compiler_lock
+
+    from osrl import brisk
+
+    return [brisk.compiling, global_compiler_lock, _lock]
 
 
 def compiler_errors() -> tuple[type[Exception], ...]:

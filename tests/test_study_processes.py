@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import random
+import signal
 import sqlite3
 import subprocess
 import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
 from sqlalchemy import event
 
+from osrl import compiled
 from osrl.errors import OsrlError
 from osrl.study.driver import Cursor
 from osrl.study.study import Study
@@ -74,6 +83,84 @@ def test_a_study_object_survives_a_fork(place: str) -> None:
         assert [os.waitpid(pid, 0)[1] for pid in pids] == [0] * 3
         assert study.trials == 2 + 4 * 3
         assert_sound(study)
+
+
+class SlowImport(MetaPathFinder):
+    """Find a module that takes a while to run."""
+
+    def __init__(self, module: str, began: threading.Event) -> None:
+        self.module, self.began = module, began
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        spec = PathFinder.find_spec(name, path) if name == self.module else None
+        if spec is not None and spec.loader is not None:
+            spec.loader.exec_module = partial(self.run, spec.loader.exec_module)  # type: ignore[method-assign]
+        return spec
+
+    def run(self, run: Callable[[ModuleType], None], module: ModuleType) -> None:
+        self.began.set()
+        time.sleep(0.3)
+        run(module)
+
+
+def import_slowly(study: Study, began: threading.Event) -> None:
+    """Ask for the status for the first time in this process."""
+    name = "osrl.study.status"
+    kept, finder = importlib.import_module(name), SlowImport(name, began)
+    del sys.modules[name]
+    sys.meta_path.insert(0, finder)
+    try:
+        study.look()
+    finally:
+        sys.meta_path.remove(finder)
+        sys.modules[name] = kept
+
+
+def foresee_slowly(study: Study, began: threading.Event) -> None:
+    """Look at the progress while nobody writes."""
+
+    def look(progress: object) -> None:
+        began.set()
+        time.sleep(0.3)
+
+    study._session.foresee(look)
+
+
+def compile_slowly(study: Study, began: threading.Event) -> None:
+    """Compile something, outside of any study."""
+    with compiled._lock:
+        began.set()
+        time.sleep(0.3)
+
+
+def look_at_all(study: Study) -> None:
+    """Do in a child what needs each of the locks."""
+    play(study, 1)
+    study.look()
+    compiled.before_compiling(lambda: None)
+
+
+@pytest.mark.parametrize("work", [import_slowly, foresee_slowly, compile_slowly])
+def test_a_child_does_not_wait_for_a_thread_that_it_has_not(
+    path: str, work: Callable[[Study, threading.Event], None]
+) -> None:
+    """Another thread of the parent holds a lock when the process forks."""
+
+    def child() -> None:
+        signal.alarm(20)  # ends a child that waits for ever
+        look_at_all(study)
+
+    with new_study(path, delta=1e-6) as study, ThreadPoolExecutor(1) as pool:
+        play(study, 2)
+        began = threading.Event()
+        working = pool.submit(work, study, began)
+        assert began.wait(60)
+        pid = forked(child)
+        assert os.waitpid(pid, 0)[1] == 0
+        working.result()
+        assert study.trials == 3
 
 
 def test_threads_share_one_object(place: str) -> None:

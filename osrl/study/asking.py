@@ -65,7 +65,8 @@ def ask(session: Session, wanted: Wanted) -> tuple[Trial, ...]:
     weights = Weights()
     session.foresee(weights.foresee)
     while True:
-        weights.solve()
+        with session.storage.gate:  # nothing is compiled while the process forks
+            weights.solve()
         with session.turn() as turn:
             trials = hand_out(turn, wanted, weights)
         if trials:

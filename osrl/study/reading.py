@@ -84,10 +84,10 @@ class Reading:
         representation in this task". Pending trials count by their worst reward, or the evidence is that
         of the trials before them, whichever is larger.
         """
-        from osrl.study.history import evidence
-        from osrl.study.standing import read_hypotheses
-
         with self._session.reading() as progress:
+            from osrl.study.history import evidence
+            from osrl.study.standing import read_hypotheses
+
             return evidence(read_hypotheses(progress))
 
     @property
@@ -96,10 +96,10 @@ class Reading:
 
         With probability 95 % all intervals hold, at all times at once: see `osrl.study.rates`.
         """
-        from osrl.study.history import rates
-        from osrl.study.rates import read_rates
-
         with self._session.reading() as progress:
+            from osrl.study.history import rates
+            from osrl.study.rates import read_rates
+
             return rates(read_rates(progress, progress.verdict or progress.best_guess()))
 
     @property
@@ -110,9 +110,9 @@ class Reading:
     @property
     def forecast(self) -> Forecast | None:
         """How long it still takes, in trials and in days: see `osrl.study.forecast`."""
-        from osrl.study.forecast import look_ahead
-
         with self._session.reading() as progress:
+            from osrl.study.forecast import look_ahead
+
             compute = look_ahead(progress)
         return compute()
 
@@ -136,10 +136,10 @@ class Reading:
 
     def look(self) -> tuple[Status, Callable[[], Forecast | None]]:
         """The status but for its forecast, at once, and what computes that: it may take a second."""
-        from osrl.study.forecast import look_ahead
-        from osrl.study.status import read_status
-
         with self._session.reading() as progress:
+            from osrl.study.forecast import look_ahead
+            from osrl.study.status import read_status
+
             return read_status(progress), look_ahead(progress)
 
     @property
@@ -166,7 +166,8 @@ class Reading:
     @property
     def history(self) -> pl.DataFrame:
         """Every trial, one row each: see `osrl.study.history`."""
-        from osrl.study.history import history
+        with self._storage.gate:
+            from osrl.study.history import history
 
         return history(self._session.rows())[0]
 
@@ -176,21 +177,23 @@ class Reading:
 
     def write_log(self, file: Place) -> None:
         """Write every event to a .csv, .jsonl or .parquet file; `read_log` makes the same study from it."""
-        from osrl.study.export import write_log
-
         with self._session.reading() as progress:
+            from osrl.study.export import write_log
+
             count = progress.position
         write_log(self._session.rows(), count, file)
 
     def write_trials(self, file: Place) -> None:
         """Write the history to a .csv, .jsonl or .parquet file, with a column for each propensity."""
-        from osrl.study.export import write_trials
+        with self._storage.gate:
+            from osrl.study.export import write_trials
 
         write_trials(self._session.rows(), file)
 
     def write_arms(self, file: Place) -> None:
         """Write `arms` to a .csv, .jsonl or .parquet file."""
-        from osrl.study.export import write_frame
+        with self._storage.gate:
+            from osrl.study.export import write_frame
 
         write_frame(self.arms, file)
 
@@ -199,15 +202,16 @@ class Reading:
 
         ``head`` is the hash of an event that was noted elsewhere: the log must contain it.
         """
-        from osrl.study.replay import verify
+        with self._storage.gate:
+            from osrl.study.replay import verify
 
         found = verify(self.events(), self._session.snapshot(), head)
         return found._replace(problems=(*found.problems, *self._storage.check()))
 
     def anchor(self, file: Place) -> dict[str, Any]:
         """Note the head of the log in a file, as one more line of JSON; what was noted."""
-        from osrl.study.export import write_anchor
-
         with self._session.reading() as progress:
+            from osrl.study.export import write_anchor
+
             last, identity = progress.last, short_id(progress.created)
         return write_anchor(file, self.name, identity, last)

@@ -134,7 +134,7 @@ class Session:
 
     def foresee(self, look: Callable[[Progress], object]) -> None:
         """Look at the progress as it is known here, without reading the log, unless others write as well."""
-        with self._lock:
+        with self.storage.gate, self._lock:
             if self._alone and self._fold is not None:
                 look(self._fold)
 
@@ -234,10 +234,11 @@ class Session:
 
         Once in a process, and again when there is more machine code; not while all is interpreted.
         """
-        change_if_due()
-        if self._rehearsed.get(what, 0) != process.epoch:
-            self._rehearsed[what] = process.epoch
-            self._once(what, act)
+        with self.storage.gate:
+            change_if_due()
+            if self._rehearsed.get(what, 0) != process.epoch:
+                self._rehearsed[what] = process.epoch
+                self._once(what, act)
 
     def _practise(self) -> None:
         """The same with all that several may do to a study at once."""

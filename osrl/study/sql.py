@@ -19,6 +19,7 @@ from typing import Any
 from sqlalchemy import ClauseElement, Connection, delete, func, insert, select, text
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
+from osrl.compiled import hold_compiler, release_compiler
 from osrl.errors import OsrlError, StorageDamaged, StorageError, UnknownStudy
 from osrl.study import place as place_settings
 from osrl.study import schema
@@ -378,7 +379,8 @@ def failures(place: str) -> Iterator[None]:
 
 
 # Fork ---------------------------------------------------------------------------------------------
-# A connection must not be used on both sides of a fork, and SQLite files not even be open across it.
+# A connection must not be used on both sides of a fork, and SQLite files not even be open across it. A lock
+# that another thread holds would be held in the child for ever: gates first, then the compiler behind them.
 
 _OPEN: weakref.WeakSet[SqlStorage] = weakref.WeakSet()
 _forking: list[SqlStorage] = []
@@ -389,9 +391,11 @@ def _before_fork() -> None:
         storage.gate.shut()
         storage._connections.dispose()
         _forking.append(storage)
+    hold_compiler()
 
 
 def _after_fork() -> None:
+    release_compiler()
     while _forking:
         _forking.pop().gate.open()
 
