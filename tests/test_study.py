@@ -178,7 +178,7 @@ def test_defaults_are_written_out_and_a_seed_is_drawn(place: str) -> None:
     assert 0 <= settings.seed < 2**63
     assert settings.options == {"sigma": 1e5, "period": None, "reuse": False}
     assert settings.threshold == "theorem"
-    assert set(settings.versions) == {"osrl", "numpy", "numba", "kernels", "platform"}
+    assert set(settings.versions) == {"osrl", "numpy", "numba", "kernels", "platform", "arithmetic"}
 
 
 def test_every_constant_of_the_evidence_is_in_the_log(tmp_path: Path, monkeypatch: Any) -> None:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +21,7 @@ from osrl.policies.states import contents, differences
 from osrl.policies.world import draw_reward, new_world
 from osrl.simulation.episode import episode
 from osrl.study import schema, stretch
+from osrl.study.backup import backup
 from osrl.study.events import Asked, Created, Designed, Event, Resumed, Told, Verdict, read_event
 from osrl.study.export import LogFile
 from osrl.study.progress import Progress
@@ -168,6 +172,36 @@ def test_other_versions_are_noted_and_compared_to_a_tolerance(path: str, monkeyp
         moved = vars(asked) | {"propensities": [p * factor for p in asked.propensities]}
         other_events = [*events[:k], events[k]._replace(body=Asked(**moved)), *events[k + 1 :]]
         assert verify(chained(*other_events)).ok is good
+
+
+# Another C library: exp and log are rounded up at one point in eight.
+OTHER_LIBRARY = """
+import math, sys
+def up(function):
+    def rounded(value):
+        found = function(value)
+        return math.nextafter(found, math.inf) if hash(value) % 8 == 0 else found
+    return rounded
+math.exp, math.log, math.log1p = up(math.exp), up(math.log), up(math.log1p)
+from tests.studies import new_study, play
+with new_study(sys.argv[1], policy=sys.argv[2], delta=0.05) as study:
+    play(study, 60)
+"""
+
+
+@pytest.mark.parametrize("policy", ["osrl", "tas"])
+def test_a_log_from_where_exp_and_log_are_rounded_otherwise_is_sound(path: str, policy: str) -> None:
+    interpreted = {**os.environ, "OSRL_COMPILE": "never"}
+    subprocess.run([sys.executable, "-c", OTHER_LIBRARY, path, policy], check=True, env=interpreted)
+    with Study.open(path) as study:
+        found = study.verify()
+        assert found.ok and not found.exact and found.trials > 20
+        assert found.largest_difference < 1e-13
+        play(study, 20)
+        assert study.verify().ok
+    backup(path, f"{path}.copy")
+    with Study.open(f"{path}.copy") as study:
+        assert study.verify().ok
 
 
 def test_events_keep_every_digit_and_infinities() -> None:
