@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import socket
+import tempfile
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
 from typing import NoReturn
 
 import httpx
@@ -13,7 +17,7 @@ import polars as pl
 import pytest
 
 from osrl.errors import StorageError
-from osrl.service import workers
+from osrl.service import downloads, feeds, workers
 from osrl.service.guard import SECURITY
 from osrl.service.protocol import Limits
 from osrl.study.study import Study
@@ -26,7 +30,7 @@ CHUNKED = b"POST /session HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chun
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
-    limits = Limits(head_seconds=0.2, body_seconds=0.4)
+    limits = Limits(head_seconds=0.2, body_seconds=0.4, stall_seconds=0.3)
     with serving(str(tmp_path_factory.mktemp("hostile") / "studies.db"), limits=limits) as found:
         with found.client() as http:
             made = http.post(STUDIES, json={"name": "one", **NAMES, "policy": "uniform", "seed": 1})
@@ -166,3 +170,84 @@ def test_health_says_whether_reads_come_back(path: str, monkeypatch: pytest.Monk
         lost = httpx.get(health)
         assert (lost.status_code, lost.text) == (200, "alive, but the storage is out of reach\n")
         assert found._reading._value == 8  # every place was given back
+
+
+def temporary_bytes(folder: Path) -> int:
+    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+
+
+def stalled(server: Serving, token: str, path: str) -> socket.socket:
+    """A client that has asked for something, and does not read it."""
+    connection = raw(server)
+    lines = f"GET {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n\r\n"
+    connection.sendall(lines.encode())
+    return connection
+
+
+@pytest.mark.parametrize("format", ["jsonl", "csv", "parquet"])
+def test_downloads_that_nobody_reads(
+    path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, format: str
+) -> None:
+    """Each kept a copy of the log on the disk: none does now, there are few, and their time is limited."""
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    block = b"x" * 2**20
+    monkeypatch.setattr(Study, "log_parts", lambda study, suffix: (block for _ in range(200)))
+    monkeypatch.setattr(Study, "write_log", lambda study, file: Path(file).write_bytes(block * 20))
+    with serving(path, limits=Limits(stall_seconds=0.3)) as server, server.client() as owner:
+        assert owner.post(STUDIES, json={"name": "one", **NAMES, "policy": "uniform"}).status_code == 201
+        places = server.application.api.state.context.downloads
+        token = server.token("read")
+        readers = [
+            stalled(server, token, f"{STUDIES}/one/log?format={format}") for _ in range(downloads.MOST)
+        ]
+        wait_until(lambda: places.open == downloads.MOST)
+        refused = owner.get(f"{STUDIES}/one/log")
+        assert refused.status_code == 429 and refused.headers["retry-after"]
+        wait_until(lambda: places.open == 0)  # they were cut off
+        assert temporary_bytes(folder) == 0 and not list(folder.iterdir())
+        monkeypatch.setattr(downloads, "LONGEST", 0.0)
+        with pytest.raises(httpx.RemoteProtocolError):
+            owner.get(f"{STUDIES}/one/log?format={format}")
+        assert places.open == 0
+        for reader in readers:
+            reader.close()
+
+
+def wait_until(true: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not true():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_the_end_does_not_wait_for_clients_that_do_not_read(
+    path: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nor for anything that takes long; and no error is logged for each of them."""
+    began = threading.Event()
+
+    async def endless(*given: object) -> AsyncIterator[bytes]:
+        while True:
+            yield b"x" * 2**20
+            await asyncio.sleep(0)
+
+    def slow(study: Study) -> None:
+        began.set()
+        time.sleep(30)
+
+    monkeypatch.setattr(feeds.Feeds, "stream", endless)
+    with caplog.at_level(logging.WARNING), serving(path) as server, server.client() as owner:
+        owner.post(STUDIES, json={"name": "one", **NAMES, "policy": "uniform"})
+        token = server.token("read")
+        readers = [stalled(server, token, f"{STUDIES}/one/events") for _ in range(50)]
+        monkeypatch.setattr(Study, "evidence", property(slow))
+        readers.append(stalled(server, token, f"{STUDIES}/one/evidence"))
+        assert began.wait(20)
+        connections = server._server.server_state.connections
+        wait_until(lambda: sum(each.flow.write_paused for each in connections) == 50)  # type: ignore[union-attr]
+    assert not [record for record in caplog.records if record.exc_info]
+    assert b"HTTP/1.1 503 " in readers[-1].recv(2**16)
+    for reader in readers:
+        reader.close()

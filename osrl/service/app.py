@@ -19,6 +19,7 @@ from osrl.page.render import message_page
 from osrl.service import accounts, calls, flags, life, pages, reading, screens
 from osrl.service.addresses import SLASH, read_root
 from osrl.service.context import Access, Context, tidy_up
+from osrl.service.downloads import Downloads
 from osrl.service.feeds import Feeds
 from osrl.service.guard import Guard
 from osrl.service.problems import Problem, failed, problem, status_of, title_of
@@ -74,7 +75,7 @@ class Application:
         feeds = Feeds(self.storage)
         workers = Workers(self.storage, feeds.wake)
         access = Access(self.roster, feeds)
-        api.state.context = Context(self._place, self.storage, workers, feeds, access, Watches())
+        api.state.context = Context(self._place, self.storage, workers, feeds, access, Watches(), Downloads())
         chores = [access.keep_up(), tidy_up(self.storage)]
         if self._receiver is not None:
             chores.append(Messenger(self.storage, self._receiver).run())

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from starlette.requests import Request
 
 from osrl.errors import OsrlError
+from osrl.service.downloads import Downloads
 from osrl.service.feeds import Feeds
 from osrl.service.requests import forget_old
 from osrl.service.roles import Grant
@@ -33,6 +34,7 @@ class Context(NamedTuple):
     feeds: Feeds
     access: Access
     watches: Watches
+    downloads: Downloads
 
 
 class Access:

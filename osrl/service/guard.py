@@ -5,6 +5,7 @@ No answer leaves without the headers of `SECURITY`, and no error with more than 
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import hashlib
 import html
@@ -16,7 +17,7 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import HTMLResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from osrl.errors import AccessRefused, OsrlError
+from osrl.errors import AccessRefused, OsrlError, StorageBusy
 from osrl.service.addresses import place
 from osrl.service.problems import Problem, failed, problem
 from osrl.service.roles import Grant
@@ -103,6 +104,8 @@ class Guard:
                 await self._app(scope, _limited(receive), safely)
         except Problem as error:
             refused = problem(error.error, error.status, error.headers)
+        except asyncio.CancelledError:  # the server ends, and waits no longer
+            refused = problem(StorageBusy("the server ends; call again a little later"), 503)
         except ClientDisconnect:
             return  # it went away before its request was complete
         except Exception:

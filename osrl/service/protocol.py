@@ -17,11 +17,15 @@ _PIECE = 2**14  # bytes that are parsed at once
 
 
 class Limits(NamedTuple):
-    """What a request may take: bytes until its headers are complete, seconds for headers and for its body."""
+    """What a request may take: bytes until its headers are complete, seconds for headers and for its body.
+
+    ``stall_seconds``: how long a client may read nothing of what waits for it.
+    """
 
     head_bytes: int = 2**16
     head_seconds: float = 10.0
     body_seconds: float = 60.0
+    stall_seconds: float = 60.0
 
 
 class Protocol(HttpToolsProtocol):
@@ -37,6 +41,7 @@ class Protocol(HttpToolsProtocol):
         super().__init__(*given, **named)
         self._spent = 0  # bytes without progress
         self._timer: asyncio.TimerHandle | None = None
+        self._stall: asyncio.TimerHandle | None = None
         self._changes = 0  # of the part that is being read
         self._part: Literal["head", "body", None] = "head"
 
@@ -49,6 +54,7 @@ class Protocol(HttpToolsProtocol):
         """Forget a client that has gone."""
         self._begin(None)
         self._set_deadline()
+        self._end_stall()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -89,6 +95,21 @@ class Protocol(HttpToolsProtocol):
         """End a request."""
         self._begin(None)
         super().on_message_complete()
+
+    def pause_writing(self) -> None:
+        """Wait for a client that does not read, but not for ever."""
+        super().pause_writing()
+        self._stall = self.loop.call_later(self.limits.stall_seconds, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        """Go on, the client reads."""
+        self._end_stall()
+        super().resume_writing()
+
+    def _end_stall(self) -> None:
+        if self._stall is not None:
+            self._stall.cancel()
+            self._stall = None
 
     def send_400_response(self, msg: str) -> None:
         """Refuse what the application does not get to see."""

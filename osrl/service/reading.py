@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,17 +9,18 @@ from typing import Annotated, Any, Literal
 
 from fastapi import Header, Query
 from sqlalchemy import select
-from starlette.background import BackgroundTask
 from starlette.requests import Request
-from starlette.responses import FileResponse, Response, StreamingResponse
+from starlette.responses import Response, StreamingResponse
 
 from osrl.report.study import StudyReport
 from osrl.service.calls import trial_document
 from osrl.service.context import Context, context_of
+from osrl.service.downloads import Download, Parts, made_file
 from osrl.service.models import PageDocument, StudiesDocument
 from osrl.service.roles import READ, needs
 from osrl.service.routing import answer, grant_of, new_router
 from osrl.service.tables import flags
+from osrl.study.export import STREAMED
 from osrl.study.study import Study
 
 router = new_router("/api/v1/studies", tags=["reading"])
@@ -155,6 +155,9 @@ async def log(
     request: Request, name: str, format: Annotated[Literal["jsonl", "csv", "parquet"], Query()] = "jsonl"
 ) -> Response:
     """The complete log: `osrl study import` makes the same study from it."""
+    suffix = f".{format}"
+    if suffix in STREAMED:
+        return await _download(request, name, "log", format, lambda study: Parts(study.log_parts(suffix)))
     return await _file(request, name, "log", format, lambda study, path: study.write_log(path))
 
 
@@ -162,18 +165,26 @@ async def _file(
     request: Request, name: str, what: str, format: str, write: Callable[[Study, Path], object]
 ) -> Response:
     """A file that is made for this answer alone."""
-    folder = tempfile.TemporaryDirectory(prefix="osrl-")
-    path = Path(folder.name) / f"{what}.{format}"
-    workers = context_of(request).workers
+
+    def make(study: Study) -> Parts:
+        return made_file(format, lambda path: write(study, path))
+
+    async with (await context_of(request).workers.worker(name)).reading:
+        return await _download(request, name, what, format, make)
+
+
+async def _download(
+    request: Request, name: str, what: str, format: str, begin: Callable[[Study], Parts]
+) -> Response:
+    """A file that is sent in parts."""
+    context = context_of(request)
+    context.downloads.enter()
     try:
-        async with (await workers.worker(name)).reading:
-            await workers.look(name, lambda study: write(study, path))
+        parts = await context.workers.look(name, begin)
     except BaseException:
-        folder.cleanup()
+        context.downloads.leave()
         raise
-    return FileResponse(
-        path, media_type=_MEDIA[format], filename=path.name, background=BackgroundTask(folder.cleanup)
-    )
+    return Download(parts, context.downloads.leave, name=f"{what}.{format}", media_type=_MEDIA[format])
 
 
 @router.get("/{name:study}/verify", response_model=dict[str, Any])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -12,7 +13,7 @@ import uvicorn
 from osrl.errors import OsrlError
 from osrl.files import new_private_file, read_file
 from osrl.service.app import Application
-from osrl.service.protocol import LIMITS, Limits, limited
+from osrl.service.protocol import LIMITS, Limits, Protocol, limited
 from osrl.service.tokens import new_token, read_token
 from osrl.service.verdicts import Receiver
 
@@ -35,6 +36,16 @@ class Server(uvicorn.Server):
             address = self.servers[0].sockets[0].getsockname()
             host = f"[{address[0]}]" if ":" in address[0] else address[0]
             self._started(f"http://{host}:{address[1]}{self._application.root}")
+
+    async def shutdown(self, sockets: Any = None) -> None:
+        """End; a client that does not read is cut off, instead of one error for each when time is up."""
+        asyncio.get_running_loop().call_later(GRACE / 2, self._cut_off)
+        await super().shutdown(sockets)
+
+    def _cut_off(self) -> None:
+        for connection in list(self.server_state.connections):
+            if isinstance(connection, Protocol) and connection.flow.write_paused:
+                connection.transport.abort()
 
     def handle_exit(self, signal: int, frame: Any) -> None:
         """Begin to end; told twice, do not wait for anybody."""

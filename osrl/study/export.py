@@ -16,7 +16,6 @@ import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
-from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +39,7 @@ _SCHEMA = {
 }
 
 
+STREAMED = (".jsonl", ".csv")  # what can be written in parts
 _PAYLOAD = ', "payload": '  # in a line of JSON, before the payload
 _STORED = {name: _SCHEMA[name] for name in Row._fields}
 
@@ -47,14 +47,33 @@ _STORED = {name: _SCHEMA[name] for name in Row._fields}
 def write_log(pages: Iterable[Sequence[Stored]], count: int, path: str | os.PathLike[str]) -> None:
     """Write the first ``count`` events as they are stored; a file is replaced whole or not at all."""
     target, suffix = _target(path)
-    if suffix == ".jsonl":
+    if suffix in STREAMED:
         content = io.BytesIO()
-        for row in islice(chain.from_iterable(pages), count):
-            content.write(_line(row[0], count, *row[1:]).encode())
+        for part in log_parts(pages, count, suffix):
+            content.write(part)
         _write(target, content.getbuffer())
         return
-    frame = pl.concat([pl.DataFrame(page, schema=_STORED, orient="row") for page in pages]).head(count)
-    _write_frame(frame.insert_column(1, pl.lit(count, pl.Int64).alias("of")), target, suffix)
+    frame = pl.concat([_frame(page, count) for page in pages]).head(count)
+    _write_frame(frame, target, suffix)
+
+
+def log_parts(pages: Iterable[Sequence[Stored]], count: int, suffix: str) -> Iterator[bytes]:
+    """The content of a file with the first ``count`` events, in parts: .jsonl or .csv."""
+    header = True
+    for page in pages:
+        rows = [row for row in page if row[0] < count]
+        if not rows:
+            return
+        if suffix == ".jsonl":
+            yield "".join(_line(row[0], count, *row[1:]) for row in rows).encode()
+        else:
+            yield _frame(rows, count).write_csv(include_header=header).encode()
+            header = False
+
+
+def _frame(rows: Sequence[Stored], count: int) -> pl.DataFrame:
+    frame = pl.DataFrame(rows, schema=_STORED, orient="row")
+    return frame.insert_column(1, pl.lit(count, pl.Int64).alias("of"))
 
 
 def _line(seq: int, of: int, at: int, kind: str, trial: int | None, payload: str, hash: str) -> str:

@@ -183,6 +183,14 @@ class Reading:
             count = progress.position
         write_log(self._session.rows(), count, file)
 
+    def log_parts(self, suffix: str) -> Iterator[bytes]:
+        """The content of the file that `write_log` would write, in parts; .csv or .jsonl."""
+        from osrl.study.export import log_parts
+
+        with self._session.reading() as progress:
+            count = progress.position
+        return log_parts(self._session.rows(), count, suffix)
+
     def write_trials(self, file: Place) -> None:
         """Write the history to a .csv, .jsonl or .parquet file, with a column for each propensity."""
         with self._storage.gate:
