@@ -24,6 +24,8 @@ Names are imported on first use, so that `import osrl` costs nothing.
 from __future__ import annotations
 
 import importlib
+import os
+import warnings
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -119,3 +121,11 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted([*globals(), *__all__])
+
+
+if os.path.isdir(os.path.join(__path__[0], "algorithms")):
+    warnings.warn(
+        "files of another project are mixed into this package: osrl-lib installs a module osrl, too; "
+        "uninstall both, and install one of them in each environment",
+        stacklevel=2,
+    )

@@ -16,6 +16,7 @@ from typing import Annotated
 
 import typer
 
+import osrl
 import osrl.cli.study_life  # noqa: F401  (adds the commands about the life of a study)
 import osrl.cli.study_log  # noqa: F401  (adds the commands about the log)
 import osrl.cli.study_report  # noqa: F401  (adds the page as a file)
@@ -66,6 +67,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     2: input; 3: the study has ended; 4: storage busy or out of reach; 5: damaged, or it does not verify.
     """
+    if "Study" not in osrl.__all__:
+        print("error: osrl-lib, another project, has replaced files of this; uninstall both", file=sys.stderr)
+        return 2
     try:
         app(arguments, prog_name="osrl")
     except SystemExit as end:

@@ -7,7 +7,8 @@ lowest tries to begin, alone, and gives the number back when that is done. Whoev
 new number, after all the others. Where nobody stands in line, one may begin without a number.
 
 The line is only for fairness. Nobody relies on it: SQLite itself has one writer at a time, and who has stood
-in line for too long, behind a process that was stopped for instance, goes and tries his luck.
+in line for too long, behind a process that was stopped for instance, goes and tries his luck. Where a system
+has no such locks (Windows, macOS), everybody does.
 
 The write-ahead log is a file that SQLite itself does not lock: closing a file would let go of all locks
 that SQLite has on it.
@@ -15,13 +16,19 @@ that SQLite has on it.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import random
 import struct
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from typing import Any
+
+fcntl: Any
+try:
+    import fcntl
+except ImportError:
+    fcntl = None
 
 FIRST, MOST = 2**61, 2**61  # the byte of the first number, and how many there are
 PATIENCE = 10.0  # seconds in line, before one tries one's luck
@@ -29,9 +36,10 @@ PAUSE = 0.001  # seconds, about, between two looks at the line, for everyone who
 PERIOD = 0.03  # seconds between two calls of `meanwhile`
 
 _LOCK = struct.Struct("@hhqqi4x")  # type, whence, start, length, process
-_ANYONE = _LOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, FIRST, MOST, 0)
-_NOBODY = _LOCK.pack(fcntl.F_UNLCK, os.SEEK_SET, FIRST, MOST, 0)
 _GET, _SET = getattr(fcntl, "F_OFD_GETLK", None), getattr(fcntl, "F_OFD_SETLK", None)
+if fcntl is not None:
+    _ANYONE = _LOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, FIRST, MOST, 0)
+    _NOBODY = _LOCK.pack(fcntl.F_UNLCK, os.SEEK_SET, FIRST, MOST, 0)
 
 
 class Line:
@@ -50,7 +58,7 @@ class Line:
         if self._descriptor is None or _GET is None:
             return True
         kind: int = _LOCK.unpack(fcntl.fcntl(self._descriptor, _GET, _ANYONE))[0]
-        return kind == fcntl.F_UNLCK
+        return bool(kind == fcntl.F_UNLCK)
 
     def wait(self, meanwhile: Callable[[], object] | None) -> None:
         """Stand in line until we are the first; ``meanwhile`` is called now and then."""
