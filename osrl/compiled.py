@@ -63,7 +63,10 @@ class Kernel(Generic[P, R]):
             return self.py_func(*values, **named)
         if process.way == INTERPRETED:
             return self.interpret(*values, **named)
-        return self.machine.dispatcher(*values, **named)  # type: ignore[no-any-return]
+        machine = self.machine
+        if machine is None:
+            return self.interpret(*values, **named)
+        return machine.dispatcher(*values, **named)  # type: ignore[no-any-return]
 
     def __reduce__(self) -> str:
         return self.__qualname__  # copied and pickled by its name, like a function
@@ -84,12 +87,22 @@ class Kernel(Generic[P, R]):
 
     @property
     def machine(self) -> Any:
-        """What Numba makes of it (`osrl.machine.Machine`); nothing is compiled by looking at it."""
+        """What Numba makes of it (`osrl.machine.Machine`); nothing is compiled by looking at it.
+
+        None where Numba cannot be loaded, as in little memory.
+        """
         if self._machine is None:
             with _lock:
                 if self._machine is None:
-                    self._machine = _numba().Machine(self, self._owner, self._folder)
+                    try:
+                        self._machine = _numba().Machine(self, self._owner, self._folder)
+                    except (ImportError, OSError, MemoryError) as error:
+                        process.do_without(error)
         return self._machine
+
+    def code(self, *values: object) -> Callable[..., R] | None:
+        """Machine code to call with arguments like these; None where it is not at hand."""
+        return None if process.way == INTERPRETED or self.machine is None else self.machine.code(*values)
 
     @property
     def _numba_type_(self) -> Any:
@@ -182,7 +195,7 @@ def direct(function: Callable[..., R]) -> Callable[..., R]:
         nonlocal code, looked
         if code is None and looked != process.epoch:
             looked = process.epoch
-            code = function.machine.code(*values)
+            code = function.code(*values)
         return function.interpret(*values) if code is None else code(*values)
 
     return call
@@ -194,7 +207,7 @@ def pointer_to(function: Callable[P, R], *values: object) -> Callable[P, R] | No
     A kernel is compiled together with all that it calls, but not with what it calls through a pointer. It
     must return nothing. None where no machine code is at hand.
     """
-    if not isinstance(function, Kernel) or process.way == INTERPRETED:
+    if not isinstance(function, Kernel) or process.way == INTERPRETED or function.machine is None:
         return None
     return function.machine.pointer(*values)  # type: ignore[no-any-return]
 
@@ -208,15 +221,13 @@ def compile_beside(
     """
     if process.way != COMPILED or (os.cpu_count() or 1) == 1:
         return
-    if isinstance(function, Kernel) and isinstance(caller, Kernel):
+    if isinstance(function, Kernel) and isinstance(caller, Kernel) and function.machine and caller.machine:
         function.machine.make_beside(caller.machine, values, arguments)
 
 
 def is_at_hand(function: Callable[..., Any], *values: object) -> bool:
     """Whether there is machine code of a kernel for arguments like ``values``; if not, it is asked for."""
-    if not isinstance(function, Kernel) or process.way == INTERPRETED:
-        return False
-    return function.machine.code(*values) is not None
+    return isinstance(function, Kernel) and function.code(*values) is not None
 
 
 def change_if_due() -> None:

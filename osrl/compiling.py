@@ -16,10 +16,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any, BinaryIO
 
-from osrl.way import cache_folder
+from osrl.way import cache_folder, private_root
 
 PATIENCE = 1.0  # seconds between two looks
 Wish = tuple[str, str, tuple[Any, ...], bool]  # module and name of a kernel, types, whether as a pointer
@@ -110,7 +110,7 @@ def _spawn(life: str, wishes: Sequence[Wish], detached: bool) -> subprocess.Pope
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            env={**os.environ, "OSRL_COMPILE": "now"},
+            env={**os.environ, **_shared_folder(), "OSRL_COMPILE": "now"},
             cwd=cache_folder(),
             start_new_session=detached,
         )
@@ -122,6 +122,12 @@ def _spawn(life: str, wishes: Sequence[Wish], detached: bool) -> subprocess.Pope
     return process
 
 
+def _shared_folder() -> dict[str, str]:
+    """What tells another process to use the folder of this one, where that is a private one."""
+    root = private_root()
+    return {} if root is None else {"NUMBA_CACHE_DIR": str(root)}
+
+
 def _packed(wishes: Sequence[Wish]) -> Iterator[tuple[str, str, bytes, bool]]:
     """What is asked for, each with its types apart: those may be of a module that cannot be imported."""
     for module, name, kinds, as_pointer in wishes:
@@ -130,7 +136,15 @@ def _packed(wishes: Sequence[Wish]) -> Iterator[tuple[str, str, bytes, bool]]:
 
 
 def _at_exit() -> None:
-    """Start what was asked for last; the process goes on when this one is gone."""
+    """Start what was asked for last; the process goes on when this one is gone.
+
+    Not where the folder of the machine code goes with this one.
+    """
+    if private_root() is not None:
+        if _wishes.process is not None:
+            _wishes.process.kill()
+            _wishes.process.wait()
+        return
     if _wishes.process is None:
         _start()
     if _wishes.process is not None:
@@ -145,13 +159,18 @@ def _only_one() -> Iterator[bool]:
     except ImportError:  # not on this system: then nothing is compiled in the background
         yield False
         return
-    with open(cache_folder() / "compiling.lock", "ab") as file:
+    with ExitStack() as opened:
         try:
+            folder = cache_folder()
+            if folder is None:
+                raise FileNotFoundError("there is no folder for machine code")
+            file = opened.enter_context(open(folder / "compiling.lock", "ab"))
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            yield False
+            alone = False
         else:
-            yield True
+            alone = True
+        yield alone
 
 
 def work(wishes: BinaryIO) -> None:

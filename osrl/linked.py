@@ -20,6 +20,14 @@ from numba.core.compiler_machinery import LoweringPass, register_pass
 from numba.core.typed_passes import NativeLowering
 from numba.extending import overload
 
+OLDEST = (0, 63)  # the first version of Numba whose internals are those that this module uses
+
+if tuple(map(int, numba.__version__.split(".")[:2])) < OLDEST:
+    oldest = ".".join(map(str, OLDEST))
+    raise ImportError(
+        f"Numba {numba.__version__} is too old; install {oldest} or newer: pip install -U numba"
+    )
+
 
 class LinkedLibrary(JITCodeLibrary):
     """Translated code, and that of all it calls, which is neither optimised nor turned into machine code."""

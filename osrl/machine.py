@@ -3,8 +3,7 @@
 Machine code of the package is in the folder of its kernels' version: Numba's own cache would go stale when a
 function in *another* file is edited. Kernels that others declare, such as those of a policy, are found again
 by a `stamp` of their code in memory and of all the code that it calls: they may be edited and loaded again in
-one process. Numba's configuration is changed only while a kernel is declared, so the caches of other packages
-stay where they are.
+one process (`osrl.caches`). Where there is no memory for the compiler, kernels are interpreted.
 """
 
 from __future__ import annotations
@@ -12,22 +11,21 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numba
 import numba.experimental.function_type  # the types of pointers
 from numba._dispatcher import compute_fingerprint
-from numba.core import config, event
-from numba.core.caching import FunctionCache
+from numba.core import event
 from numba.core.ccallback import CFunc
 from numba.core.dispatcher import OmittedArg
 
 from osrl import compiling
 from osrl.brisk import briskly
+from osrl.caches import NotAtHand, cache_for, keeps
 from osrl.linked import link_into_callers
-from osrl.stamp import StampError, stamp
 from osrl.way import COMPILED, cache_folder, process
 
 Kinds = tuple[Any, ...]  # the types of arguments, as Numba knows them
@@ -40,14 +38,13 @@ class Machine:
     def __init__(self, kernel: Any, owner: object, folder: Path | None) -> None:
         function, options = kernel.py_func, kernel.targetoptions
         self._kernel = kernel
-        self._folder = None if folder is None else cache_folder() / folder
+        root = None if folder is None else cache_folder()
+        self._folder = None if folder is None or root is None else root / folder
         self._pointers: dict[Kinds, Any] = {}
         self._missed: dict[tuple[Kinds, bool], int] = {}  # the epoch in which it was not on the disk
         self.dispatcher: Any = numba.njit(**options)(function)
-        if self._folder is not None:
-            with _caching_in(self._folder):
-                ours = folder == Path()
-                self.dispatcher._cache = _OwnCache(function) if ours else _StampedCache(function, owner)
+        of_others = folder != Path()
+        self.dispatcher._cache = cache_for(function, options, self._folder, owner if of_others else None)
         link_into_callers(self.dispatcher, function, options)
         self._compile_for = self.dispatcher._compile_for_args
         self.dispatcher._compile_for_args = self._meet  # what Numba calls for types that it has not met
@@ -55,7 +52,7 @@ class Machine:
     def _meet(self, *values: Any) -> Callable[..., Any]:
         """What to call for arguments of new types."""
         if process.way == COMPILED:
-            return briskly(self._compile_for, *values)  # type: ignore[no-any-return]
+            return self._try(self._compile_for, *values) or self._interpret
         return self.make(tuple(map(_kind_of, values))) or self._interpret
 
     def _interpret(self, *values: Any) -> Any:
@@ -73,7 +70,7 @@ class Machine:
             return known.entry_point  # type: ignore[no-any-return]
         if not self._may(self.dispatcher._cache, kinds):
             return None
-        return briskly(self.dispatcher.compile, kinds)  # type: ignore[no-any-return]
+        return self._try(self.dispatcher.compile, kinds)  # type: ignore[no-any-return]
 
     def pointer(self, *values: Any) -> Any:
         """A pointer to machine code for arguments like these; None where it is not at hand."""
@@ -85,16 +82,33 @@ class Machine:
             pointer = self._new_pointer(kinds)
             if not self._may(pointer._cache, kinds, pointer._sig):
                 return None
-            briskly(pointer.compile)
+            self._try(pointer.compile)
+            if pointer.address is None:
+                return None
             self._pointers[kinds] = pointer
         return self._pointers[kinds]
 
+    def _try(self, compile: Callable[..., Any], *values: Any) -> Any:
+        """What the compiler makes, or the disk holds; None where neither works out, and it is interpreted."""
+        try:
+            return briskly(compile, *values)
+        except NotAtHand:  # what was on the disk is unusable; the next look finds that it is not there
+            return None
+        except Exception as error:
+            if not _is_of_the_system(error):
+                raise
+            process.do_without(error)
+            return None
+
     def _new_pointer(self, kinds: Kinds) -> Any:
         """A pointer that points nowhere yet."""
-        function, signature = self._kernel.py_func, (kinds, numba.types.none)
-        pointer: Any = CFunc(function, signature, locals={}, options={"error_model": "numpy"})
-        with _caching_in(self._folder):
-            pointer._cache = _OwnCache(function)
+        function, signature, options = (
+            self._kernel.py_func,
+            (kinds, numba.types.none),
+            {"error_model": "numpy"},
+        )
+        pointer: Any = CFunc(function, signature, locals={}, options=options)
+        pointer._cache = cache_for(function, options, self._folder)
         return pointer
 
     def make_beside(self, caller: Machine, values: Sequence[Any], arguments: Sequence[Any]) -> None:
@@ -107,8 +121,8 @@ class Machine:
             return
         pointer = self._new_pointer(kinds)
         of_caller = tuple(_typeof(pointer if value is None else value) for value in arguments)
-        wanted = self._kernel.address is not None and not _keeps(pointer._cache, pointer._sig)
-        if wanted and not _keeps(caller.dispatcher._cache, of_caller):
+        wanted = self._kernel.address is not None and not keeps(pointer._cache, pointer._sig)
+        if wanted and not keeps(caller.dispatcher._cache, of_caller):
             wish = (*self._kernel.address, kinds, True)
             with announcement.to_the_end(), compiling.beside(wish, announcement.show):
                 caller.make(of_caller)
@@ -120,12 +134,21 @@ class Machine:
         as_pointer = signature is not None
         if self._missed.get((kinds, as_pointer)) == process.epoch:
             return False
-        if isinstance(cache, FunctionCache) and _keeps(cache, signature if as_pointer else kinds):
+        if keeps(cache, signature if as_pointer else kinds):
             return True
         self._missed[kinds, as_pointer] = process.epoch
         if self._kernel.address is not None:
             compiling.ask_for((*self._kernel.address, kinds, as_pointer))
         return False
+
+
+def _is_of_the_system(error: BaseException | None) -> bool:
+    """Whether an error comes from a lack of memory or of disk, not from the code that was compiled."""
+    while error is not None:
+        if isinstance(error, MemoryError | OSError):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 def _typeof(value: Any) -> Any:
@@ -146,75 +169,6 @@ def _kind_of(value: Any) -> Any:
     """The type of an argument, or of the default that stands for it."""
     types: Any = numba.types
     return types.Omitted(value.value) if isinstance(value, OmittedArg) else _typeof(value)
-
-
-def _keeps(cache: Any, signature: Any) -> bool:
-    """Whether the disk has machine code for a signature."""
-    try:
-        key = cache._index_key(signature, numba.core.registry.cpu_target.target_context.codegen())
-        return key in cache._cache_file._load_index()
-    except Exception:  # what cannot be read is not there
-        return False
-
-
-class _OwnCache(FunctionCache):
-    """Numba's cache of a function of the package: machine code for types of others is not kept in it.
-
-    A rule of the package may be paired with one from outside; without that, the index could not be read.
-    """
-
-    def __init__(self, function: Callable[..., Any]) -> None:
-        super().__init__(function)  # type: ignore[no-untyped-call]
-
-    def save_overload(self, sig: Any, data: Any) -> None:
-        """Keep machine code, unless a type in its signature is from outside the package."""
-        if not any(map(_from_outside, getattr(sig, "args", sig))):
-            super().save_overload(sig, data)  # type: ignore[no-untyped-call]
-
-
-def _from_outside(kind: Any) -> bool:
-    """Whether a type is, or holds, a named tuple that is defined outside the package."""
-    made = getattr(kind, "instance_class", None)
-    if made is not None and made.__module__.partition(".")[0] != __name__.partition(".")[0]:
-        return True
-    parts = (*getattr(kind, "types", ()), *getattr(getattr(kind, "signature", None), "args", ()))
-    return any(map(_from_outside, parts))
-
-
-class _StampedCache(FunctionCache):
-    """Numba's cache of a function outside the package: machine code counts for the same stamp only."""
-
-    def __init__(self, function: Callable[..., Any], owner: object) -> None:
-        super().__init__(function)  # type: ignore[no-untyped-call]
-        self._owner = owner
-
-    def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """The machine code for a signature; None where there is none, or where the code has no stamp."""
-        with suppress(StampError):
-            try:
-                return super().load_overload(sig, target_context)  # type: ignore[no-untyped-call]
-            except (ImportError, AttributeError):  # it holds a type that is gone
-                self.flush()  # type: ignore[no-untyped-call]
-        return None
-
-    def save_overload(self, sig: Any, data: Any) -> None:
-        """Keep machine code, unless its source has no stamp."""
-        with suppress(StampError):
-            super().save_overload(sig, data)  # type: ignore[no-untyped-call]
-
-    def _index_key(self, sig: Any, codegen: Any) -> tuple[Any, ...]:
-        return (*super()._index_key(sig, codegen), stamp(self._owner))  # type: ignore[no-untyped-call]
-
-
-@contextmanager
-def _caching_in(folder: Path | None) -> Iterator[None]:
-    """Numba's configuration, with ``folder`` for what is declared now."""
-    before = getattr(config, "CACHE_DIR")  # noqa: B009 - set by numba at run time, unknown to checkers
-    setattr(config, "CACHE_DIR", str(folder))  # noqa: B010
-    try:
-        yield
-    finally:
-        setattr(config, "CACHE_DIR", before)  # noqa: B010
 
 
 MESSAGE = "osrl: compiling its kernels, once for this version"

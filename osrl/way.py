@@ -7,15 +7,20 @@ process compiles (`osrl.compiling`). What is known to be long, such as a simulat
 (`COMPILED`). The variable ``OSRL_COMPILE`` may say otherwise: ``now`` compiles everything that is called,
 ``never`` nothing; without it, it is ``background``. With ``NUMBA_DISABLE_JIT=1`` there are no kernels at all.
 
-Interpreted or compiled, kernels give the same bits: nothing that is stored says which it was.
+Interpreted or compiled, kernels give the same bits: nothing that is stored says which it was. So nothing
+depends on machine code either: where the compiler cannot be had, a process goes on interpreting.
 """
 
 from __future__ import annotations
 
+import atexit
 import functools
 import hashlib
 import os
+import shutil
+import stat
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 from osrl.errors import OsrlError
@@ -25,7 +30,7 @@ WAIT = 30.0  # seconds of interpreted kernels, for which it is worth waiting for
 INTERPRETED, AT_HAND, COMPILED = range(3)
 
 PACKAGE = Path(__file__).parent
-_COMPILER = ("linked.py", "machine.py")  # how kernels are compiled, besides what they are
+_COMPILER = ("compiled.py", "linked.py", "machine.py")  # how kernels are compiled, besides what they are
 
 
 class _Process:
@@ -50,8 +55,26 @@ class _Process:
             self.way = way
             self.epoch += 1
 
+    def do_without(self, error: BaseException) -> None:
+        """Interpret for good: the compiler cannot be loaded, or has no room to work."""
+        self.way, self.never = INTERPRETED, True
+        log_once(
+            "this process goes on interpreting, which is slow: no machine code can be made or loaded", error
+        )
+
 
 process = _Process()
+_logged: set[str] = set()
+
+
+def log_once(what: str, error: object) -> None:
+    """Log one line about machine code, once in a process."""
+    if what not in _logged:
+        _logged.add(what)
+        import logging
+
+        reason = " ".join(str(error).split()) or type(error).__name__
+        logging.getLogger("osrl").warning("osrl: %s (%.200s)", what, reason)
 
 
 def compile_now() -> None:
@@ -95,21 +118,95 @@ def kernel_version() -> str:
     return _DIGEST
 
 
+# Where machine code is kept -------------------------------------------------------------------------------
+
+
 @functools.cache
-def cache_folder() -> Path:
+def cache_folder() -> Path | None:
     """Where machine code is kept: ``$NUMBA_CACHE_DIR/osrl-<version>``, or below ``~/.cache/osrl``.
 
-    Any edit of a kernel starts an empty one, for callers and callees alike. Where it cannot be written it is
-    a folder for this process alone.
+    Any edit of a kernel starts an empty one, for callers and callees alike. What is in it is run: where it
+    cannot be written, or somebody else could write to it, it is a folder for this process alone, which goes
+    with it; None where there can be no folder at all.
     """
-    if os.environ.get("NUMBA_CACHE_DIR"):
-        wanted = Path(os.environ["NUMBA_CACHE_DIR"]).absolute() / f"osrl-{_DIGEST}"
-    else:
-        root = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-        wanted = Path(root) / "osrl" / _DIGEST
     try:
-        wanted.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=wanted):
-            return wanted
+        wanted = _wanted_folder()
+        for each in reversed([each for each in (wanted, *wanted.parents) if not each.exists()]):
+            each.mkdir(mode=0o700, exist_ok=True)
+        why = _not_ours(wanted)
+        if why is None:
+            with tempfile.TemporaryFile(dir=wanted):
+                return wanted
+    except (OSError, RuntimeError) as error:  # no home, no room, no right
+        why = str(error)
+    log_once("machine code is kept for this process only: the folder for it cannot be used", why)
+    return _private_folder()
+
+
+def _wanted_folder() -> Path:
+    if os.environ.get("NUMBA_CACHE_DIR"):
+        return Path(os.environ["NUMBA_CACHE_DIR"]).absolute() / f"osrl-{_DIGEST}"
+    root = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    own = Path(root).absolute() / "osrl"
+    with suppress(OSError):  # earlier versions let the group write where the umask did
+        own.chmod(own.stat().st_mode & 0o755)
+    return own / _DIGEST
+
+
+def _not_ours(folder: Path) -> str | None:
+    """Why somebody else could put code into a folder, or another folder in its place; None if nobody can."""
+    if not hasattr(os, "geteuid"):
+        return None
+    own = folder.lstat()
+    if not stat.S_ISDIR(own.st_mode) or own.st_uid != os.geteuid() or own.st_mode & 0o022:
+        return f"{folder} belongs to another user, or others may write to it"
+    for above in {*folder.parents, *folder.resolve().parents}:
+        its = above.stat()
+        shared = its.st_mode & 0o022 and not its.st_mode & stat.S_ISVTX
+        if shared or its.st_uid not in (0, os.geteuid()):
+            return f"others may replace what is in {above}"
+    return None
+
+
+_PREFIX = "osrl-kernels-"
+_private: list[Path] = []
+
+
+def private_root() -> Path | None:
+    """The ``$NUMBA_CACHE_DIR`` with which another process uses the private folder of this one, if any."""
+    return _private[0] if _private else None
+
+
+def _private_folder() -> Path | None:
+    """A folder for this process alone, removed at its end; or by the next one, if it is killed."""
+    try:
+        root = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-"))
+        folder = root / f"osrl-{_DIGEST}"
+        folder.mkdir(mode=0o700)
+        for other in root.parent.glob(f"{_PREFIX}*"):
+            owner = other.name.removeprefix(_PREFIX).partition("-")[0]
+            if owner.isdecimal() and not _lives(int(owner)):
+                shutil.rmtree(other, ignore_errors=True)
     except OSError:
-        return Path(tempfile.mkdtemp(prefix="osrl-kernels-"))
+        return None
+    _private.append(root)
+    atexit.register(_remove, root, os.getpid())
+    return folder
+
+
+def _lives(owner: int) -> bool:
+    """Whether there is a process of this number; where that cannot be asked, there may be."""
+    if not hasattr(os, "geteuid"):
+        return True
+    try:
+        os.kill(owner, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):
+        return True
+    return True
+
+
+def _remove(folder: Path, owner: int) -> None:
+    if os.getpid() == owner:  # not in a child that was forked
+        shutil.rmtree(folder, ignore_errors=True)
