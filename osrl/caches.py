@@ -11,6 +11,7 @@ import hashlib
 import io
 import os
 import pickle
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -25,6 +26,7 @@ from numba.core.caching import FunctionCache, IndexDataCacheFile, NullCache
 from osrl.stamp import StampError, stamp
 from osrl.way import COMPILED, log_once, process
 
+configuring = threading.RLock()
 _SEAL = hashlib.sha256().digest_size  # bytes at the beginning of a file
 # What Numba reads from the environment, and what changes the machine code that it makes.
 _SETTINGS = (
@@ -220,9 +222,10 @@ class _StampedCache(_Cache):
 @contextmanager
 def _caching_in(folder: Path) -> Iterator[None]:
     """Numba's configuration, with ``folder`` for the cache that is made now."""
-    before = getattr(config, "CACHE_DIR")  # noqa: B009 - set by numba at run time, unknown to checkers
-    setattr(config, "CACHE_DIR", str(folder))  # noqa: B010
-    try:
-        yield
-    finally:
-        setattr(config, "CACHE_DIR", before)  # noqa: B010
+    with configuring:
+        before = getattr(config, "CACHE_DIR")  # noqa: B009 - set by numba at run time, unknown to checkers
+        setattr(config, "CACHE_DIR", str(folder))  # noqa: B010
+        try:
+            yield
+        finally:
+            setattr(config, "CACHE_DIR", before)  # noqa: B010

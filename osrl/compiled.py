@@ -265,13 +265,13 @@ def release_compiler() -> None:
 
 def _compiler_locks() -> list[Any]:
     """Return the locks that a compilation takes, in its order. Before Numba is loaded there is one."""
-    if "osrl.brisk" not in sys.modules:
+    if "osrl.machine" not in sys.modules:
         return [_lock]
     from numba.core.compiler_lock import global_compiler_lock
 
-    from osrl import brisk
+    from osrl import brisk, caches
 
-    return [brisk.compiling, global_compiler_lock, _lock]
+    return [brisk.compiling, global_compiler_lock, _lock, caches.configuring]
 
 
 def compiler_errors() -> tuple[type[Exception], ...]:

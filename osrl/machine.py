@@ -28,6 +28,9 @@ from osrl.caches import NotAtHand, cache_for, keeps
 from osrl.linked import link_into_callers
 from osrl.way import COMPILED, cache_folder, process
 
+# Numba makes this at first use, behind a lock that a fork would leave shut; here it is behind ours.
+numba.core.registry.cpu_target.target_context  # noqa: B018
+
 Kinds = tuple[Any, ...]  # the types of arguments, as Numba knows them
 _KINDS: dict[bytes, Any] = {}  # types of tuples, by Numba's own short mark of what a type depends on
 

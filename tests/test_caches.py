@@ -6,10 +6,13 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from osrl.caches import cache_for
 from osrl.linked import OLDEST
 from osrl.way import PACKAGE, process
 
@@ -190,6 +193,8 @@ def test_the_folder_of_a_process_that_was_killed_goes_with_the_next(tmp_path: Pa
 
 def test_a_user_without_a_home(tmp_path: Path) -> None:
     homeless = """
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 def home(): raise RuntimeError("Could not determine home directory.")
 Path.home = home
@@ -219,3 +224,17 @@ def test_options_of_the_compiler_count(tmp_path: Path) -> None:
     assert run(CALL, tmp_path, NUMBA_OPT="1") == (COMPILED, [])
     assert run(CALL, tmp_path, NUMBA_BOUNDSCHECK="1") == (COMPILED, [])
     assert run(CALL, tmp_path, NUMBA_OPT="1") == run(CALL, tmp_path) == (LOADED, [])
+
+
+def test_threads_make_caches_side_by_side(tmp_path: Path) -> None:
+    """Numba's configuration has one folder at a time."""
+    folders = [tmp_path / str(i) for i in range(8)]
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(len(folders)) as pool:
+            made = list(pool.map(partial(cache_for, cut, {}), folders * 20))
+    finally:
+        sys.setswitchinterval(before)
+    places = [Path(cache.cache_path).parent for cache in made]
+    assert places == folders * 20
