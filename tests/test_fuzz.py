@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 import os
@@ -70,6 +71,42 @@ def test_a_file_that_is_too_large_is_refused(tmp_path: Path, monkeypatch: pytest
     (tmp_path / "log.csv").write_text(",".join(COLUMNS), encoding="utf-8")
     with refused("it has more than 10 bytes"):
         read_table(tmp_path / "log.csv")
+
+
+def test_a_small_file_of_long_text_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kilobyte of Parquet stands for a thousand times as much, from its first row on or later."""
+    assert frames.MOST_TEXT == 2**28
+    monkeypatch.setattr(frames, "MOST_TEXT", 2**20)
+    bomb, text = tmp_path / "bomb.parquet", "x" * 10**4
+    for values in ([text] * 1000, ["a"] * 500 + [text] * 1000):
+        pl.DataFrame({name: values for name in COLUMNS}).write_parquet(bomb)
+        assert bomb.stat().st_size < 10**4
+        with refused("its text has more than 1,048,576 bytes; leave out columns, or split it"):
+            read_table(bomb)
+        with refused("its text has more than 1,048,576 bytes"):
+            osrl.Study.read_log(tmp_path / "s.db", bomb)
+
+
+def test_nested_columns_are_refused_before_they_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    frame = pl.DataFrame({name: ["1"] for name in COLUMNS})
+    for nested in (pl.lit([[1]]), pl.struct(a=1), pl.lit([1.0], pl.Array(pl.Float64, 1))):
+        frame.with_columns(more=nested).write_parquet(tmp_path / "log.parquet")
+        with monkeypatch.context() as patch, refused("column 'more' holds "):
+            patch.delattr(pl.LazyFrame, "collect")
+            read_table(tmp_path / "log.parquet")
+
+
+def test_packed_text_is_unpacked_up_to_a_limit(tmp_path: Path) -> None:
+    """A megabyte stands for a gigabyte."""
+    rows = b"de,new,a,1\n" * 10**6
+    with gzip.open(tmp_path / "log.csv.gz", "wb", compresslevel=1) as file:
+        file.write(",".join(COLUMNS).encode() + b"\n")
+        for _ in range(25):
+            file.write(rows)
+    with refused("unpacked it has more than 268,435,456 bytes; unpack it first"):
+        read_table(tmp_path / "log.csv.gz")
 
 
 def test_long_names_are_refused(tmp_path: Path) -> None:

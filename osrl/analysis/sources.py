@@ -73,9 +73,9 @@ def _unpack(path: Path) -> bytes:
         content = read_file(path, frames.MOST_BYTES)
         if content.startswith(_GZIP):
             with gzip.open(io.BytesIO(content)) as file:
-                content = file.read(frames.MOST_BYTES + 1)
-            if len(content) > frames.MOST_BYTES:
-                raise OSError(f"unpacked it has more than {frames.MOST_BYTES:,} bytes")
+                content = file.read(frames.MOST_TEXT + 1)
+            if len(content) > frames.MOST_TEXT:
+                raise OsrlError(f"unpacked it has more than {frames.MOST_TEXT:,} bytes; unpack it first")
         return content
     except FileNotFoundError:
         raise OsrlError(f"no such file; give {WHAT}") from None

@@ -23,7 +23,10 @@ SUFFIXES = (".csv", ".jsonl", ".parquet")
 MOST_BYTES = 2**31
 MOST_ROWS = 10**7
 MOST_COLUMNS = 10**5
-MOST_CELLS = 10**9
+MOST_CELLS = 2 * 10**8
+MOST_TEXT = 2**28  # bytes of text, once it is unpacked
+MOST_UNPACKED = 20  # times the size of a larger file; a log has 6
+_SLICE = 2**16  # rows of text that are read at once
 
 
 def suffix_of(path: Path) -> str:
@@ -83,16 +86,38 @@ def short(error: BaseException) -> str:
 
 
 def _read_parquet(content: bytes) -> pl.DataFrame:
-    """A few bytes may stand for very many rows, so these are counted before they are read."""
+    """A few bytes may stand for very many rows, or for long text: both are counted before all is read."""
     lazy = pl.scan_parquet(io.BytesIO(content))
-    columns = len(lazy.collect_schema())
-    rows = int(lazy.select(pl.len()).collect().item())
+    schema = lazy.collect_schema()
+    if nested := [name for name, kind in schema.items() if kind.is_nested() or kind == pl.Object]:
+        raise OsrlError(
+            f"column {nested[0]!r:.60} holds {str(schema[nested[0]]):.40}; give plain columns, without lists "
+            "and structures"
+        )
+    rows, columns = int(lazy.select(pl.len()).collect().item()), len(schema)
     if rows > MOST_ROWS or columns > MOST_COLUMNS or rows * columns > MOST_CELLS:
         raise OsrlError(
             f"it has {rows:,} rows and {columns:,} columns; at most {MOST_ROWS:,} rows and {MOST_CELLS:,} "
             "cells are read, split it"
         )
+    texts = [name for name, kind in schema.items() if not (kind.is_numeric() or kind.is_temporal())]
+    most = max(MOST_TEXT, MOST_UNPACKED * len(content))
+    if sum(_text_sizes(lazy.select(texts), rows, most)) > most:
+        raise OsrlError(f"its text has more than {most:,} bytes; leave out columns, or split it")
     return lazy.collect()
+
+
+def _text_sizes(lazy: pl.LazyFrame, rows: int, most: int) -> Iterator[int]:
+    """Yield the bytes of text of some rows after the other, until there are too many.
+
+    So many rows are read at once as should fit, by what was seen before.
+    """
+    first = total = 0
+    while first < rows and lazy.collect_schema() and total <= most:
+        count = max(1, min(_SLICE, 2 * first, (most - total) * first // max(1, total)))
+        part = int(lazy.slice(first, count).collect().estimated_size())
+        yield part
+        first, total = first + count, total + part
 
 
 @contextmanager
