@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.attacks import allowed, declined_arm, drifting_log, incomplete_log, late_first_phase, stale_counts
+from tests.attacks_stages import guardrail_over_stages, watch_over_stages
 
 
 def test_late_results_of_phase_1_are_not_credited_to_arms_of_phase_2() -> None:
@@ -36,3 +37,9 @@ def test_a_log_whose_means_drift_claims_nothing_wrong(noise_sd: float | None) ->
 def test_a_log_with_missing_rows_claims_nothing_wrong() -> None:
     wrong, alarm = map(sum, zip(*(incomplete_log(seed) for seed in range(20)), strict=True))
     assert (wrong, alarm) == (0, 20)
+
+
+def test_false_alarms_are_rare_over_many_stages() -> None:
+    """They were 12 of 30 for the guardrail, 10 of 30 for the watch on losses."""
+    assert sum(map(guardrail_over_stages, range(20))) <= allowed(20, 0.05)
+    assert sum(map(watch_over_stages, range(20))) <= allowed(20, 0.01)

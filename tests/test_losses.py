@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import binom
 
 from osrl.cli import main
 from osrl.evidence.watch import COUNTED, LEFT_OUT, LEVEL, end, evidence_of, hand_out, new_watch, odds_of
@@ -97,6 +98,28 @@ def test_the_watch_rarely_raises_a_false_alarm() -> None:
 
 def test_the_watch_sees_losses_that_depend_on_the_arm() -> None:
     assert alarms(50, lambda a: 0.5 * (a == 1), lambda a: 0) >= 48
+
+
+def alarms_over_stages(runs: int, carried: bool) -> int:
+    """In how many runs the watch raises a false alarm, when a stage begins whenever it has lost wealth."""
+    hypotheses = new_hypotheses((1, 2, 2), Family("bernoulli"), (0.1, 0.1), by_counts=False)
+    weights, found = np.full(4, 0.25), 0
+    for seed in range(runs):
+        rng, losses, stages, trials = random.Random(seed), Losses(hypotheses, LEVEL), 0, 0
+        while stages < 150:
+            a, trials = rng.randrange(4), trials + 1
+            if losses.end(0, a, losses.hand_out(0, a, weights), rng.random() < 0.3, final=False):
+                found += 1
+                break
+            if trials % 60 == 0 or evidence_of(losses.watch) < -0.6:
+                losses, stages = Losses(hypotheses, LEVEL, losses if carried else None), stages + 1
+    return found
+
+
+def test_the_watch_rarely_raises_a_false_alarm_over_many_stages() -> None:
+    """One that begins again with each stage does in 4 of 20 studies."""
+    assert binom.sf(alarms_over_stages(60, carried=True) - 1, 60, LEVEL) > 1e-3
+    assert binom.sf(alarms_over_stages(20, carried=False) - 1, 20, LEVEL) < 1e-3
 
 
 # A study

@@ -100,9 +100,9 @@ def test_the_harmless_are_hardly_ever_withdrawn(forgetful: bool, monkeypatch: An
             hurt = rng.random() < 0.3
             lost = not hurt and rng.random() < 0.4
             if not (lost and forgetful):
-                harm.hand_out(0, 0)
+                harm.hand_out("g", "h")
             if not lost:
-                harm.take(0, 0, float(hurt))
+                harm.take("g", "h", float(hurt))
             if harm.found() is not None:
                 limit = True
                 break
@@ -111,3 +111,63 @@ def test_the_harmless_are_hardly_ever_withdrawn(forgetful: bool, monkeypatch: An
         assert binom.sf(alarms - 1, RUNS, LEVEL) < 1e-12
     else:
         assert binom.sf(alarms - 1, RUNS, LEVEL) > 1e-3
+
+
+# Over stages ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("revision", [0, 1])
+def test_the_harmless_are_hardly_ever_withdrawn_over_many_stages(revision: int) -> None:
+    """Harm at the limit, while another arm is withdrawn and added again and again, at the worst moment.
+
+    That is when the evidence is low: bets that begin anew then (revision 0) raise far too many alarms.
+    """
+    rng = np.random.default_rng(1)
+    created = Created(["x"], ["g", "other"], ["h"], *[None] * 11)  # type: ignore[arg-type]
+    alarms, runs = 0, 200
+    for _ in range(runs):
+        harm, stages = Harm(created, 0.3), 0
+        while stages < 40:
+            harm.hand_out("g", "h")
+            harm.take("g", "h", float(rng.random() < 0.3))
+            if harm.found() is not None:
+                alarms += 1
+                break
+            if harm.log_evidence[0] < -0.5:
+                stages += 1
+                harm.begin_stage(created) if revision else (harm := Harm(created, 0.3))
+    if revision:
+        assert binom.sf(alarms - 1, runs, LEVEL) > 1e-3, f"{alarms} of {runs}"
+    else:
+        assert binom.sf(alarms - 1, runs, LEVEL) < 1e-12, f"{alarms} of {runs}"
+
+
+def test_harm_counts_over_a_withdrawal(place: str, monkeypatch: Any) -> None:
+    """What was known before a stage still counts, and so does the harm of trials that were out."""
+    monkeypatch.setattr("osrl.study.session.EVERY", 10)
+    with new_study(place, **{**THREE, "predictors": ["low", "high"]}) as study:
+        for _ in range(12):
+            study.tell(study.ask(), 1, harm=0.0)
+        out = study.ask(n=60)
+        study.withdraw(predictor="low", reason="too dear")
+        with Study.open(place) as other, other._session.reading() as progress:  # from a snapshot
+            assert dict(progress.arrays())["harm.wealth"].any()
+        bad = [trial for trial in out if trial.representation == "C"]
+        assert len(bad) > 5
+        for trial in bad:
+            study.tell(trial, 1, harm=1.0)
+        assert study.settings.representations == ["A", "B"]
+        assert_sound(study)
+
+
+def test_a_predictor_is_not_blamed_for_a_representation_that_is_gone(path: str) -> None:
+    """Many trials of the harmful one were out when it was withdrawn, and report their harm afterwards."""
+    with new_study(path, **{**THREE, "predictors": ["low", "high"]}) as study:
+        out = study.ask(n=90)
+        for trial in out:
+            study.tell(trial, 1, harm=float(trial.representation == "C"))
+        assert (study.settings.representations, study.settings.predictors) == (["A", "B"], ["low", "high"])
+        for trial in (study.ask() for _ in range(40)):
+            study.tell(trial, 1, harm=float(trial.predictor == "high"))
+        assert (study.settings.representations, study.settings.predictors) == (["A", "B"], ["low"])
+        assert_sound(study)

@@ -19,6 +19,12 @@ class Verdict:
     predictors: Sequence[str | None]
 
 
+# How stages and alarms are handled, by the ``revision`` of a study. 0: the guardrail, the watch on losses and
+# the best guess begin again with each stage; at the alarm of the watch, the loss that raised it is taken back
+# only in part. 1: they are carried over stages, and the loss is taken back altogether.
+REVISION = 1
+
+
 @dataclass(frozen=True)
 class Created:
     """The study begins: names, family, risks, and all that its course depends on besides the rewards.
@@ -49,6 +55,7 @@ class Created:
     low: float = field(default=0.0, repr=False)  # of bounded rewards; early logs know neither,
     high: float = field(default=1.0, repr=False)  # nor do their digests
     harm_limit: float | None = field(default=None, repr=False)  # see `osrl.study.harm`
+    revision: int = field(default=0, repr=False)  # see `REVISION`
 
     @property
     def scale(self) -> float:
@@ -253,6 +260,8 @@ def sound(body: object) -> bool:
                 and all(type(each) in (float, int) and abs(each) < 1e100 for each in (body.low, body.high))
                 and body.low < body.high
                 and (body.harm_limit is None or (type(body.harm_limit) is float and 0 < body.harm_limit < 1))
+                and type(body.revision) is int
+                and 0 <= body.revision <= REVISION
             )
         case Paused() | Closed():
             return type(body.reason) is str

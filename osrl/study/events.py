@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osrl.errors import StorageDamaged
+from osrl.study.bodies import REVISION as REVISION
 from osrl.study.bodies import SAMPLING as SAMPLING
 from osrl.study.bodies import Abandoned as Abandoned
 from osrl.study.bodies import Asked as Asked
@@ -77,6 +78,7 @@ _OPTIONAL = (
     "epsilon_h",
     "low",
     "harm_limit",
+    "revision",
     "tasks",
 )  # left out where they are empty, as in logs that do not know them
 

@@ -31,10 +31,12 @@ MOST_SUSPECTS = 3  # arms that are named in an alarm
 class Losses:
     """The watch on losses of a study, and its tests as they would be with every loss at its worst.
 
-    ``level``: the probability of a false alarm; 0 for a study that was begun without a watch.
+    ``level``: the probability of a false alarm; 0 for a study that was begun without a watch. The watch
+    goes on with the wealth of the stage ``before``, in which trials that are still out stay at their worst:
+    so the probability is that of a false alarm in the whole study.
     """
 
-    def __init__(self, hypotheses: Hypotheses, level: float) -> None:
+    def __init__(self, hypotheses: Hypotheses, level: float, before: Losses | None = None) -> None:
         self._all = hypotheses
         self._limit = math.log(1 / level) if level > 0 else math.inf
         self.watch = new_watch(*hypotheses.possible_h.shape)
@@ -42,6 +44,9 @@ class Losses:
         self._strict = copy.deepcopy(hypotheses)
         self._largest = np.zeros(1)
         self._flags = np.zeros(3, np.bool_)  # strict tests differ; alarm; alarm after a verdict rested on it
+        if before is not None:
+            self.watch.wealth[:] = before.watch.wealth + before.watch.pending
+            self._largest[:] = before._largest
 
     @property
     def alarm(self) -> bool:

@@ -207,11 +207,12 @@ class Progress(Stages):
         self.last = pairs[count - 1][1]
         told = stretch.first(count)
         if self.harm is not None:
-            for arm, (_, tell) in zip(told.arms, pairs, strict=False):
-                g, h = divmod(int(arm), self.shape[2])
-                self.harm.hand_out(g, h)
+            for ask, tell in pairs[:count]:
+                assert isinstance(ask.body, Asked)
+                arm = ask.body.representation, ask.body.predictor
+                self.harm.hand_out(*arm)
                 if isinstance(tell.body, Told) and tell.body.harm is not None:
-                    self.harm.take(g, h, tell.body.harm)
+                    self.harm.take(*arm, tell.body.harm)
         self.tally.tell_all(told.tasks, told.arms, told.rewards)
         if self.prefix is not None:
             self.prefix.before_end(last=True)
@@ -270,7 +271,7 @@ class Progress(Stages):
         self.steps.write_ticket(self.state, x, a, propensities, ticket)
         draw = np.zeros(0) if self.losses is None else self.losses.hand_out(x, a, propensities)
         if self.harm is not None:
-            self.harm.hand_out(*divmod(a, self.shape[2]))
+            self.harm.hand_out(asked.representation, asked.predictor)
         stage = len(self.stages)
         self.pending[asked.trial] = Pending(x, a, event.at, ticket, event.hash, draw, asked, stage)
         if self.prefix is not None:
@@ -284,8 +285,9 @@ class Progress(Stages):
         self.told += 1
         reward = float(self.scaled(reward))
         self.tally.tell(told.asked, reward)
-        if self.harm is not None and harm is not None and told.stage == len(self.stages):
-            self.harm.take(*divmod(told.a, self.shape[2]), harm)
+        known = bool(self.created.revision) or told.stage == len(self.stages)
+        if self.harm is not None and harm is not None and known:
+            self.harm.take(told.asked.representation, told.asked.predictor, harm)
         self.pace.end(self.asked - trial)
         alarm = self._watch(told, ignorable=False)
         if self.verdict is not None or told.stage != len(self.stages):

@@ -18,7 +18,7 @@ from osrl.families import Family
 from osrl.instance import Instance
 from osrl.risks import read_risks, read_tolerances
 from osrl.study.constants import constants_of
-from osrl.study.events import Created
+from osrl.study.events import REVISION, Created
 from osrl.study.stages import new_state
 from osrl.study.versions import versions
 
@@ -85,6 +85,7 @@ def new_settings(
         *tolerances,
         *_limits(named.family.name, low, high),
         _harm_limit(harm_limit),
+        REVISION,
     )
     return replace(created, evidence=constants_of(_try_out(created)))
 

@@ -22,7 +22,7 @@ from osrl.study.progress import Pending, Progress
 from osrl.study.storage import Snapshot
 from osrl.study.versions import versions
 
-FORMAT = 11
+FORMAT = 12
 EVERY = 1000  # events between two snapshots
 
 _HEADER, _TICKETS, _DRAWS, _REWARDS, _STATE = "header", "tickets", "draws", "rewards", "state."

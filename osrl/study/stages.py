@@ -41,6 +41,8 @@ class Stages:
         self.key = new_key(created.seed, 0)
         self.stages: list[tuple[int, Created]] = []  # the first trial of each, and its settings
         self.tally = Tally(created)
+        self.losses: Losses | None = None
+        self.harm: Harm | None = None
         self._set_up(created)
 
     def _set_up(self, created: Created, first: int = 1) -> None:
@@ -56,11 +58,15 @@ class Stages:
         # Counts in the order of hand-out and in that of reports are two e-processes: one has to be chosen.
         bets = self.hypotheses is not None and self.family.noise == 0
         self.prefix = Prefix(self.hypotheses) if bets and self.hypotheses is not None else None
-        self.losses: Losses | None = None
+        before = self.losses if created.revision else None
+        self.losses = None
         if self.hypotheses is not None and self.prefix is not None:
-            self.losses = Losses(self.hypotheses, created.evidence.get(WATCH, 0.0))
-        limit = created.harm_limit
-        self.harm = None if limit is None else Harm(created, limit)
+            self.losses = Losses(self.hypotheses, created.evidence.get(WATCH, 0.0), before)
+        if created.harm_limit is not None:
+            if self.harm is not None and created.revision:
+                self.harm.begin_stage(created)
+            else:
+                self.harm = Harm(created, created.harm_limit)
         self._undrawn = np.zeros(self.shape[1] * self.shape[2])
         self._indices = tuple(
             {name: i for i, name in enumerate(names)}

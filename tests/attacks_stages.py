@@ -1,0 +1,64 @@
+"""Attacks on what a study says over its stages, and on its guardrail; see `tests.attacks`.
+
+``revision`` 0 plays them against studies as they were before this was mended: logs from then still replay so.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+
+from osrl.evidence.watch import evidence_of
+from osrl.study.events import REVISION
+from osrl.study.harm import LEVEL
+from tests.live import Live
+
+
+def _since(study: Live) -> int:
+    """Trials of the last stage."""
+    return study.progress.asked + 1 - study.progress.stages[-1][0]
+
+
+def guardrail_over_stages(seed: int, revision: int = REVISION) -> bool:
+    """All harm at the limit; another arm is withdrawn or added whenever the evidence against A is low.
+
+    Whether A is shown to do too much harm, which may happen with probability 0.05 in a study.
+    """
+    names = {"tasks": 1, "representations": ["A", "B", "C"], "predictors": 1, "harm_limit": 0.3}
+    study = Live(**names, policy="uniform", delta=1e-9, seed=seed, revision=revision)
+    rng, without = random.Random(seed), False
+    for _ in range(1000):
+        study.tell(study.ask().trial, 1.0, harm=float(rng.random() < 0.3))
+        harm = study.progress.harm
+        assert harm is not None
+        if harm.log_evidence[0] >= math.log(1 / LEVEL):
+            return True
+        if harm.log_evidence[0] < -0.5 and _since(study) > 3 and len(study.progress.stages) < 40:
+            without = not without
+            study.begin_stage(["A", "B"] if without else ["A", "B", "C"])
+    return False
+
+
+def watch_over_stages(seed: int, revision: int = REVISION) -> bool:
+    """Losses that depend on nothing; a stage begins whenever the watch has lost wealth, or after 60 trials.
+
+    Whether it raises its alarm, which may happen with probability 0.01 in a study.
+    """
+    names = {"tasks": 1, "representations": ["A", "B", "C"], "predictors": 1}
+    study = Live(**names, policy="uniform", delta=1e-9, seed=seed, revision=revision)
+    rng, without = random.Random(seed), False
+    for _ in range(2000):
+        asked = study.ask()
+        if rng.random() < 0.3:
+            study.abandon(asked.trial, ignorable=True)
+        else:
+            study.tell(asked.trial, 0.5 < rng.random())
+        if study.progress.alarm:
+            return True
+        losses = study.progress.losses
+        assert losses is not None
+        low = evidence_of(losses.watch) < -0.6 and _since(study) > 3
+        if (low or _since(study) >= 60) and len(study.progress.stages) < 150:
+            without = not without
+            study.begin_stage(["A", "B"] if without else ["A", "B", "C"])
+    return False
