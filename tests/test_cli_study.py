@@ -101,7 +101,7 @@ def test_what_a_person_reads(run: Run, db: str) -> None:
     for text in (
         "running (the experiment goes on)",
         "3 handed out, 1 told, 1 pending, 1 abandoned",
-        "Best guess: representation",
+        "Best guess (the least evidence against it): representation",
         "Which representation is the best?",
         "Which predictor of A is the best?",
         "possible",
@@ -225,7 +225,7 @@ def test_a_verdict_without_an_answer_is_explained(run: Run, db: str) -> None:
         play(study, 30)
     report = run("status", db)
     assert "budget exhausted (the budget is spent, and the answer is a best guess)" in report
-    assert "It could be claimed now at risk" in report
+    assert "It could be claimed now: that " in report
     found = document(run("status", db, "--json"))
     assert 0 < found["claim"]["representation"] <= 1 and set(found["claim"]["predictors"]) == {"young", "old"}
     with new_study(db, policy="uniform", name="apart") as study:

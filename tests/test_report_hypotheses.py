@@ -12,6 +12,7 @@ from rich.console import Console
 
 import osrl
 from osrl.hypotheses.words import Claim, Hypothesis
+from osrl.report.claims import Chosen
 from osrl.report.hypotheses import HypothesesView, describe_claim
 from osrl.report.plan import PlanReport
 from osrl.simulation.plan import plan
@@ -57,8 +58,11 @@ def test_what_is_not_ruled_out_is_never_at_its_limit() -> None:
 
 
 def test_a_risk_is_rounded_up_but_for_noise() -> None:
-    shown = describe_claim(Claim(0.0500000001, {"x": 0.0501, "y": 1.0}))
-    assert "risk 0.05 (representation)" in shown and "0.051 in x, 1 in y" in shown
+    chosen = Chosen("a", {"x": "p", "y": "q"}, True, (0.0, 0.0))
+    shown = describe_claim(Claim(0.0500000001, {"x": 0.0501, "y": 1.0}), chosen)
+    assert "that a is the best in every task (risk 0.05)" in shown
+    assert "that if so, p is the best that goes with it in x (risk 0.051)" in shown
+    assert "goes with it in y (risk 1)" in shown
 
 
 @pytest.mark.parametrize("family", ["bernoulli", "bounded"])

@@ -189,7 +189,7 @@ def _groups(moment: Moment) -> list[Group]:
         share = share_of(each["log_evidence"], each["limit"])
         leads = leads and document["trials"]["told"] > 0
         only = left[task, g if h else None] == 1 and not each["rejected"]
-        state = "the only one left" if only else "possible; it leads" if leads else "possible"
+        state = "the only one left" if only else "possible; the best guess" if leads else "possible"
         if each["rejected"]:
             trial = ruled.get((task, g, h))
             state = "ruled out" if trial is None else f"ruled out at trial {trial:,}"

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from osrl.page.writing import listed, risk, share_of, things
+from osrl.report.claims import Chosen, claims_of, guarantee
+from osrl.report.guess import beaten, looks_best, without_result
 from osrl.report.study import in_words
 
 ANSWERED = ("decided", "decided within the tolerance")
@@ -36,7 +38,7 @@ def say(document: dict[str, Any], quiet: float | None, usual: float | None) -> S
         return Sentence(
             "within",
             f"{winner(document)} is a best choice{arms}, up to a small difference.",
-            (_within(document), _guarantee(document), _needs_no_more()),
+            (_guarantee(document), _needs_no_more()),
         )
     if verdict == "no shared representation":
         return Sentence("none", "No single choice is the best everywhere.", _pulls_apart(document))
@@ -85,8 +87,10 @@ def _running(
     if nothing and trials["told"] < FIRST * len(document["arms"]):
         early = "It is too early to rule anything out."
         return Sentence("first", "The first results are in.", (f"{_looks(document)} {early}",))
-    name = leads or "No single choice"
-    return Sentence("running", f"Not decided yet; {name} leads.", looks)
+    ahead = f"Not decided yet; {leads or 'no single choice'} leads."
+    if leads is not None and not looks_best(document["arms"], document["best"]):
+        ahead = f"Not decided yet; the best guess is {leads}."
+    return Sentence("running", ahead, looks)
 
 
 def winner(document: dict[str, Any]) -> str:
@@ -110,38 +114,56 @@ def choice(document: dict[str, Any]) -> str:
 
 
 def _looks(document: dict[str, Any]) -> str:
-    best = document["best"]
+    """The guess, called what it is: what looks best, or what least speaks against."""
+    best, arms = document["best"], document["arms"]
     if not document["trials"]["told"]:
         return "Nothing is known yet."
     if any(each is None for each in best["representations"].values()):
         return "No choice looks best yet."
-    if document["verdict"] in OVER:
-        return f"{winner(document)} looks best{choice(document)}; this is a guess."
-    return f"So far {winner(document)} looks best{choice(document)}; this is a guess, and may change."
+    over = document["verdict"] in OVER
+    change = "" if over else ", and may change"
+    sofar = "" if over else "So far "
+    if looks_best(arms, best):
+        return f"{sofar}{winner(document)} looks best{choice(document)}; this is a guess{change}."
+    ahead = "the least evidence is against" if document["evidence"] else "the best guess is"
+    ahead = f"{sofar}{ahead} {winner(document)}{choice(document)}; this is a guess{change}."
+    said = [ahead[0].upper() + ahead[1:]]
+    if lower := beaten(arms, best):
+        said.append(f"In {listed(lower)} another choice has a higher mean.")
+    if missing := [task for task in without_result(arms, best) if task not in document["without_data"]]:
+        said.append(f"It has no result yet in {listed(missing)}.")
+    return " ".join(said)
 
 
 def _claim(document: dict[str, Any]) -> tuple[str, ...]:
     """What can be claimed: of a study that has ended, or if this one ended here."""
-    claim = document["claim"]
-    if claim is None:
+    claim, chosen = document["claim"], _chosen(document)
+    if claim is None or chosen is None:
         return ()
     over = document["verdict"] in OVER
-    of_g = claim["representation"]
-    if of_g >= 1:
-        can = "Nothing can" if over else "If it ended now, nothing could"
+    can = "Nothing can" if over else "If it ended now, nothing could"
+    claims = claims_of(chosen, claim["representation"], claim["predictors"])
+    given = (
+        chosen.epsilon[0] == 0 and claim["representation"] > 0
+    )  # the others are said of what the first one says
+    first = claims[0].risk if given else min(each.risk for each in claims)
+    if first >= 1:
         return (f"{can} be claimed: the evidence is not there{'' if over else ' yet'}.",)
-    if of_g >= GUESS:
-        return (f"{'The' if over else 'If it ended now, the'} risk of being wrong would be {risk(of_g)}.",)
-    parts = [f"that {winner(document)} is the best choice (risk {risk(of_g)})"]
-    if len(document["predictors"]) > 1:
-        best = document["best"]["predictors"]
-        parts += [
-            f"that {best[task]} goes with it in {task} (risk {risk(each)})"
-            for task, each in claim["predictors"].items()
-            if each < GUESS
-        ]
+    if first >= GUESS:
+        return (f"{can} be claimed at a risk below {risk(first)}.",)
+    parts = [f"that {each.statement} (risk {risk(each.risk)})" for each in claims if each.risk < GUESS]
     can = "This can" if over else "If it ended now, this could"
-    return (f"{can} be claimed: {listed(parts)}.",)
+    return (f"{can} be claimed: {'; '.join(parts)}.",)
+
+
+def _chosen(document: dict[str, Any]) -> Chosen | None:
+    """The answer or the guess that statements are about; None where tasks do not share a representation."""
+    best = document["best"]
+    if best["representation"] is None or None in best["predictors"].values():
+        return None
+    several = len(document["predictors"]) > 1
+    epsilon = document["epsilon_g"], document["epsilon_h"]
+    return Chosen(best["representation"], best["predictors"], several, epsilon)
 
 
 def _needs(document: dict[str, Any]) -> tuple[str, ...]:
@@ -171,27 +193,16 @@ def _needs(document: dict[str, Any]) -> tuple[str, ...]:
 def _guarantee(document: dict[str, Any]) -> str:
     """The risk that was accepted, in words."""
     often = "This holds however often you have looked."
-    of_g, of_h = risk(document["delta_g"]), risk(document["delta_h"])
-    within = document["verdict"] == "decided within the tolerance"
-    wrong = "this is not so" if within else f"{winner(document)} is the wrong choice"
-    if len(document["predictors"]) < 2:
-        return f"The chance that {wrong} is at most {of_g}. {often}"
-    where = "In each task the" if len(document["tasks"]) > 1 else "The"
-    too = " too" if of_g == of_h else ""
-    second = f"{where} chance that what goes with it is wrong is at most {of_h}{too}"
-    return f"The chance that {wrong} is at most {of_g}. {second}. {often}"
+    of_g = document["delta_g"] if len(document["representations"]) > 1 else 0.0
+    chosen, delta = _chosen(document), (of_g, document["delta_h"])
+    if chosen is None:
+        one = min(sum(delta), 1.0)
+        return f"In each task the chance that the answer is wrong is at most {risk(one)}. {often}"
+    return f"{guarantee(chosen, document['verdict'], delta, risk)} {often}"
 
 
 def _needs_no_more() -> str:
     return "The verdict is final: no later result can change it."
-
-
-def _within(document: dict[str, Any]) -> str:
-    wide, near = document["epsilon_g"], document["epsilon_h"]
-    if wide == near or len(document["predictors"]) < 2:
-        return f"Nothing is better than it by more than {wide:g} on average."
-    other = f"No other choice is better by more than {wide:g} on average"
-    return f"{other}, and nothing else that could go with it by more than {near:g}."
 
 
 def _pulls_apart(document: dict[str, Any]) -> tuple[str, ...]:

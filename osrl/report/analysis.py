@@ -9,10 +9,13 @@ from rich.text import Text
 
 from osrl.analysis.judge import Analysis
 from osrl.report.assumptions import SHARED, STEADY, chance
+from osrl.report.claims import guarantee
+from osrl.report.guess import NAME
 from osrl.report.hypotheses import (
     ENDINGS,
     HypothesesView,
     answer_document,
+    chosen_by,
     claim_document,
     describe_answer,
     describe_as_good,
@@ -20,6 +23,7 @@ from osrl.report.hypotheses import (
     describe_objections,
     describe_tolerance,
     hypotheses_document,
+    write_risk,
 )
 from osrl.shown import printable
 
@@ -104,7 +108,7 @@ class AnalysisReport(NamedTuple):
         lines = [
             f"{printable(self.source)}: {analysis.verdict}{after} ({_MEANING[analysis.verdict]})",
             _describe_rows(analysis),
-            describe_answer("Answer" if analysis.verdict in ENDINGS else "Best guess", analysis.best),
+            describe_answer("Answer" if analysis.verdict in ENDINGS else NAME, analysis.best),
             f"Evidence: {_EVIDENCE[analysis.evidence]}",
             f"This holds if {'; '.join(assumed_by_analysis(analysis))}",
             f"Accepted risks: {analysis.delta_g:g} (representation), {analysis.delta_h:g} (each predictor)"
@@ -112,8 +116,12 @@ class AnalysisReport(NamedTuple):
         ]
         if analysis.as_good:
             lines.insert(3, describe_as_good(analysis.as_good))
-        if analysis.verdict == "undecided" and analysis.claim is not None:
-            lines.insert(3, describe_claim(analysis.claim))
+        chosen = chosen_by(analysis.best, analysis.names.predictors, analysis.epsilon)
+        if chosen is not None and analysis.verdict == "undecided" and analysis.claim is not None:
+            lines.insert(3, describe_claim(analysis.claim, chosen))
+        elif chosen is not None and analysis.verdict in ENDINGS and not analysis.doubt.alarm:
+            delta = analysis.delta_g if len(analysis.names.representations) > 1 else 0.0, analysis.delta_h
+            lines.insert(3, printable(guarantee(chosen, analysis.verdict, delta, write_risk)))
         if analysis.doubt.alarm:
             lines.append(f"Alarm: {_ALARM[analysis.doubt.about].format(chance(analysis.doubt.log_evidence))}")
         if analysis.verdict == "no shared representation":

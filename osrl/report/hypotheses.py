@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from osrl.hypotheses.words import Answer, Arm, Claim, Hypothesis, Objection
+from osrl.report.claims import Chosen, claims_of
 from osrl.shown import printable
 
 ENDINGS = ("decided", "decided within the tolerance")  # verdicts with an answer
@@ -22,7 +23,7 @@ MOST_PREDICTORS = 12  # tests of predictors up to which all are shown; then only
 
 
 class HypothesesView(NamedTuple):
-    """How close each hypothesis is to being ruled out; ``best`` is the representation that looks best."""
+    """How close each hypothesis is to being ruled out; ``best`` is the representation of the guess."""
 
     hypotheses: Sequence[Hypothesis]
     best: str | None
@@ -119,20 +120,27 @@ def claim_document(claim: Claim) -> dict[str, Any]:
     return {"representation": claim.representation, "predictors": dict(claim.predictors)}
 
 
-def describe_claim(claim: Claim) -> str:
-    """At which risks the best guess could be claimed."""
-    if claim.representation >= 1:
+def chosen_by(answer: Answer, predictors: Sequence[str], epsilon: tuple[float, float]) -> Chosen | None:
+    """Return the answer that statements are about; None where tasks have representations of their own."""
+    own = {task: h for task, h in answer.predictors.items() if h is not None}
+    if answer.representation is None or len(own) < len(answer.predictors):
+        return None
+    return Chosen(answer.representation, own, len(predictors) > 1, epsilon)
+
+
+def describe_claim(claim: Claim, chosen: Chosen) -> str:
+    """Say what could be claimed of the best guess now, and at which risks."""
+    claims = claims_of(chosen, claim.representation, claim.predictors)
+    if claim.representation >= 1 or all(each.risk >= 1 for each in claims):
         return "Nothing could be claimed yet, at any risk"
-    risks = ", ".join(f"{_risk(risk)} in {printable(task)}" for task, risk in claim.predictors.items())
-    return (
-        f"It could be claimed now at risk {_risk(claim.representation)} (representation); predictors: {risks}"
-    )
+    parts = (f"that {each.statement} (risk {write_risk(each.risk)})" for each in claims)
+    return printable(f"It could be claimed now: {'; '.join(parts)}")
 
 
-def _risk(risk: float) -> str:
+def write_risk(risk: float) -> str:
     """A risk with two digits, rounded up so that it is never claimed too small; the last bits are noise.
 
-    >>> _risk(0.0500000001), _risk(0.0501), _risk(0.0316), _risk(1.0), _risk(2e-12)
+    >>> write_risk(0.0500000001), write_risk(0.0501), write_risk(0.0316), write_risk(1.0), write_risk(2e-12)
     ('0.05', '0.051', '0.032', '1', '2e-12')
     """
     if risk >= 1:

@@ -9,10 +9,13 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
 from osrl.report.assumptions import alarm_document, assumed_by_study, describe_alarm
+from osrl.report.claims import guarantee
+from osrl.report.guess import NAME, without_result
 from osrl.report.hypotheses import (
     ENDINGS,
     HypothesesView,
     answer_document,
+    chosen_by,
     claim_document,
     describe_answer,
     describe_as_good,
@@ -20,6 +23,7 @@ from osrl.report.hypotheses import (
     describe_objections,
     describe_tolerance,
     hypotheses_document,
+    write_risk,
 )
 from osrl.report.numbers import count
 from osrl.report.rates import RatesView
@@ -144,26 +148,35 @@ class StudyReport(NamedTuple):
             verdict.append("\n")
         if status.since > 1:
             verdict.append(f"Arms were withdrawn or added: evidence counts from trial {status.since:,} on\n")
-        word = "Answer" if status.verdict in ENDINGS else "Best guess"
+        guess = NAME if status.hypotheses else "Best guess"
+        word = "Answer" if status.verdict in ENDINGS else guess
         verdict.append(describe_answer(word, status.best) if status.told else "Nothing is known yet")
+        arms = [arm._asdict() for arm in status.arms]
+        missing = set(without_result(arms, answer_document(status.best))) - set(status.without_data)
+        if status.told and missing:
+            verdict.append(printable(f"; it has no result yet in {', '.join(sorted(missing))}"))
         if status.told and status.without_data:
             verdict.append("\n" + printable(f"Nothing was told yet in {', '.join(status.without_data)}"))
         if status.as_good:
             verdict.append(f"\n{describe_as_good(status.as_good)}")
+        epsilon = settings.epsilon_g, settings.epsilon_h
+        chosen = chosen_by(status.best, settings.predictors, epsilon)
         if (
-            status.verdict in ("running", "budget exhausted", "closed")
-            and status.told
-            and status.claim is not None
+            chosen is not None
+            and status.verdict in ENDINGS
+            and (status.alarm is None or not status.alarm.void)
         ):
-            verdict.append(f"\n{describe_claim(status.claim)}")
+            delta = settings.delta_g if len(settings.representations) > 1 else 0.0, settings.delta_h
+            verdict.append(f"\n{printable(guarantee(chosen, status.verdict, delta, write_risk))}")
+        elif chosen is not None and status.told and status.claim is not None:
+            verdict.append(f"\n{describe_claim(status.claim, chosen)}")
         if status.verdict == "no shared representation" and status.objections:
             verdict.append(f"\n{describe_objections(status.objections)}")
         if status.verdict == "running" and status.forecast is not None:
             verdict.append(f"\n{describe_forecast(status.forecast)}")
         if status.alarm is not None:
             verdict.append(f"\n{describe_alarm(status.alarm)}", "bold red")
-        if len(assumed := assumed_by_study(status)) > 1:
-            verdict.append(f"\nThis holds if {'; '.join(assumed)}")
+        verdict.append(f"\nThis holds if {'; '.join(assumed_by_study(status))}")
         for remark in remarks(settings):
             verdict.append(f"\nNote: {remark}")
         if not status.hypotheses:
