@@ -273,6 +273,31 @@ def test_a_running_process_goes_on_with_what_was_restored(path: str, tmp_path: P
         assert_sound(study)
 
 
+def test_a_backup_is_opened_without_replaying_all_of_it(
+    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last snapshot goes with the log, and so it does when the backup is restored; not a wrong one."""
+    monkeypatch.setattr("osrl.study.session.EVERY", 20)
+    file, back = tmp_path / "backup.db", tmp_path / "back.db"
+    with new_study(place) as study:
+        play(study, 25)
+        kept = study._session.snapshot()
+        assert kept is not None
+        backup(place, file)
+        restore(back, file)
+        for copy in (file, back):
+            with Study.open(copy) as other:
+                assert other._session.snapshot() == kept
+                assert other._session._load().position == kept.position
+                assert other.pending == study.pending
+                assert other.verify().ok
+        with study._storage.hold(study._session.number) as log:
+            log.keep(kept._replace(position=kept.position - 1))
+        backup(place, file)
+        with Study.open(file) as other:
+            assert other._session.snapshot() is None and other.trials == study.trials
+
+
 def test_a_backup_remembers_what_was_deleted(place: str, tmp_path: Path) -> None:
     """Also when it is taken of what was restored. A tombstone of elsewhere lets nobody delete anything."""
     for name in ("kept", "gone", "gone too"):

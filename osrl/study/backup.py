@@ -2,6 +2,7 @@
 
 A backup is a SQLite file, also of a PostgreSQL database. Logs are append-only, so what is read from the
 first event to the last is the log as it was at some moment. The file is verified before it gets its name.
+The last snapshot goes with the log, so that nobody who opens the copy replays all of it.
 
 What is restored begins a new branch, noted in the log: trials that were handed out after the backup are not
 in it, and are refused.
@@ -21,7 +22,9 @@ from osrl.errors import OsrlError, StorageDamaged
 from osrl.study.events import Event, Recovered, next_event
 from osrl.study.place import path_of, read_place
 from osrl.study.replay import verify
+from osrl.study.snapshot import vouched
 from osrl.study.sql import SqlStorage
+from osrl.study.storage import Snapshot
 
 Place = str | os.PathLike[str]
 
@@ -51,7 +54,9 @@ def backup(place: Place, file: Place, *, force: bool = False) -> list[Copied]:
             if not force:
                 _check_replaceable(source, target)
             for name in source.names():
-                copy.create(name, chain.from_iterable(source.rows(source.find(name))))
+                number = source.find(name)
+                kept = _usable_snapshot(source, number)  # before the log: others may write meanwhile
+                copy.create(name, chain.from_iterable(source.rows(number)), kept)
             copy.bury(source.deleted())
             copies = [_verified(copy, name) for name in copy.names()]
             copy.settle()
@@ -120,12 +125,21 @@ def _restored(source: SqlStorage, target: SqlStorage, name: str) -> Copied:
         last[:] = [next_event(last[0], Recovered(f"restored from a backup with {count} events"))]
         yield last[0]
 
-    target.create(name, events())
+    target.create(name, events(), _usable_snapshot(source, source.find(name)))
     return Copied(name, last[0].seq + 1, last[0].hash)
 
 
+def _usable_snapshot(storage: SqlStorage, number: int) -> Snapshot | None:
+    """The last snapshot of a study, if its log vouches for it."""
+    kept = storage.snapshot(number)
+    return (
+        kept if kept is not None and vouched(kept, next(storage.read(number, kept.position), None)) else None
+    )
+
+
 def _verified(storage: SqlStorage, name: str) -> Copied:
-    verification = verify(storage.read(storage.find(name)))
+    number = storage.find(name)
+    verification = verify(storage.read(number), _usable_snapshot(storage, number))
     if not verification.ok:
         raise StorageDamaged(f"{storage.place}: study {name!r} does not verify: {verification.problems[0]}")
     return Copied(name, verification.events, verification.head)

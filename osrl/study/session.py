@@ -24,7 +24,7 @@ from osrl.study.corrections import overrule
 from osrl.study.events import Body, Corrected, Created, Event, Kept, Resumed, Row, Stored, next_stored
 from osrl.study.practice import practise
 from osrl.study.progress import CorrectedPastError, Progress, begin
-from osrl.study.snapshot import EVERY, pack, unpack
+from osrl.study.snapshot import EVERY, pack, unpack, vouched
 from osrl.study.storage import Log, Snapshot, Storage
 from osrl.study.trial import short_id
 from osrl.study.versions import versions
@@ -268,7 +268,7 @@ class Session:
                 f"{self.storage.place}: the log does not begin with a study; restore a backup"
             )
         kept = self.snapshot()
-        if kept is not None and _vouched(kept, next(self._read(kept.position), None)):
+        if kept is not None and vouched(kept, next(self._read(kept.position), None)):
             progress = unpack(kept, first.body)
             if progress is not None:
                 return progress
@@ -280,12 +280,6 @@ def _take_snapshot(turn: Turn) -> Snapshot:
     snapshot = pack(turn.progress)
     turn.note(Kept(hashlib.sha256(snapshot.content).hexdigest()))
     return snapshot
-
-
-def _vouched(snapshot: Snapshot, event: Event | None) -> bool:
-    """Whether the log says that this snapshot was kept: it can set a verdict, so it must be in the chain."""
-    body = None if event is None else event.body
-    return isinstance(body, Kept) and body.digest == hashlib.sha256(snapshot.content).hexdigest()
 
 
 def _news(progress: Progress, read: Read) -> Iterator[Event] | None:

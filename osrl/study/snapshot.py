@@ -7,6 +7,7 @@ is ignored, and the log is replayed.
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 from collections.abc import Iterator
@@ -16,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from osrl.study.events import Asked, Created, Event, Verdict
+from osrl.study.events import Asked, Created, Event, Kept, Verdict
 from osrl.study.prefix import Ended, Prefix
 from osrl.study.progress import Pending, Progress
 from osrl.study.storage import Snapshot
@@ -87,6 +88,12 @@ def _waiting_arrays(progress: Progress) -> dict[str, NDArray[Any]]:
         _DRAWS: np.array([p.draw for p in progress.current.values()]),
         _REWARDS: np.array([e.reward for e in waiting], float),
     }
+
+
+def vouched(snapshot: Snapshot, event: Event | None) -> bool:
+    """Whether the log says that this snapshot was kept: it can set a verdict, so it must be in the chain."""
+    body = None if event is None else event.body
+    return isinstance(body, Kept) and body.digest == hashlib.sha256(snapshot.content).hexdigest()
 
 
 def unpack(snapshot: Snapshot, created: Created) -> Progress | None:

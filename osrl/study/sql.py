@@ -124,8 +124,8 @@ class SqlStorage(Storage):
     def _readonly(self) -> bool:
         return self._file is not None and self._file.readonly
 
-    def create(self, name: str, events: Iterable[Event | Stored]) -> int:
-        """A new study with its first events; its number."""
+    def create(self, name: str, events: Iterable[Event | Stored], snapshot: Snapshot | None = None) -> int:
+        """A new study with its first events, and perhaps a snapshot; its number."""
         with self._transaction(write=True) as connection:
             try:
                 number = connection.execute(_NEW, {"name": name}).scalar_one()
@@ -138,6 +138,8 @@ class SqlStorage(Storage):
                 connection.execute(APPEND, rows_of(number, page))
                 if added := keys_of(number, page):
                     connection.execute(ADD_KEY, added)
+            if snapshot is not None:
+                connection.execute(insert(snapshots), {"study": number, **snapshot._asdict()})
         if self._file is not None:  # a study is in its file from the beginning, not in the log beside it
             self._pragma("wal_checkpoint")
         return int(number)

@@ -87,8 +87,11 @@ class Storage(ABC):
     place: str  # for messages, without passwords
 
     @abstractmethod
-    def create(self, name: str, events: Iterable[Event | Stored]) -> int:
-        """A new study with its first events, or rows of them; its number. Refused when the name exists."""
+    def create(self, name: str, events: Iterable[Event | Stored], snapshot: Snapshot | None = None) -> int:
+        """A new study with its first events, or rows of them; its number. Refused when the name exists.
+
+        ``snapshot`` is one that an event among them vouches for.
+        """
 
     @abstractmethod
     def find(self, name: str) -> int:
