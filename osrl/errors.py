@@ -15,8 +15,11 @@ class OsrlError(ValueError):
 
     exit_code = 2
 
-    def __init__(self, message: str) -> None:
-        super().__init__(shown(message))
+    def __init__(self, message: str, *details: str) -> None:
+        super().__init__(*map(shown, (message, *details)))
+
+    def __str__(self) -> str:
+        return "\n  ".join(self.args)  # each detail is a line of its own
 
 
 class UnknownTrial(OsrlError):  # noqa: N818 - the names of these errors are a contract

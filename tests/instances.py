@@ -33,6 +33,15 @@ def refused(message: str) -> Iterator[None]:
     assert ";" in str(caught.value), "the part after the semicolon says what to do"
 
 
+@contextmanager
+def refused_among_others(message: str) -> Iterator[None]:
+    """The block raises an OsrlError with a line for each problem; one contains ``message``."""
+    with pytest.raises(OsrlError, match=re.escape(message)) as caught:
+        yield
+    problems = [line for line in str(caught.value).splitlines() if not line.endswith((" problems", " more"))]
+    assert all(";" in problem for problem in problems), "the part after the semicolon says what to do"
+
+
 def table(**changes: Any) -> dict[str, Any]:
     """The keys of a small valid instance with ``changes``; None removes a key."""
     keys = {"family": "bernoulli", "means": [[[0.5, 0.4], [0.2, 0.1]]], **changes}

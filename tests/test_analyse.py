@@ -16,7 +16,7 @@ from osrl.analysis.judge import Analysis, judge
 from osrl.analysis.trials import read_table
 from osrl.cli import main
 from osrl.study.export import arm_columns
-from tests.instances import refused
+from tests.instances import refused, refused_among_others
 from tests.studies import late_and_lost, new_study, play
 
 Capture = pytest.CaptureFixture[str]
@@ -179,14 +179,14 @@ def test_lost_trials_of_a_study_are_understood(tmp_path: Path) -> None:
 )
 def test_tables_that_make_no_sense_are_refused(tmp_path: Path, change: Any, message: str) -> None:
     frame = change(rows_of(np.random.default_rng(0), 30))
-    with refused(message):
+    with refused_among_others(message):
         analysed(frame, tmp_path)
 
 
 def test_an_arm_of_propensity_zero_cannot_have_been_drawn(tmp_path: Path) -> None:
     frame = rows_of(np.random.default_rng(0), 30)
     zero = [pl.lit(0.0).alias(ARMS[0]), *(pl.lit(1 / 3).alias(name) for name in ARMS[1:])]
-    with refused("the arm that was drawn has propensity 0"):
+    with refused_among_others("the arm that was drawn has propensity 0"):
         analysed(frame.with_columns(zero), tmp_path)
 
 

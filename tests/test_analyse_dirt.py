@@ -16,7 +16,7 @@ from osrl.analysis.judge import Analysis
 from osrl.analysis.trials import Table, read_table
 from osrl.cli import main
 from osrl.errors import OsrlError
-from tests.instances import refused
+from tests.instances import refused, refused_among_others
 from tests.studies import new_study, play
 
 HEADER = "task,representation,predictor,reward"
@@ -192,8 +192,40 @@ REFUSED: dict[str, tuple[str | bytes, dict[str, Any], str]] = {
 @pytest.mark.parametrize("kind", REFUSED)
 def test_dirt_that_is_refused(tmp_path: Path, kind: str) -> None:
     content, options, message = REFUSED[kind]
-    with refused(message):
+    with refused_among_others(message):
         read(tmp_path, content, **options)
+
+
+def test_all_problems_of_a_file_are_said_at_once(tmp_path: Path) -> None:
+    text = "\n".join(
+        [
+            f"{HEADER},trial,propensity",
+            "de,new,a,1,1,0.5",
+            ",new,a,2,2,0.5",
+            "de,old,a,much,3,50",
+            "fr,,b,0,1,",
+        ]
+    )
+    with pytest.raises(OsrlError) as found:
+        read(tmp_path, text)
+    first, *problems = str(found.value).splitlines()
+    assert first.endswith("log.csv: 7 problems")
+    assert sorted(problem.split(";")[0].strip() for problem in problems) == [
+        "line 3: column 'reward' is 2",
+        "line 3: column 'task' is empty",
+        "line 4: column 'propensity' is 50",
+        "line 4: column 'reward' is 'much'",
+        "line 5: column 'propensity' is empty",
+        "line 5: column 'representation' is empty",
+        "line 5: column 'trial' is '1' as in line 2",
+    ]
+
+
+def test_of_many_problems_some_are_listed(tmp_path: Path) -> None:
+    with pytest.raises(OsrlError) as found:
+        read(tmp_path, HEADER + "\n" + "de,new,a,7\n" * 50)
+    lines = str(found.value).splitlines()
+    assert lines[0].endswith("50 problems") and lines[-1].strip() == "and 30 more" and len(lines) == 22
 
 
 def test_lines_are_those_of_the_file(tmp_path: Path) -> None:

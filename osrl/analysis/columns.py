@@ -30,7 +30,7 @@ def name_columns(source: Source, columns: Mapping[str, str]) -> tuple[Source, li
             raise OsrlError(f"there is no role {role!r}; map {', '.join((*NEEDED, *OPTIONAL))}")
         if name not in frame.columns:
             raise OsrlError(f"there is no column {name!r}; {_there(frame.columns, name)}")
-    chosen = dict(columns)
+    chosen, absent = dict(columns), []
     for role in (*NEEDED, *OPTIONAL):
         if role in chosen or role in frame.columns:
             continue
@@ -39,10 +39,13 @@ def name_columns(source: Source, columns: Mapping[str, str]) -> tuple[Source, li
             chosen[role] = alike[0]
             remarks.append(f"column {alike[0]!r} is read as {role!r}")
         elif role in NEEDED:
-            raise OsrlError(
-                f"there is no column {role!r}; a table of trials has {', '.join(NEEDED)}. Say which is which "
-                f"with --columns {role}=NAME,...; {_there(frame.columns, role)}"
-            )
+            absent.append(role)
+    if absent:
+        raise OsrlError(
+            f"there is no column {' and no column '.join(map(repr, absent))}; a table of trials has "
+            f"{', '.join(NEEDED)}. Say which is which with --columns {absent[0]}=NAME,...; "
+            f"{_there(frame.columns, absent[0])}"
+        )
     twice = [name for name, number in Counter(chosen.values()).items() if number > 1]
     if twice:
         raise OsrlError(f"column {twice[0]!r} is mapped twice; give each column one role")

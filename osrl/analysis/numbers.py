@@ -32,12 +32,11 @@ def read_numbers(source: Source, column: str, words: bool = False) -> Floats:
         if source.separator not in (None, ","):
             texts = texts.str.replace(r"^([+-]?\d+),(\d+)$", "$1.$2")
         numbers = texts.cast(pl.Float64, strict=False)
-    wrong = (~empty & ~numbers.is_finite().fill_null(False)).arg_true()
-    if len(wrong):
-        i = int(wrong[0])
-        kinds = "a number, true, false, or nothing" if words else "a number, or nothing"
-        raise OsrlError(f"{source.where(i)}: column {column!r} is {given[i]!r:.200}; give {kinds}")
-    values: Floats = numbers.set(empty, None).fill_null(float("nan")).to_numpy().astype(float)
+    wrong = ~empty & ~numbers.is_finite().fill_null(False)
+    kinds = "a number, true, false, or nothing" if words else "a number, or nothing"
+    for i in wrong.arg_true():
+        source.complain(i, f"column {column!r} is {given[i]!r:.200}; give {kinds}")
+    values: Floats = numbers.set(empty | wrong, None).fill_null(float("nan")).to_numpy().astype(float)
     return values
 
 
@@ -54,7 +53,10 @@ def read_propensities(
     columns: list[str],
     uniform: bool,
 ) -> Floats | None:
-    """The probabilities (rows, n) of all arms in each row, if they are known."""
+    """The probabilities (rows, n) of all arms in each row, if they are known.
+
+    A task or an arm is -1 where its row has no name for it.
+    """
     there = [name for name in source.frame.columns if name.startswith("propensity[")]
     single = "propensity" in source.frame.columns
     if uniform and there:
@@ -81,18 +83,21 @@ def _of_all(source: Source, arms: NDArray[np.int64], columns: list[str], there: 
     )
     if np.isnan(rows).all():
         return None
-    drawn = rows[np.arange(len(rows)), arms]
+    drawn = np.where(arms < 0, 1.0, rows[np.arange(len(rows)), arms])  # which arm it was may not be known
     absent = [name for name in columns if name not in there]
     hint = f" (there is no column {absent[0]!r})" if absent else ""
+    told = np.zeros(len(rows), np.bool_)
     for wrong, what in (
         (np.isnan(rows).any(axis=1), "some propensities are missing"),
         ((rows < 0).any(axis=1) | (rows > 1 + 1e-9).any(axis=1), "a propensity is not between 0 and 1"),
         (np.abs(rows.sum(axis=1) - 1) > _CLOSE, f"the propensities of the task's arms do not sum to 1{hint}"),
         (drawn <= 0, "the arm that was drawn has propensity 0"),
     ):
-        if wrong.any():
-            raise OsrlError(f"{source.where(int(np.flatnonzero(wrong)[0]))}: {what}; {_REMEDY}")
-    shares: Floats = rows / rows.sum(axis=1, keepdims=True)
+        for i in np.flatnonzero(wrong & ~told).tolist():
+            source.complain(i, f"{what}; {_REMEDY}")
+        told |= wrong
+    with np.errstate(invalid="ignore"):
+        shares: Floats = rows / rows.sum(axis=1, keepdims=True)
     return shares
 
 
@@ -107,32 +112,38 @@ def _of_drawn(
     given = read_numbers(source, "propensity")
     if np.isnan(given).all():
         return None
-    for i in np.flatnonzero(~((given > 0) & (given <= 1 + 1e-9))).tolist():
+    wrong = ~((given > 0) & (given <= 1 + 1e-9))
+    for i in np.flatnonzero(wrong).tolist():
         what = "empty" if np.isnan(given[i]) else f"{given[i]:g}"
-        raise OsrlError(
-            f"{source.where(i)}: column 'propensity' is {what}; give the probability of the arm that was "
-            "drawn, above 0 and at most 1 (0.5, not 50)"
+        source.complain(
+            i,
+            f"column 'propensity' is {what}; give the probability of the arm that was drawn, above 0 and at "
+            "most 1 (0.5, not 50)",
         )
+    if wrong.any() or (arms < 0).any() or (tasks < 0).any():
+        return None
     split = np.full((shape[0], len(columns)), np.nan)
     first = np.zeros(split.shape, np.int64)
     for i, (x, a) in enumerate(zip(tasks.tolist(), arms.tolist(), strict=True)):
         if np.isnan(split[x, a]):
             split[x, a], first[x, a] = given[i], i
         elif abs(split[x, a] - given[i]) > _CLOSE:
-            raise OsrlError(
-                f"{source.where(i)}: column 'propensity' is {given[i]:g}, and {split[x, a]:g} for the same "
-                f"arm in {source.where(int(first[x, a]))}: where the split changes, it does not say how the "
-                f"other arms were drawn; {_ALL}"
+            source.complain(
+                i,
+                f"column 'propensity' is {given[i]:g}, and {split[x, a]:g} for the same arm in "
+                f"{source.where(int(first[x, a]))}: where the split changes, it does not say how the other "
+                f"arms were drawn; {_ALL}",
             )
+            return None  # so it will be in most rows
     for x in range(shape[0]):
         rest, unseen = 1 - np.nansum(split[x]), np.isnan(split[x])
         if abs(rest) > _CLOSE and (rest < 0 or unseen.sum() != 1):
             i = int(np.flatnonzero(tasks == x)[0])
-            raise OsrlError(
-                f"{source.where(i)}: column 'propensity': those of the arms of this task sum to "
-                f"{1 - rest:g}, not 1; {_ALL}"
+            source.complain(
+                i, f"column 'propensity': those of the arms of this task sum to {1 - rest:g}, not 1; {_ALL}"
             )
         split[x, unseen] = max(rest, 0.0) if unseen.sum() == 1 else 0.0
-    split /= split.sum(axis=1, keepdims=True)
+    with np.errstate(invalid="ignore"):
+        split /= split.sum(axis=1, keepdims=True)
     of_rows: Floats = split[tasks]
     return of_rows

@@ -1,12 +1,13 @@
 """Files as warehouses export them: text with any separator, JSON Lines, Parquet, perhaps packed by gzip.
 
 Values stay as they were written. What cannot be read is refused with the line and the remedy, and a `Source`
-knows in which line each of its rows stands.
+knows in which line each of its rows stands. What is wrong with rows is collected, and said all at once.
 """
 
 from __future__ import annotations
 
 import csv
+import functools
 import gzip
 import io
 import json
@@ -26,9 +27,33 @@ TEXTS = (".csv", ".tsv", ".txt")
 LINES = (".jsonl", ".ndjson")
 SEPARATORS = ",\t;|"
 WHAT = "a table of trials as .csv, .tsv, .jsonl or .parquet, packed by gzip or not"
+MOST_LISTED = 20  # problems of a table
 _GZIP = b"\x1f\x8b"
 _UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 _ERRORS = (pl.exceptions.PolarsError, pl.exceptions.PanicException, ValueError, RecursionError)
+
+
+class Problems:
+    """What is wrong with a table."""
+
+    def __init__(self) -> None:
+        self._listed: list[str] = []
+        self._count = 0
+
+    def add(self, describe: Callable[[], str]) -> None:
+        """Add one; it is described only if it will be listed."""
+        self._count += 1
+        if len(self._listed) < MOST_LISTED:
+            self._listed.append(describe())
+
+    def refuse(self) -> None:
+        """Refuse the table if something is wrong with it."""
+        if self._count == 1:
+            raise OsrlError(self._listed[0])
+        if self._count > 1:
+            rest = self._count - len(self._listed)
+            more = [f"and {rest:,} more"] if rest else []
+            raise OsrlError(f"{self._count:,} problems", *self._listed, *more)
 
 
 class Source(NamedTuple):
@@ -36,12 +61,17 @@ class Source(NamedTuple):
 
     frame: pl.DataFrame
     where: Callable[[int], str]
+    problems: Problems
     separator: str | None = None  # of a text
+
+    def complain(self, row: int, what: str) -> None:
+        """Note what is wrong with a row."""
+        self.problems.add(lambda: f"{self.where(row)}: {what}")
 
 
 def from_frame(frame: pl.DataFrame) -> Source:
     """A table that is in memory already."""
-    return Source(frame, lambda i: f"row {i + 1}")
+    return Source(frame, lambda i: f"row {i + 1}", Problems())
 
 
 def as_type(given: pl.Series, kind: type[pl.DataType], what: str) -> pl.Series:
@@ -119,7 +149,12 @@ def _read_text(text: str) -> Source:
     if frame.width > 1 and frame.to_series(-1).null_count():
         _refuse_ragged(text, separator, len(header))
     rows = there.arg_true()
-    return Source(frame.filter(there), lambda i: f"line {_line_of(text, separator, int(rows[i]))}", separator)
+
+    @functools.cache  # walked only where something has to be said about a row
+    def lines() -> list[int]:
+        return [line for line, _ in _records(text, separator)]
+
+    return Source(frame.filter(there), lambda i: f"line {lines()[int(rows[i]) + 1]}", Problems(), separator)
 
 
 def _separator(text: str) -> str:
@@ -151,11 +186,6 @@ def _refuse_ragged(text: str, separator: str, columns: int) -> None:
             )
 
 
-def _line_of(text: str, separator: str, row: int) -> int:
-    """The line of a row; walked only where something has to be said about it."""
-    return next(line for i, (line, _) in enumerate(_records(text, separator)) if i == row + 1)
-
-
 # JSON Lines -----------------------------------------------------------------------------------------
 
 
@@ -170,7 +200,7 @@ def _read_lines(text: str) -> Source:
             if line.strip() and not _is_object(line):
                 raise OsrlError(f"line {number}: not a JSON object; correct or remove the line") from None
         raise OsrlError(f"cannot be read ({short(error)}); give {WHAT}") from None
-    return Source(frame, lambda i: f"line {numbers[i]}")
+    return Source(frame, lambda i: f"line {numbers[i]}", Problems())
 
 
 def _is_object(line: str) -> bool:

@@ -80,7 +80,10 @@ def read_table(
             (representations, predictors),
         )
     except OsrlError as error:
-        raise error if path is None else OsrlError(f"{path}: {error}") from None
+        if path is None:
+            raise
+        message, *details = error.args
+        raise OsrlError(f"{path}: {message}", *details) from None
 
 
 def _frame(given: Any) -> pl.DataFrame:
@@ -122,6 +125,8 @@ def _read_source(
     clear = [pair for pair in pairs if len(pair) == 2]  # a comma in a name: only the rows can tell
     g, representations = _index(source, "representation", names[0], [pair[0] for pair in clear])
     h, predictors = _index(source, "predictor", names[1], [pair[1] for pair in clear])
+    if not (task_names and representations and predictors):
+        source.problems.refuse()
     if len(task_names) * len(representations) * len(predictors) > MOST_ARMS:
         raise OsrlError(
             f"{len(task_names):,} tasks, {len(representations):,} representations and {len(predictors):,} "
@@ -131,16 +136,15 @@ def _read_source(
     found = _family(rewards, *family)
     for i in np.flatnonzero(~np.isnan(rewards)).tolist():
         if not found.accepts_reward(float(rewards[i])):
-            raise OsrlError(
-                f"{source.where(i)}: column 'reward' is {rewards[i]:g}; give {found.reward_range}{_OUTSIDE}"
-            )
-    arms = g * len(predictors) + h
+            source.complain(i, f"column 'reward' is {rewards[i]:g}; give {found.reward_range}{_OUTSIDE}")
+    arms = np.where((g < 0) | (h < 0), -1, g * len(predictors) + h)
     status = as_type(frame["status"], pl.String, "text").to_list() if "status" in frame.columns else []
     ignorable = np.array([each == _IGNORABLE for each in status] or [False] * len(frame))
     shape = len(task_names), len(representations), len(predictors)
     propensities = read_propensities(
         source, tasks, arms, shape, arm_columns(representations, predictors), uniform
     )
+    source.problems.refuse()
     return Table(
         task_names,
         representations,
@@ -156,44 +160,49 @@ def _read_source(
 
 
 def _check_trials(source: Source) -> None:
-    """Refuse a trial that is there twice: a join has doubled it."""
+    """Complain of trials that are there twice: a join has doubled them."""
     if "trial" not in source.frame.columns:
         return
     trials = source.frame["trial"]
-    twice = (trials.is_duplicated() & trials.is_not_null()).arg_true()
-    if len(twice):
-        first = int(twice[0])
-        again = next(int(i) for i in twice[1:] if trials[int(i)] == trials[first])
-        raise OsrlError(
-            f"{source.where(again)}: column 'trial' is {trials[again]!r:.60} as in {source.where(first)}; a "
-            "trial counts once, remove one of the rows"
-        )
+    first: dict[Any, int] = {}
+    for i in (trials.is_duplicated() & trials.is_not_null()).arg_true():
+        before = first.setdefault(trials[i], i)
+        if before < i:
+            source.complain(
+                i,
+                f"column 'trial' is {trials[i]!r:.60} as in {source.where(before)}; a trial counts once, "
+                "remove one of the rows",
+            )
 
 
 def _index(
     source: Source, column: str, names: Sequence[str] | None, named: Sequence[str]
 ) -> tuple[NDArray[np.int64], tuple[str, ...]]:
-    """The names of a column as indices, and what they stand for: all that are ``named`` or occur."""
+    """The names of a column as indices, and what they stand for: all that are ``named`` or occur.
+
+    The index of a row without a name, or with an unknown one, is -1.
+    """
     given = as_type(source.frame[column], pl.String, "names")
     longest = given.str.len_chars().max()
     if isinstance(longest, int) and longest > MOST_LETTERS:
         raise OsrlError(f"column {column!r} has a name of {longest:,} letters; use at most {MOST_LETTERS:,}")
     values = given.to_list()
-    known = tuple(dict.fromkeys([*named, *values])) if names is None else tuple(names)
+    there = [value for value in values if value is not None and value.strip() not in NO_NAME]
+    known = tuple(dict.fromkeys([*named, *there])) if names is None else tuple(names)
     place = {name: i for i, name in enumerate(known)}
     for i, value in enumerate(values):
         if value is None or value.strip() in NO_NAME:
             what = "empty" if value is None or not value.strip() else repr(value)
-            raise OsrlError(
-                f"{source.where(i)}: column {column!r} is {what}; give the {column}, or remove the row if "
-                "there was no trial"
+            source.complain(
+                i, f"column {column!r} is {what}; give the {column}, or remove the row if there was no trial"
             )
-        if value not in place:
-            raise OsrlError(
-                f"{source.where(i)}: column {column!r} is {value!r:.200}, not among the names given; "
-                "correct the row, or add the name"
+        elif value not in place:
+            source.complain(
+                i,
+                f"column {column!r} is {value!r:.200}, not among the names given; correct the row, or add "
+                "the name",
             )
-    return np.array([place[value] for value in values]), known
+    return np.array([place.get(value, -1) for value in values]), known
 
 
 def _family(rewards: Floats, family: str | None, noise_sd: float | None) -> Family:
