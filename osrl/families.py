@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from numbers import Real
 
 import numpy as np
 from numpy.typing import NDArray
@@ -70,6 +71,21 @@ class Family:
         """The rewards that are possible, in words."""
         words = {"bernoulli": "0 or 1", "bounded": "a number in [0, 1]", "gaussian": "a number below 1e100"}
         return words[self.name]
+
+
+def read_limits(family: str, low: float | None, high: float | None) -> tuple[float, float]:
+    """The smallest and the largest reward; 0 and 1 but for bounded ones."""
+    if low is None and high is None:
+        return 0.0, 1.0
+    if family != "bounded":
+        raise OsrlError(f"low and high belong to the bounded family; remove them for {family!r}")
+    limits = tuple(default if given is None else given for given, default in ((low, 0.0), (high, 1.0)))
+    for each in limits:
+        if isinstance(each, bool) or not isinstance(each, Real) or not abs(float(each)) < MOST:
+            raise OsrlError(f"low and high are {low!r} and {high!r}; give two finite numbers")
+    if not limits[0] < limits[1]:
+        raise OsrlError(f"low is {limits[0]!r} and high {limits[1]!r}; give a low that is smaller than high")
+    return float(limits[0]), float(limits[1])
 
 
 @kernel

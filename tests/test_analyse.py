@@ -44,7 +44,7 @@ def analysed(frame: pl.DataFrame, tmp_path: Path, suffix: str = ".csv", **option
     path = tmp_path / f"log{suffix}"
     write: Any = {".csv": frame.write_csv, ".jsonl": frame.write_ndjson, ".parquet": frame.write_parquet}
     write[suffix](path)
-    names = {key: options.pop(key) for key in ("family", "noise_sd") if key in options}
+    names = {key: options.pop(key) for key in ("family", "noise_sd", "low", "high") if key in options}
     return judge(read_table(path, **names), **{"delta_g": 0.1, "delta_h": 0.1, **options})
 
 
@@ -102,6 +102,26 @@ def test_bounded_and_gaussian_rewards(tmp_path: Path) -> None:
     assert (found.verdict, found.best.representation) == ("decided", "g1")
     found = analysed(frame.drop(ARMS), tmp_path, family="gaussian", noise_sd=0.4)
     assert (found.evidence, found.verdict, found.best.representation) == ("counts", "decided", "g1")
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_rewards_between_other_limits(tmp_path: Path, known: bool) -> None:
+    """The same rewards in another unit prove the same; so do tolerances."""
+    frame = rows_of(np.random.default_rng(0), 400)
+    frame = frame if known else frame.drop(ARMS)
+    moved = frame.with_columns(pl.col("reward") * 12 - 2)
+    for epsilon in (0.0, 0.1):
+        plain = analysed(frame, tmp_path, family="bounded", epsilon=(epsilon, epsilon))
+        found = analysed(moved, tmp_path, low=-2, high=10, epsilon=(12 * epsilon, 12 * epsilon))
+        assert (found.verdict, found.best, found.limits) == (plain.verdict, plain.best, (-2, 10))
+        for one, other in zip(found.hypotheses, plain.hypotheses, strict=True):
+            assert one.log_evidence == pytest.approx(other.log_evidence, abs=1e-9)
+    with refused_among_others("is 10; give a number from -2 to 9, or say with --low and --high"):
+        analysed(moved, tmp_path, low=-2, high=9)
+    with refused("low and high belong to the bounded family"):
+        analysed(frame, tmp_path, family="bernoulli", high=2)
+    with refused("low is 3 and high 2"):
+        analysed(frame, tmp_path, low=3, high=2)
 
 
 def test_missing_rewards_cost_evidence_unless_they_are_ignorable(tmp_path: Path) -> None:

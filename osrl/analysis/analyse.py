@@ -25,6 +25,8 @@ def analyse(
     tidy: bool = False,
     family: str | None = None,
     noise_sd: float | None = None,
+    low: float | None = None,
+    high: float | None = None,
     representations: Sequence[str] | None = None,
     predictors: Sequence[str] | None = None,
     ignorable: bool = False,
@@ -51,6 +53,8 @@ def analyse(
         tidy=tidy,
         family=family,
         noise_sd=noise_sd,
+        low=low,
+        high=high,
         representations=representations,
         predictors=predictors,
     )

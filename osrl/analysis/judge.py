@@ -89,6 +89,7 @@ class Analysis(NamedTuple):
     as_good: tuple[Arm, ...]  # as the answer, within the tolerance
     claim: Claim | None  # for the best guess; None where nothing is claimed
     names: Names
+    limits: tuple[float, float]  # of rewards, 0 and 1 but for bounded ones
     of_tasks: tuple[int, ...]  # rows of each task
     remarks: tuple[str, ...]  # for the reader
 
@@ -101,7 +102,10 @@ def judge(
     epsilon: tuple[float, float] = (0.0, 0.0),
     ignorable: bool = False,
 ) -> Analysis:
-    """What the rows of a table prove at these risks; ``epsilon``: the tolerances epsilon_g and epsilon_h."""
+    """What the rows of a table prove at these risks.
+
+    ``epsilon``: the tolerances epsilon_g and epsilon_h, in the unit of the rewards before they were scaled.
+    """
     missing = np.isnan(table.rewards)
     left_out = missing & (ignorable | table.ignorable)
     bets = table.propensities is not None and table.family.noise == 0
@@ -112,8 +116,10 @@ def judge(
             "case to fall back on; add the propensities of all arms, or --ignorable if a missing "
             "reward tells nothing about its value"
         )
+    low, high = table.limits
+    scaled = epsilon[0] / (high - low), epsilon[1] / (high - low)
     hypotheses = new_hypotheses(
-        table.shape, table.family, (delta_g, delta_h), epsilon=epsilon, by_counts=not bets
+        table.shape, table.family, (delta_g, delta_h), epsilon=scaled, by_counts=not bets
     )
     after = _lead_through(hypotheses, table, left_out)
     doubt = _watch_arms(table, left_out) if bets else _watch_means(table)
@@ -142,6 +148,7 @@ def judge(
         as_good=as_good,
         claim=None if doubt.alarm or status == NO_SHARED else _claim(hypotheses, names, best),
         names=names,
+        limits=table.limits,
         of_tasks=tuple(np.bincount(table.tasks, minlength=table.shape[0]).tolist()),
         remarks=(*table.remarks, *_remarks(table, delta_g, delta_h)),
     )

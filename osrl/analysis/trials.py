@@ -16,14 +16,14 @@ from osrl.analysis.numbers import NO_NAME, read_propensities, read_rewards
 from osrl.analysis.sources import Source, as_type, from_frame, read_source
 from osrl.arrays import Flags, Floats
 from osrl.errors import OsrlError
-from osrl.families import Family
+from osrl.families import Family, read_limits
 from osrl.instance import MOST_LETTERS
 from osrl.study.export import arm_columns
 from osrl.study.frames import short
 
 MOST_ARMS = 10**6
 _PROPENSITY = "propensity["
-_OUTSIDE = ", or rescale all rewards by limits that were fixed before the log was seen"
+_OUTSIDE = ", or say with --low and --high between which limits, known beforehand, rewards lie"
 _IGNORABLE = "abandoned, ignorable"  # in the column `status` that studies write
 
 
@@ -39,6 +39,7 @@ class Table(NamedTuple):
     rewards: Floats  # (rows,)
     ignorable: Flags  # (rows,) dropping out tells nothing
     propensities: Floats | None  # (rows, n) of all arms of the task, sum 1
+    limits: tuple[float, float] = (0.0, 1.0)  # that became rewards 0 and 1
     remarks: tuple[str, ...] = ()  # about what was read, for the reader
 
     @property
@@ -56,6 +57,8 @@ def read_table(
     tidy: bool = False,
     family: str | None = None,
     noise_sd: float | None = None,
+    low: float | None = None,
+    high: float | None = None,
     representations: Sequence[str] | None = None,
     predictors: Sequence[str] | None = None,
 ) -> Table:
@@ -65,7 +68,8 @@ def read_table(
     or have a column of times to ``order_by``. Names are those that occur, in their order, unless they are
     given; ``tidy``: those that differ only in case or blanks are one. ``uniform``: each arm of a task was
     drawn with the same probability. The family is bernoulli for rewards 0 and 1, and bounded for others in
-    [0, 1], unless it is given.
+    [0, 1], unless it is given. ``low`` and ``high`` are the smallest and the largest bounded reward that was
+    possible, as far as that was known before there were rows.
     """
     path = Path(log) if isinstance(log, str | os.PathLike) else None
     try:
@@ -76,7 +80,7 @@ def read_table(
             order_by,
             uniform,
             tidy,
-            (family, noise_sd),
+            (family, noise_sd, low, high),
             (representations, predictors),
         )
     except OsrlError as error:
@@ -104,7 +108,7 @@ def _read_source(
     order_by: str | None,
     uniform: bool,
     tidy: bool,
-    family: tuple[str | None, float | None],
+    family: tuple[str | None, float | None, float | None, float | None],
     names: tuple[Sequence[str] | None, Sequence[str] | None],
 ) -> Table:
     if source.frame.is_empty() and source.frame.width:
@@ -133,10 +137,12 @@ def _read_source(
             f"predictors are more than {MOST_ARMS:,} arms; are these the right columns? Use fewer names"
         )
     rewards = read_rewards(source)
-    found = _family(rewards, *family)
-    for i in np.flatnonzero(~np.isnan(rewards)).tolist():
-        if not found.accepts_reward(float(rewards[i])):
-            source.complain(i, f"column 'reward' is {rewards[i]:g}; give {found.reward_range}{_OUTSIDE}")
+    found, (low, high) = _family(rewards, *family)
+    scaled = (rewards - low) / (high - low)
+    possible = found.reward_range if (low, high) == (0, 1) else f"a number from {low:g} to {high:g}"
+    for i in np.flatnonzero(~np.isnan(scaled)).tolist():
+        if not found.accepts_reward(float(scaled[i])):
+            source.complain(i, f"column 'reward' is {rewards[i]:g}; give {possible}{_OUTSIDE}")
     arms = np.where((g < 0) | (h < 0), -1, g * len(predictors) + h)
     status = as_type(frame["status"], pl.String, "text").to_list() if "status" in frame.columns else []
     ignorable = np.array([each == _IGNORABLE for each in status] or [False] * len(frame))
@@ -152,9 +158,10 @@ def _read_source(
         found,
         tasks,
         arms,
-        rewards,
+        scaled,
         ignorable,
         propensities,
+        (low, high),
         tuple(remarks),
     )
 
@@ -205,9 +212,12 @@ def _index(
     return np.array([place.get(value, -1) for value in values]), known
 
 
-def _family(rewards: Floats, family: str | None, noise_sd: float | None) -> Family:
-    """The family that is given, or the one that rewards in [0, 1] have."""
-    if family is not None:
-        return Family(family, noise_sd)
-    known = rewards[~np.isnan(rewards)]
-    return Family("bernoulli" if np.isin(known, (0.0, 1.0)).all() else "bounded")
+def _family(
+    rewards: Floats, family: str | None, noise_sd: float | None, low: float | None, high: float | None
+) -> tuple[Family, tuple[float, float]]:
+    """The family that is given, or the one that the rewards have, and their limits."""
+    if family is None and low is None and high is None:
+        known = rewards[~np.isnan(rewards)]
+        return Family("bernoulli" if np.isin(known, (0.0, 1.0)).all() else "bounded"), (0.0, 1.0)
+    found = Family(family or "bounded", noise_sd)
+    return found, read_limits(found.name, low, high)

@@ -44,6 +44,8 @@ def analyse(
         str | None, typer.Option(help="bernoulli, bounded or gaussian.  [default: read off the rewards]")
     ] = None,
     noise_sd: Annotated[float | None, typer.Option(help="Standard deviation of gaussian rewards.")] = None,
+    low: Annotated[float | None, typer.Option(help="The smallest bounded reward.  [default: 0]")] = None,
+    high: Annotated[float | None, typer.Option(help="The largest bounded reward.  [default: 1]")] = None,
     representations: Annotated[
         str | None, typer.Option(metavar="NAME,...", help="The full list, if some have no rows.")
     ] = None,
@@ -79,6 +81,8 @@ def analyse(
             tidy=tidy,
             family=family,
             noise_sd=noise_sd,
+            low=low,
+            high=high,
             representations=None if representations is None else representations.split(","),
             predictors=None if predictors is None else predictors.split(","),
             ignorable=ignorable,

@@ -87,6 +87,8 @@ class AnalysisReport(NamedTuple):
             "objections": [each._asdict() for each in analysis.objections],
             "family": analysis.family.name,
             "noise_sd": analysis.family.noise_sd,
+            "low": analysis.limits[0] if analysis.family.name == "bounded" else None,
+            "high": analysis.limits[1] if analysis.family.name == "bounded" else None,
             "tasks": list(analysis.names.tasks),
             "representations": list(analysis.names.representations),
             "predictors": list(analysis.names.predictors),

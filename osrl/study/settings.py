@@ -14,7 +14,7 @@ import numpy as np
 import osrl.policies  # noqa: F401  (registers the policies of the package)
 from osrl.contract import Policy, find
 from osrl.errors import OsrlError
-from osrl.families import Family
+from osrl.families import Family, read_limits
 from osrl.instance import Instance
 from osrl.risks import read_risks, read_tolerances
 from osrl.study.constants import constants_of
@@ -23,7 +23,6 @@ from osrl.study.stages import new_state
 from osrl.study.versions import versions
 
 MOST = 2**63 - 1
-MOST_REWARD = 1e100
 
 Names = Sequence[str] | int
 
@@ -83,7 +82,7 @@ def new_settings(
         versions(),
         secrets.token_hex(16),
         *tolerances,
-        *_limits(named.family.name, low, high),
+        *read_limits(named.family.name, low, high),
         _harm_limit(harm_limit),
         REVISION,
     )
@@ -96,21 +95,6 @@ def _harm_limit(limit: float | None) -> float | None:
     if isinstance(limit, bool) or not isinstance(limit, Real) or not 0 < float(limit) < 1:
         raise OsrlError(f"harm_limit is {limit!r}; give the largest mean harm, a number between 0 and 1")
     return float(limit)
-
-
-def _limits(family: str, low: float | None, high: float | None) -> tuple[float, float]:
-    """The smallest and the largest reward; 0 and 1 but for bounded ones."""
-    if low is None and high is None:
-        return 0.0, 1.0
-    if family != "bounded":
-        raise OsrlError(f"low and high belong to the bounded family; remove them for {family!r}")
-    limits = tuple(default if given is None else given for given, default in ((low, 0.0), (high, 1.0)))
-    for each in limits:
-        if isinstance(each, bool) or not isinstance(each, Real) or not abs(float(each)) < MOST_REWARD:
-            raise OsrlError(f"low and high are {low!r} and {high!r}; give two finite numbers")
-    if not limits[0] < limits[1]:
-        raise OsrlError(f"low is {limits[0]!r} and high {limits[1]!r}; give a low that is smaller than high")
-    return float(limits[0]), float(limits[1])
 
 
 def check_names(tasks: Sequence[str], representations: Sequence[str], predictors: Sequence[str]) -> None:
