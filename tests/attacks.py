@@ -20,7 +20,7 @@ from osrl.families import Family
 from osrl.hypotheses.current import refresh_evidence
 from osrl.hypotheses.possible import new_hypotheses
 from osrl.hypotheses.trials import take_reward
-from osrl.study.events import Abandoned, Event, Told
+from osrl.study.events import SECRET_BITS, Abandoned, Event, Told
 from tests.live import Live
 from tests.studies import NAMES
 
@@ -159,6 +159,32 @@ def hunted_tasks(seed: int) -> bool:
         if not study.running:
             break
     return not study.progress.state.stopping.possible_g[0]
+
+
+def foreseen_arms(given: int | None, seed: int, trials: int = 500) -> tuple[float, bool]:
+    """Give tasks in which the next arm, computed from all that is public, is not the victim's best one.
+
+    The victim, g2, is the best representation of every task. So little is drawn of its good arm that it looks
+    like the bad ones. Return the share of arms that were foreseen, and whether the victim is ruled out.
+    ``given`` is the seed of the study, if it has one; otherwise the attacker has to guess the secret bits.
+    """
+    study = Live(tasks=10, representations=2, predictors=2, delta=RISK, seed=given)
+    rng, secret, guess, right, asks = random.Random(seed), random.Random(seed + 10**6), 2**52, 0, 0
+    means = {("g1", "h1"): 0.88, ("g1", "h2"): 0.1, ("g2", "h1"): 0.9, ("g2", "h2"): 0.1}
+    tasks = list(study.progress.created.tasks)
+    while study.running and asks < trials:
+        rng.shuffle(tasks)
+        for task in tasks:
+            foreseen = study.progress.choose(task, bits=guess)
+            if (foreseen.representation, foreseen.predictor) != ("g2", "h1"):
+                break
+        asked = study.ask(foreseen.task, bits=secret.getrandbits(SECRET_BITS))
+        arm = asked.representation, asked.predictor
+        right += arm == (foreseen.representation, foreseen.predictor)
+        guess = rng.getrandbits(SECRET_BITS) if asked.bits is None else asked.bits  # the last ones are public
+        asks += 1
+        study.tell(asked.trial, rng.random() < means[arm])
+    return right / asks, not study.progress.state.stopping.possible_g[1]
 
 
 def allowed(runs: int, risk: float = RISK) -> int:

@@ -29,11 +29,11 @@ class Live:
         """Whether there is no verdict yet."""
         return self.progress.verdict is None
 
-    def ask(self, task: str | None = None) -> Asked:
-        """The next trial."""
+    def ask(self, task: str | None = None, bits: int | None = None) -> Asked:
+        """Hand out the next trial; ``bits`` in place of secret ones make a test repeatable."""
         if (designed := self.progress.solve()) is not None:
             self.progress.advance(Event(self.progress.position, 0, designed))
-        asked = self.progress.choose(task)
+        asked = self.progress.choose(task, bits=bits)
         self.progress.apply(Event(self.progress.position, 0, asked))
         return asked
 

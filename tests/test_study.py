@@ -170,12 +170,12 @@ def test_a_database_holds_several_studies(place: str) -> None:
         assert two.trials == 1
 
 
-def test_defaults_are_written_out_and_a_seed_is_drawn(place: str) -> None:
+def test_defaults_are_written_out_and_there_is_no_seed(place: str) -> None:
     with Study.create(place, tasks=1, representations=2, predictors=3, policy="osrl-sc") as study:
         settings = study.settings
     assert list(settings.predictors) == ["h1", "h2", "h3"]
     assert (settings.delta_g, settings.delta_h) == (0.1, 0.1)
-    assert 0 <= settings.seed < 2**63
+    assert settings.seed is None
     assert settings.options == {"sigma": 1e5, "period": None, "reuse": False}
     assert settings.threshold == "theorem"
     assert set(settings.versions) == {"osrl", "numpy", "numba", "kernels", "platform", "arithmetic"}

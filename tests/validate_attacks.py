@@ -48,6 +48,11 @@ MENDED += [
     Attack("results of phase 1 come late, `osrl-sc`", "20 of 20", silent(attacks.late_first_phase)),
     Attack("a log of coins: means rise, shares change", "40 of 40", partial(attacks.drifting_log, None)),
     Attack("the same with Gaussian rewards", "40 of 40", partial(attacks.drifting_log, 1.0)),
+    Attack(
+        "tasks are given by the arm that comes next, 10 tasks",
+        "150 of 150",
+        silent(lambda seed: attacks.foreseen_arms(None, seed)[1]),
+    ),
     Attack("Gaussian: tasks are left at lucky moments", "24 of 24", silent(attacks.stale_counts)),
 ]
 HOSTILE = "failures of rivals come late or never, and so do successes of the victim, `{}`"

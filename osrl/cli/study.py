@@ -78,7 +78,12 @@ def create(
     epsilon: Tolerance = None,
     epsilon_g: ToleranceG = None,
     epsilon_h: ToleranceH = None,
-    seed: Annotated[int | None, typer.Option(help="Repeats the same draws.  [default: random]")] = None,
+    seed: Annotated[
+        int | None,
+        typer.Option(
+            help="Repeats the same draws; whoever knows it can foresee them.  [default: secret draws]"
+        ),
+    ] = None,
     budget: Annotated[int | None, typer.Option(help="The largest number of trials.")] = None,
     policy: Annotated[str, typer.Option(help="The policy that chooses the trials.")] = "osrl",
     threshold: Annotated[str | None, typer.Option(help="For policies that offer several.")] = None,

@@ -32,7 +32,8 @@ class Created:
     ``options`` are the parameters of the policy, defaults written out; ``evidence`` has every constant of
     its evidence, see `osrl.study.constants`. ``versions`` are those of the program that wrote the event,
     see `osrl.study.versions`. ``id`` is drawn at random and is that of this study alone; early logs
-    have none. The tolerances are left out where they are 0.
+    have none. The tolerances are left out where they are 0. Without a ``seed`` (None) each arm is drawn by
+    secret bits of its own, see `Asked`.
     """
 
     tasks: Sequence[str]
@@ -42,7 +43,7 @@ class Created:
     noise_sd: float | None
     delta_g: float
     delta_h: float
-    seed: int
+    seed: int | None
     budget: int | None
     policy: str
     threshold: str
@@ -108,6 +109,7 @@ class Designed:
 
 
 SAMPLING = "sampling."  # with which the names of those arrays begin
+SECRET_BITS = 53  # that draw an arm
 
 
 @dataclass(frozen=True)
@@ -117,7 +119,8 @@ class Asked:
     ``propensities`` of the task's arms, representation by representation; null where nothing was left
     to chance. ``given``: the task had arrived from outside. ``design``: the last event of that kind.
     ``until``: when its report is due (microseconds since 1970), if it was handed out with a lease.
-    ``key`` and ``note`` are what the experimenter knows it by, and about it.
+    ``key`` and ``note`` are what the experimenter knows it by, and about it. ``bits``: the 53 secret random
+    bits that drew the arm, which nobody knew before; None where nothing was drawn, or a seed draws.
     """
 
     trial: int
@@ -130,6 +133,7 @@ class Asked:
     until: int | None = None
     key: str | None = None
     note: Mapping[str, Any] | None = None
+    bits: int | None = None
 
 
 @dataclass(frozen=True)
@@ -237,6 +241,7 @@ def sound(body: object) -> bool:
                 and (body.until is None or type(body.until) is int)
                 and (body.key is None or type(body.key) is str)
                 and (body.note is None or type(body.note) is dict)
+                and (body.bits is None or (type(body.bits) is int and 0 <= body.bits < 2**SECRET_BITS))
             )
         case Told():
             whole = type(body.reward) is int and abs(body.reward) < 2**63
@@ -249,8 +254,8 @@ def sound(body: object) -> bool:
                 all(map(_are_names, (body.tasks, body.representations, body.predictors)))
                 and all(type(text) is str for text in texts)
                 and all(type(table) is dict for table in tables)
-                and type(body.seed) is int
-                and 0 <= body.seed < 2**63
+                and (body.seed is None or (type(body.seed) is int and 0 <= body.seed < 2**63))
+                and (body.seed is not None or body.id != "")
                 and all(type(risk) in (float, int) and 0 < risk < 1 for risk in (body.delta_g, body.delta_h))
                 and all(
                     type(each) in (float, int) and 0 <= each < math.inf

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from osrl.errors import StorageDamaged
 from osrl.study.bodies import REVISION as REVISION
 from osrl.study.bodies import SAMPLING as SAMPLING
+from osrl.study.bodies import SECRET_BITS as SECRET_BITS
 from osrl.study.bodies import Abandoned as Abandoned
 from osrl.study.bodies import Asked as Asked
 from osrl.study.bodies import Budgeted as Budgeted
@@ -242,8 +243,9 @@ def _plain(body: Any) -> dict[str, Any]:
         value = getattr(body, name)
         if value or name not in _OPTIONAL:
             values[name] = value
-    if values.get("harm", 0.0) is None:
-        del values["harm"]
+    for name in ("harm", "bits"):
+        if values.get(name, 0) is None:
+            del values[name]
     if values.get("high") == 1.0 and "low" not in values:
         del values["high"]
     if values.get("verdict") is not None:

@@ -13,6 +13,7 @@ rewards have no worst factor, and count in the order of their reports.
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -21,6 +22,7 @@ import numpy as np
 import osrl.policies  # noqa: F401  (registers the policies of the package)
 from osrl.arrays import Floats
 from osrl.contract import find
+from osrl.draws import pick
 from osrl.errors import OsrlError, StorageDamaged
 from osrl.hypotheses.possible import compare, reject
 from osrl.outcome import RUNNING, STATUS, VERDICTS
@@ -28,6 +30,7 @@ from osrl.policies.round import conclude
 from osrl.policies.states import digest
 from osrl.study.corrections import overrule
 from osrl.study.events import (
+    SECRET_BITS,
     Abandoned,
     Asked,
     Budgeted,
@@ -238,13 +241,22 @@ class Progress(Stages):
         until: int | None = None,
         key: str | None = None,
         note: Mapping[str, Any] | None = None,
+        bits: int | None = None,
     ) -> Asked:
-        """The next trial: the arm that the policy names, or one drawn from its probabilities."""
+        """The next trial: the arm that the policy names, or one drawn from its probabilities.
+
+        Where the study has no seed it is drawn by ``bits``, fresh secret ones if none are given.
+        """
         tasks, representations, predictors = self.shape
         n = representations * predictors
         propensities = np.zeros((tasks, n))
         given = -1 if task is None else self.index_of(0, task)
         arm = int(self.steps.choose_arm(self.state, given, self.key, self.asked, propensities))
+        if self.created.seed is not None or arm < 0 or not propensities.any():
+            bits = None
+        else:
+            bits = secrets.randbits(SECRET_BITS) if bits is None else bits
+            arm = int(pick(propensities, bits / 2**SECRET_BITS))
         x, a = arm // n, arm % n
         drawn = propensities[x].tolist()
         return Asked(
@@ -258,6 +270,7 @@ class Progress(Stages):
             until,
             key,
             note,
+            bits,
         )
 
     def _hand_out(self, asked: Asked, event: Event) -> None:

@@ -15,7 +15,7 @@ import copy
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -48,6 +48,8 @@ from osrl.study.versions import versions
 
 TOLERANCE = 1e-9
 MOST_PROBLEMS = 20  # that are listed
+_WITHOUT = "has no bits that drew its arm, and the study has no seed"
+_WITH = "has bits of its own, though a seed or nothing has drawn its arm"
 LEAST_HEAD = 12  # letters of a hash that say which event is meant
 
 
@@ -100,6 +102,11 @@ def verify(
     )
 
 
+def _draws_right(created: Created, asked: Asked) -> bool:
+    """Whether an ask has bits of its own exactly where they must have drawn its arm."""
+    return (created.seed is None and asked.propensities is not None) == (asked.bits is not None)
+
+
 class _Replay:
     """A progress that is compared with its log, event by event."""
 
@@ -150,7 +157,8 @@ class _Replay:
             stretch = stretch._replace(rewards=progress.scaled(stretch.rewards))
         plain = progress.harm is None and stretch is not None
         if plain:
-            plain = all(pair[0].body.design == progress.design for pair in pairs)  # type: ignore[union-attr]
+            asks: list[Any] = [pair[0].body for pair in pairs]
+            plain = all(ask.design == progress.design and _draws_right(progress.created, ask) for ask in asks)
         if plain and stretch is not None and self._ordinary(pairs, stretch):
             done = run_stretch(progress, stretch, check=True)
             progress.went(pairs, stretch, done)
@@ -276,7 +284,10 @@ class _Replay:
         if same and not self._designed and progress.steps.wants_design(progress.state):
             # An ask that others kept from solving goes on with the weights that there are.
             self._note(f"{where}: it was time for new weights, but there are none")
-        again = progress.choose(asked.task if asked.given else None)
+        if not _draws_right(progress.created, asked):
+            self._complain(f"{where}: trial {asked.trial} {_WITHOUT if asked.bits is None else _WITH}")
+            return
+        again = progress.choose(asked.task if asked.given else None, bits=asked.bits)
         if asked.trial != again.trial or asked.design != again.design:
             self._complain(
                 f"{where}: trial {asked.trial} of design {asked.design}, "

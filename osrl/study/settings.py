@@ -73,7 +73,7 @@ def new_settings(
         named.family.noise_sd,
         criterion.delta_g,
         criterion.delta_h,
-        secrets.randbits(63) if seed is None else _whole("seed", seed, 0, "a whole number below 2^63"),
+        None if seed is None else _whole("seed", seed, 0, "a whole number below 2^63"),
         None if budget is None else _whole("budget", budget, 1, "the largest number of trials, at least 1"),
         rule.name,
         criterion.threshold,

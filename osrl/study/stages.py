@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 import osrl.policies  # noqa: F401  (registers the policies of the package)
 from osrl.contract import Criterion, Problem, find
-from osrl.draws import START, new_key, uniform
+from osrl.draws import START, Key, new_key, uniform
 from osrl.errors import OsrlError
 from osrl.families import Family
 from osrl.hypotheses.possible import Hypotheses
@@ -38,7 +38,7 @@ class Stages:
     def __init__(self, created: Created) -> None:
         self.family = Family(created.family, created.noise_sd)
         self.policy = find(created.policy)
-        self.key = new_key(created.seed, 0)
+        self.key = _key(created)
         self.stages: list[tuple[int, Created]] = []  # the first trial of each, and its settings
         self.tally = Tally(created)
         self.losses: Losses | None = None
@@ -163,7 +163,12 @@ def new_state(created: Created) -> Any:
     problem = Problem(shape, family, (criterion,), created.tolerances)
     logged = {**old_options(created.policy), **created.options}
     options = {name: _tuples(value) for name, value in logged.items()}
-    return find(created.policy).new(problem, uniform(new_key(created.seed, 0), START, 0), **options)
+    return find(created.policy).new(problem, uniform(_key(created), START, 0), **options)
+
+
+def _key(created: Created) -> Key:
+    """The key of draws by a seed. Without one it is public, and only says where a policy starts."""
+    return new_key(int(short_id(created), 16) if created.seed is None else created.seed, 0)
 
 
 def staged(

@@ -15,11 +15,11 @@ import numpy as np
 from osrl.arrays import Flags, Floats, Integers
 from osrl.compiled import kernel_in_place
 from osrl.contract import loop_for
-from osrl.draws import Key
+from osrl.draws import Key, pick
 from osrl.errors import OsrlError
 from osrl.outcome import RUNNING, STATUS, Outcome
-from osrl.policies.round import deal, new_ticket, settle, wants_design, write_ticket
-from osrl.study.events import Asked, Event, Told
+from osrl.policies.round import choose_arm, new_ticket, settle, wants_design, write_ticket
+from osrl.study.events import SECRET_BITS, Asked, Event, Told
 
 LEAST = 200  # trials for which it is worth the while
 MOST = 5_000  # trials at once
@@ -35,6 +35,7 @@ class Stretch(NamedTuple):
     given: Flags  # (k,)
     propensities: Floats  # (k, n)
     rewards: Floats  # (k,)
+    draws: Floats  # (k,) the numbers in [0, 1) that picked the arms; -1 where a seed did, or nothing
 
     def first(self, count: int) -> Stretch:
         """The first trials."""
@@ -110,6 +111,7 @@ def new_stretch(progress: Any, pairs: Sequence[Pair]) -> Stretch | None:
             np.array([ask.given for ask in asks], np.bool_),
             np.array([none if ask.propensities is None else ask.propensities for ask in asks], np.float64),
             np.array([tell.reward for tell in tells], np.float64),
+            np.array([-1.0 if ask.bits is None else ask.bits / 2**SECRET_BITS for ask in asks], np.float64),
         )
     except (TypeError, ValueError):
         return None
@@ -145,7 +147,7 @@ def replay(
     ticket: Floats,
 ) -> int:
     """The trials of `run_stretch`."""
-    tasks, arms, given, logged, rewards = trials
+    tasks, arms, given, logged, rewards, draws = trials
     n = logged.shape[1]
     for i in range(tasks.size):
         x, a = tasks[i], arms[i]
@@ -153,13 +155,15 @@ def replay(
             if wants_design(state):
                 return i
             propensities[:] = 0.0  # they stay so where nothing is drawn
-            if deal(state, x if given[i] else -1, key, before + i, propensities, ticket) != x * n + a:
+            arm = choose_arm(state, x if given[i] else -1, key, before + i, propensities)
+            if arm >= 0 and draws[i] >= 0.0:
+                arm = pick(propensities, draws[i])
+            if arm != x * n + a:
                 return i
             for b in range(n):
                 if propensities[x, b] != logged[i, b]:
                     return i
-        else:
-            write_ticket(state, x, a, logged[i], ticket)
+        write_ticket(state, x, a, logged[i], ticket)
         settle(state, x, a, rewards[i], ticket)
         if check and outcome.reached[STATUS, 0] != RUNNING:
             return i + 1

@@ -88,7 +88,9 @@ class Study(Reading):
         the family ``bounded``, 0 and 1 by default: fixed in advance, such as 0 and 250 for a revenue.
         ``harm_limit`` is the largest mean of a second reward, the harm of a trial (`tell`), from 0 to 1: what
         is shown to do more is withdrawn. ``budget``: the largest number of trials. ``options`` are
-        parameters of the policy. Without a ``seed`` one is drawn, and recorded.
+        parameters of the policy. Without a ``seed`` every arm is drawn by secret bits of its own, which are
+        recorded with the trial. A ``seed`` repeats the same draws, for tests and demonstrations; whoever
+        knows it and chooses the tasks can choose the arms, and for such tasks the guarantee does not hold.
         """
         created = new_settings(
             tasks=tasks,
