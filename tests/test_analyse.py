@@ -12,6 +12,7 @@ import pytest
 from hypothesis import strategies as st
 from scipy.stats import binom
 
+import osrl
 from osrl.analysis.judge import Analysis, judge
 from osrl.analysis.trials import read_table
 from osrl.cli import main
@@ -122,6 +123,34 @@ def test_rewards_between_other_limits(tmp_path: Path, known: bool) -> None:
         analysed(frame, tmp_path, family="bernoulli", high=2)
     with refused("low is 3 and high 2"):
         analysed(frame, tmp_path, low=3, high=2)
+
+
+def test_means_and_intervals_are_those_of_a_study(tmp_path: Path) -> None:
+    """The trials of a study give the rates of the study: late, lost and left out."""
+    with new_study(str(tmp_path / "study.db"), policy="osrl", delta=1e-9) as study:
+        late_and_lost(study, 120)
+        for trial in study.pending:
+            study.tell(trial, 1)
+        study.write_trials(tmp_path / "trials.csv")
+        own = {arm[:3]: arm for arm in study.status.arms}
+    found = osrl.analyse(tmp_path / "trials.csv", delta=1e-9)
+    assert found.missing > found.ignored > 0 and len(found.arms) == 8
+    for arm in found.arms:
+        same = own[arm[:3]]
+        assert (arm.trials, arm.told) == (same.trials, same.told)
+        assert [arm.mean, arm.lower, arm.upper] == pytest.approx([same.mean, same.lower, same.upper])
+
+
+def test_arms_without_rows_are_not_guessed(tmp_path: Path) -> None:
+    """Nothing speaks against an arm that was never tried; nothing speaks for it either."""
+    rows = [("x1", "g1", "h1", i % 2) for i in range(9)] + [("x2", "g1", "h2", i % 2) for i in range(9)]
+    names = ("task", "representation", "predictor", "reward")
+    frame = pl.DataFrame(rows, schema=names, orient="row")
+    found = osrl.analyse(frame, representations=["g1", "g2"], predictors=["h1", "h2", "h3"])
+    guessed = [arm for arm in found.arms if arm.predictor == found.best.predictors[arm.task]]
+    named = [h for h in found.best.predictors.values() if h is not None]
+    assert found.verdict == "undecided" and len(guessed) == len(named)
+    assert {arm[:3] for arm in found.arms} == {("x1", "g1", "h1"), ("x2", "g1", "h2")}
 
 
 def test_missing_rewards_cost_evidence_unless_they_are_ignorable(tmp_path: Path) -> None:

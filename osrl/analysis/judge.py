@@ -23,10 +23,11 @@ from typing import NamedTuple
 import numpy as np
 
 from osrl.analysis.trials import Table
-from osrl.arrays import Flags
+from osrl.arrays import Flags, Floats
 from osrl.errors import OsrlError
 from osrl.evidence.drift import LEVEL as DRIFT_LEVEL
 from osrl.evidence.drift import drift
+from osrl.evidence.intervals import mean_intervals
 from osrl.evidence.watch import COUNTED, LEFT_OUT, end, evidence_of, hand_out, new_watch, odds_of
 from osrl.evidence.watch import LEVEL as WATCH_LEVEL
 from osrl.families import Family
@@ -46,6 +47,7 @@ from osrl.hypotheses.words import (
     name_hypotheses,
 )
 from osrl.outcome import NO_SHARED, RUNNING, VERDICTS, WITHIN
+from osrl.study.rates import COVERAGE, ArmRate, Rates, reconciled, tolerances, write_rate
 
 UNDECIDED = "undecided"
 
@@ -88,6 +90,7 @@ class Analysis(NamedTuple):
     epsilon: tuple[float, float]
     as_good: tuple[Arm, ...]  # as the answer, within the tolerance
     claim: Claim | None  # for the best guess; None where nothing is claimed
+    arms: tuple[ArmRate, ...]  # those with rows
     names: Names
     limits: tuple[float, float]  # of rewards, 0 and 1 but for bounded ones
     of_tasks: tuple[int, ...]  # rows of each task
@@ -118,6 +121,10 @@ def judge(
         )
     low, high = table.limits
     scaled = epsilon[0] / (high - low), epsilon[1] / (high - low)
+    if table.family.noise == 0 and max(scaled) >= 1:
+        raise OsrlError(
+            f"a tolerance is {max(epsilon):g}, and rewards lie in [{low:g}, {high:g}]; give a smaller one"
+        )
     hypotheses = new_hypotheses(
         table.shape, table.family, (delta_g, delta_h), epsilon=scaled, by_counts=not bets
     )
@@ -129,6 +136,9 @@ def judge(
     refresh_evidence(hypotheses)
     names = Names(table.task_names, table.representations, table.predictors)
     best = _answer(hypotheses, names)
+    told = _sums(table, ~missing)
+    if status == RUNNING:
+        best = _with_results(best, told, names)
     as_good = find_as_good(hypotheses, names) if status == WITHIN else ()
     return Analysis(
         verdict=UNDECIDED if status == RUNNING else VERDICTS[status],
@@ -147,6 +157,9 @@ def judge(
         epsilon=epsilon,
         as_good=as_good,
         claim=None if doubt.alarm or status == NO_SHARED else _claim(hypotheses, names, best),
+        arms=_rates(
+            table, left_out, hypotheses, best, told, scaled if status == WITHIN else (0.0, 0.0), doubt.alarm
+        ),
         names=names,
         limits=table.limits,
         of_tasks=tuple(np.bincount(table.tasks, minlength=table.shape[0]).tolist()),
@@ -169,7 +182,7 @@ def _remarks(table: Table, delta_g: float, delta_h: float) -> list[str]:
 
 def _claim(hypotheses: Hypotheses, names: Names, best: Answer) -> Claim | None:
     """The risks at which the best guess could be claimed."""
-    if best.representation is None:
+    if best.representation is None or None in best.predictors.values():
         return None
     predictors = [names.predictors.index(str(best.predictors[task])) for task in names.tasks]
     return claim_of(hypotheses, names.representations.index(best.representation), predictors, names.tasks)
@@ -232,3 +245,76 @@ def _answer(hypotheses: Hypotheses, names: Names) -> Answer:
         dict(zip(names.tasks, best_g, strict=True)),
         dict(zip(names.tasks, best_h, strict=True)),
     )
+
+
+# Arms ---------------------------------------------------------------------------------------------
+
+
+def _sums(table: Table, which: Flags, values: Floats | None = None) -> Floats:
+    """Return for each arm (X, n) the number of rows, or the sum of their values."""
+    X, G, H = table.shape
+    place = table.tasks[which] * (G * H) + table.arms[which]
+    weights = None if values is None else values[which]
+    return np.bincount(place, weights, minlength=X * G * H).reshape(X, G * H).astype(float)
+
+
+def _with_results(guess: Answer, told: Floats, names: Names) -> Answer:
+    """Return the guess without arms that have no reward in a task: nothing is known of them."""
+    known = {task: told[x, _arm(guess, task, names)] > 0 for x, task in enumerate(names.tasks)}
+    predictors = {task: h if known[task] else None for task, h in guess.predictors.items()}
+    if guess.representation is not None:
+        g, H = names.representations.index(guess.representation), len(names.predictors)
+        if told[:, g * H : (g + 1) * H].any():
+            return guess._replace(predictors=predictors)
+    own = {task: g if known[task] else None for task, g in guess.representations.items()}
+    return Answer(None, own, predictors)
+
+
+def _arm(answer: Answer, task: str, names: Names) -> int:
+    """Return the index of the answer's arm in a task, -1 where there is none."""
+    g, h = answer.representations[task], answer.predictors[task]
+    if g is None or h is None:
+        return -1
+    return names.representations.index(g) * len(names.predictors) + names.predictors.index(h)
+
+
+def _rates(
+    table: Table,
+    left_out: Flags,
+    hypotheses: Hypotheses,
+    best: Answer,
+    told: Floats,
+    near: tuple[float, float],
+    alarm: bool,
+) -> tuple[ArmRate, ...]:
+    """Return what every arm with rows has brought, with intervals that hold together (`osrl.study.rates`).
+
+    A missing reward counts by its worst and its best, unless it is left out; ``near``: by how much an arm may
+    be better than the answer. After an alarm there are no intervals.
+    """
+    names = Names(table.task_names, table.representations, table.predictors)
+    rows = np.ones(table.rewards.size, np.bool_)
+    missing = _sums(table, np.isnan(table.rewards) & ~left_out)
+    total = _sums(table, ~np.isnan(table.rewards), table.rewards)
+    number = told + missing
+    lower, upper = mean_intervals(
+        number, total, total + missing, (1 - COVERAGE) / told.size, table.family.noise
+    )
+    answers = np.array([_arm(best, task, names) for task in names.tasks])
+    decided = hypotheses.outcome.status[0] not in (RUNNING, NO_SHARED)
+    lower = reconciled(
+        lower, upper, np.where(decided, answers, -1), tolerances(table.shape, answers, near), hypotheses
+    )
+    if alarm:
+        lower[:], upper[:] = np.nan, np.nan
+    with np.errstate(invalid="ignore"):
+        means = total / told
+    rates = Rates(*(each.ravel() for each in (_sums(table, rows), told, means, lower, upper)))
+    n = told.shape[1]
+    found = []
+    for i in np.flatnonzero(rates.trials).tolist():
+        x, g, h = map(int, np.unravel_index(i, table.shape))
+        c = int(x * n + answers[x]) if answers[x] >= 0 and told[x, answers[x]] else None
+        arm = names.tasks[x], names.representations[g], names.predictors[h]
+        found.append(write_rate(rates, arm, i, c, table.limits))
+    return tuple(found)

@@ -25,6 +25,7 @@ from osrl.report.hypotheses import (
     hypotheses_document,
     write_risk,
 )
+from osrl.report.rates import RatesView
 from osrl.shown import printable
 
 LISTED = 8  # tasks that are named with their rows
@@ -98,6 +99,7 @@ class AnalysisReport(NamedTuple):
             "epsilon_h": analysis.epsilon[1],
             "method": analysis.evidence,
             "decided_after": analysis.decided_after,
+            "arms": [each._asdict() for each in analysis.arms],
             "of_tasks": dict(zip(analysis.names.tasks, analysis.of_tasks, strict=True)),
             "doubt": {**analysis.doubt._asdict(), "alarm": analysis.doubt.alarm},
             "remarks": list(analysis.remarks),
@@ -141,6 +143,7 @@ class AnalysisReport(NamedTuple):
         lines += [printable(f"Note: {remark}") for remark in analysis.remarks]
         yield Text("\n".join(lines))
         yield HypothesesView(analysis.hypotheses, analysis.best.representation)
+        yield RatesView(analysis.arms, analysis.best, analysis.verdict in ENDINGS)
 
 
 def _describe_rows(analysis: Analysis) -> str:

@@ -93,9 +93,12 @@ def answer_document(answer: Answer) -> dict[str, Any]:
 def describe_answer(word: str, answer: Answer) -> str:
     """An answer in a sentence."""
     if answer.representation is not None:
-        arms = ", ".join(f"{h} in {x}" for x, h in answer.predictors.items())
+        arms = ", ".join(f"{h or 'none'} in {x}" for x, h in answer.predictors.items())
         return printable(f"{word}: representation {answer.representation}; predictors {arms}")
-    arms = ", ".join(f"({g}, {answer.predictors[x]}) in {x}" for x, g in answer.representations.items())
+    arms = ", ".join(
+        f"{'none' if g is None else f'({g}, {answer.predictors[x]})'} in {x}"
+        for x, g in answer.representations.items()
+    )
     return printable(f"{word}: {arms}")
 
 

@@ -44,6 +44,16 @@ class ArmRate(NamedTuple):
     lift_upper: float | None
 
 
+class Rates(NamedTuple):
+    """Trials, rewards, means and intervals of arms by number; rewards are in [0, 1], or Gaussian."""
+
+    trials: Floats
+    told: Floats
+    means: Floats
+    lower: Floats
+    upper: Floats
+
+
 def read_rates(progress: Progress, guess: Verdict) -> tuple[ArmRate, ...]:
     """The rates of every arm, those that were withdrawn last; ``guess`` is the verdict or the best guess."""
     tally, noise = progress.tally, progress.family.noise
@@ -61,28 +71,36 @@ def read_rates(progress: Progress, guess: Verdict) -> tuple[ArmRate, ...]:
         lower[tally.place],
         upper[tally.place],
         answers if progress.status in ANSWERS else np.full(len(answers), -1),
-        _tolerances(progress, answers) if progress.status == ENDED_WITHIN else 0.0,
+        tolerances(progress.shape, answers, progress.created.tolerances)
+        if progress.status == ENDED_WITHIN
+        else 0.0,
         progress.hypotheses,
     )
     rows = zip(progress.created.tasks, tally.place, answers, strict=True)
     best = {task: int(place[a]) for task, place, a in rows if a >= 0 and told[place[a]]}
     with np.errstate(invalid="ignore"):
         means = total / told
-    trials = told + pending + lost + left_out
-    found = []
-    for names, i in tally.arms.items():
-        c = best.get(names[0])
-        lift: tuple[float, float, float] = (math.nan,) * 3
-        if c is not None:
-            lift = means[i] - means[c], lower[i] - upper[c], upper[i] - lower[c]
-            lift = (0.0, 0.0, 0.0) if i == c else lift
-        low, scale = progress.created.low, progress.created.scale
-        own = (low + scale * each for each in (means[i], lower[i], upper[i]))
-        numbers = (*own, *(scale * each for each in lift))
-        known = [float(each) if math.isfinite(each) else None for each in numbers]
-        found.append(ArmRate(*names, int(trials[i]), int(told[i]), *known))
+    rates = Rates(told + pending + lost + left_out, told, means, lower, upper)
+    limits = progress.created.low, progress.created.high
+    found = [write_rate(rates, names, i, best.get(names[0]), limits) for names, i in tally.arms.items()]
     used = set(tally.place.ravel().tolist())
     return tuple(sorted(found, key=lambda arm: tally.arms[arm[:3]] not in used))
+
+
+def write_rate(
+    rates: Rates, names: tuple[str, str, str], i: int, c: int | None, limits: tuple[float, float]
+) -> ArmRate:
+    """Return the rate of arm ``i`` beside that of the answer ``c``, in the unit that has these limits."""
+    trials, told, means, lower, upper = rates
+    low, scale = limits[0], limits[1] - limits[0]
+    lift: tuple[float, float, float] = (math.nan,) * 3
+    if c is not None:
+        lift = means[i] - means[c], lower[i] - upper[c], upper[i] - lower[c]
+        lift = (0.0, 0.0, 0.0) if i == c else lift
+    own = (low + scale * each for each in (means[i], lower[i], upper[i]))
+    numbers = (*own, *(scale * each for each in lift))
+    known = [float(each) if math.isfinite(each) else None for each in numbers]
+    return ArmRate(*names, int(trials[i]), int(told[i]), *known)
 
 
 def reconciled(
@@ -123,8 +141,8 @@ def _answers(progress: Progress, guess: Verdict) -> Integers:
     return np.array(found, np.int64)
 
 
-def _tolerances(progress: Progress, answers: Integers) -> Floats:
+def tolerances(shape: tuple[int, int, int], answers: Integers, epsilon: tuple[float, float]) -> Floats:
     """By how much each arm of a task may be better than the answer, (X, n)."""
-    _, G, H = progress.shape
+    _, G, H = shape
     same = np.arange(G * H)[None, :] // H == answers[:, None] // H
-    return np.where(same, progress.created.tolerances[1], progress.created.tolerances[0])
+    return np.where(same, epsilon[1], epsilon[0])
