@@ -196,6 +196,27 @@ def test_dirt_that_is_refused(tmp_path: Path, kind: str) -> None:
         read(tmp_path, content, **options)
 
 
+def test_copies_of_a_row_count_once(tmp_path: Path) -> None:
+    """Delivered twice, at another time; without a key they are two trials."""
+    rows = [f"{row},v{i},{i}" for i, row in enumerate(ROWS)]
+    text = "\n".join([f"{HEADER},visitor,at", *rows, f"{ROWS[1]},v1,9", f"{ROWS[1]},v1,10"])
+    assert len(read(tmp_path, text).rewards) == 6
+    table = read(tmp_path, text, distinct="visitor", order_by="at")
+    assert len(table.rewards) == 4 and table.remarks == (
+        "2 rows are copies of another with the same 'visitor', and left out",
+    )
+    trials = text.replace("visitor", "trial")
+    with refused_among_others("line 6: column 'trial' is 'v1' as in line 3; a trial counts once"):
+        read(tmp_path, trials)
+    assert len(read(tmp_path, trials, distinct="trial").rewards) == 4
+    with refused("line 6: column 'visitor' is 'v1' as in line 3, but column 'reward' differs"):
+        read(tmp_path, text.replace("fr,old,a,0,v1,9", "fr,old,a,1,v1,9"), distinct="visitor")
+    with refused("line 6: column 'visitor' is empty; give the key"):
+        read(tmp_path, text.replace("v1,9", ",9"), distinct="visitor")
+    with refused("there is no column 'visiter' of keys"):
+        read(tmp_path, text, distinct="visiter")
+
+
 def test_all_problems_of_a_file_are_said_at_once(tmp_path: Path) -> None:
     text = "\n".join(
         [

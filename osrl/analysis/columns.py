@@ -54,6 +54,13 @@ def name_columns(source: Source, columns: Mapping[str, str]) -> tuple[Source, li
     return source._replace(frame=renamed.rename({name: role for role, name in chosen.items()})), remarks
 
 
+def find_column(source: Source, column: str, what: str) -> pl.Series:
+    """The column of this name, before columns have ours; ``what`` it is for."""
+    if column not in source.frame.columns:
+        raise OsrlError(f"there is no column {column!r} {what}; {_there(source.frame.columns, column)}")
+    return source.frame[column]
+
+
 def _there(columns: Sequence[str], wanted: str) -> str:
     """The columns that are there, and the one that may have been meant."""
     close = get_close_matches(plain(wanted), [plain(name) for name in columns], n=1, cutoff=0.75)
@@ -101,10 +108,44 @@ def _several(names: Sequence[str]) -> str:
     return " and ".join(map(repr, names[:SHOWN])) + (" are" if len(names) > 1 else " is")
 
 
+def without_copies(source: Source, key: str, keys: pl.Series) -> tuple[Source, list[str]]:
+    """The table with one row for each of ``keys``, the values of the column ``key``.
+
+    Rows with the same key must agree in everything that is read; the first one stays.
+    """
+    read = [name for name in source.frame.columns if name in NEEDED or name.startswith("propensity")]
+    rows = source.frame.select(read).rows()
+    first: dict[Any, int] = {}
+    copies = []
+    for i, value in enumerate(keys.to_list()):
+        if value is None or not str(value).strip():
+            source.complain(i, f"column {key!r} is empty; give the key of the row, or leave out --distinct")
+            continue
+        before = first.setdefault(value, i)
+        if before < i:
+            copies.append(i)
+            other = next(
+                (name for name, a, b in zip(read, rows[i], rows[before], strict=True) if a != b), None
+            )
+            if other is not None:
+                source.complain(
+                    i,
+                    f"column {key!r} is {value!r:.60} as in {source.where(before)}, but column {other!r} "
+                    "differs: these are not copies; correct the rows, or give another key",
+                )
+    if not copies:
+        return source, []
+    stay = sorted(set(range(len(rows))) - set(copies))
+    where = source.where
+    number = f"{len(copies):,} row{'s are copies' if len(copies) > 1 else ' is a copy'}"
+    return source._replace(frame=source.frame[stay], where=lambda i: where(stay[i])), [
+        f"{number} of another with the same {key!r}, and left out"
+    ]
+
+
 def in_order(source: Source, column: str) -> tuple[Source, list[str]]:
     """The rows by the time in a column; those of the same time stay as they are."""
-    if column not in source.frame.columns:
-        raise OsrlError(f"there is no column {column!r} to order by; {_there(source.frame.columns, column)}")
+    find_column(source, column, "to order by")
     times = _times(source, column)
     order = sorted(range(len(times)), key=times.__getitem__)
     where = source.where

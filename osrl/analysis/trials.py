@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from osrl.analysis.columns import in_order, name_columns, spellings
+from osrl.analysis.columns import find_column, in_order, name_columns, spellings, without_copies
 from osrl.analysis.numbers import NO_NAME, read_propensities, read_rewards
 from osrl.analysis.sources import Source, as_type, from_frame, read_source
 from osrl.arrays import Flags, Floats
@@ -53,6 +53,7 @@ def read_table(
     *,
     columns: Mapping[str, str] | None = None,
     order_by: str | None = None,
+    distinct: str | None = None,
     uniform: bool = False,
     tidy: bool = False,
     family: str | None = None,
@@ -65,7 +66,8 @@ def read_table(
     """Read a table of trials: a file, or a frame.
 
     ``columns`` says which column is what, such as ``{"task": "market"}``. Rows are in the order of hand-out,
-    or have a column of times to ``order_by``. Names are those that occur, in their order, unless they are
+    or have a column of times to ``order_by``. ``distinct`` is a column of keys: rows with the same key are
+    copies, of which one counts. Names are those that occur, in their order, unless they are
     given; ``tidy``: those that differ only in case or blanks are one. ``uniform``: each arm of a task was
     drawn with the same probability. The family is bernoulli for rewards 0 and 1, and bounded for others in
     [0, 1], unless it is given. ``low`` and ``high`` are the smallest and the largest bounded reward that was
@@ -78,6 +80,7 @@ def read_table(
             source,
             columns or {},
             order_by,
+            distinct,
             uniform,
             tidy,
             (family, noise_sd, low, high),
@@ -106,6 +109,7 @@ def _read_source(
     source: Source,
     columns: Mapping[str, str],
     order_by: str | None,
+    distinct: str | None,
     uniform: bool,
     tidy: bool,
     family: tuple[str | None, float | None, float | None, float | None],
@@ -117,8 +121,12 @@ def _read_source(
     if order_by is not None:
         source, said = in_order(source, order_by)
         remarks += said
+    keys = None if distinct is None else find_column(source, distinct, "of keys")
     source, said = name_columns(source, columns)
     remarks += said
+    if distinct is not None and keys is not None:
+        source, said = without_copies(source, distinct, keys)
+        remarks += said
     _check_trials(source)
     source, said = spellings(source, tidy)
     remarks += said
@@ -178,7 +186,7 @@ def _check_trials(source: Source) -> None:
             source.complain(
                 i,
                 f"column 'trial' is {trials[i]!r:.60} as in {source.where(before)}; a trial counts once, "
-                "remove one of the rows",
+                "remove one of the rows, or say --distinct if they are copies",
             )
 
 

@@ -34,6 +34,10 @@ def analyse(
         str | None,
         typer.Option(metavar="COLUMN", help="The time of each row.  [default: rows are in order]"),
     ] = None,
+    distinct: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN", help="A key: rows with the same one are copies, and count once."),
+    ] = None,
     uniform: Annotated[
         bool, typer.Option("--uniform", help="Every arm of a task was drawn with the same probability.")
     ] = False,
@@ -77,6 +81,7 @@ def analyse(
             epsilon_h=epsilon_h,
             columns=None if columns is None else dict(map(role, columns.split(","))),
             order_by=order_by,
+            distinct=distinct,
             uniform=uniform,
             tidy=tidy,
             family=family,
