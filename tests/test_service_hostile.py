@@ -30,12 +30,24 @@ CHUNKED = b"POST /session HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chun
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
-    limits = Limits(head_seconds=0.2, body_seconds=0.4, stall_seconds=0.3)
-    with serving(str(tmp_path_factory.mktemp("hostile") / "studies.db"), limits=limits) as found:
-        with found.client() as http:
-            made = http.post(STUDIES, json={"name": "one", **NAMES, "policy": "uniform", "seed": 1})
-            assert made.status_code == 201
+    with serving(str(tmp_path_factory.mktemp("hostile") / "studies.db")) as found:
+        begin(found)
         yield found
+
+
+@pytest.fixture(scope="module")
+def hasty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
+    """A server that waits for nobody."""
+    limits = Limits(head_seconds=0.2, body_seconds=0.4, stall_seconds=0.3)
+    with serving(str(tmp_path_factory.mktemp("hasty") / "studies.db"), limits=limits) as found:
+        begin(found)
+        yield found
+
+
+def begin(server: Serving) -> None:
+    with server.client() as http:
+        made = http.post(STUDIES, json={"name": "one", **NAMES, "policy": "uniform", "seed": 1})
+        assert made.status_code == 201
 
 
 def raw(server: Serving) -> socket.socket:
@@ -105,19 +117,19 @@ def test_many_small_chunks_are_read(server: Serving) -> None:
     ],
 )
 def test_a_request_that_never_ends_is_ended(
-    server: Serving, sent: bytes, said: bytes, caplog: pytest.LogCaptureFixture
+    hasty: Serving, sent: bytes, said: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with raw(server) as slow, caplog.at_level(logging.DEBUG):
+    with raw(hasty) as slow, caplog.at_level(logging.DEBUG):
         slow.sendall(sent)
         answer = until_end(slow)  # the server closes it
     assert answer.startswith(said) and bool(answer) == bool(said), answer[:200]
     assert not [record for record in caplog.records if record.exc_info]
-    assert httpx.get(f"{server.url}/healthz").status_code == 200
+    assert httpx.get(f"{hasty.url}/healthz").status_code == 200
 
 
-def test_an_open_stream_has_no_deadline(server: Serving) -> None:
+def test_an_open_stream_has_no_deadline(hasty: Serving) -> None:
     """Deadlines are those of requests: an answer may take as long as it likes."""
-    with server.client() as http, http.stream("GET", f"{STUDIES}/one/events") as stream, raw(server) as slow:
+    with hasty.client() as http, http.stream("GET", f"{STUDIES}/one/events") as stream, raw(hasty) as slow:
         lines = stream.iter_lines()
         assert next(lines)
         until_end(slow)  # longer than a request may take
@@ -172,10 +184,6 @@ def test_health_says_whether_reads_come_back(path: str, monkeypatch: pytest.Monk
         assert found._reading._value == 8  # every place was given back
 
 
-def temporary_bytes(folder: Path) -> int:
-    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
-
-
 def stalled(server: Serving, token: str, path: str) -> socket.socket:
     """A client that has asked for something, and does not read it."""
     connection = raw(server)
@@ -192,27 +200,49 @@ def test_downloads_that_nobody_reads(
     folder = tmp_path / "temporary"
     folder.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(folder))
-    block = b"x" * 2**20
-    monkeypatch.setattr(Study, "log_parts", lambda study, suffix: (block for _ in range(200)))
-    monkeypatch.setattr(Study, "write_log", lambda study, file: Path(file).write_bytes(block * 20))
-    with serving(path, limits=Limits(stall_seconds=0.3)) as server, server.client() as owner:
-        assert owner.post(STUDIES, json={"name": "one", **NAMES, "policy": "uniform"}).status_code == 201
+    begun = large_logs(monkeypatch)
+    with serving(path) as server, server.client() as owner:
+        begin(server)
         places = server.application.api.state.context.downloads
-        token = server.token("read")
-        readers = [
-            stalled(server, token, f"{STUDIES}/one/log?format={format}") for _ in range(downloads.MOST)
-        ]
-        wait_until(lambda: places.open == downloads.MOST)
-        refused = owner.get(f"{STUDIES}/one/log")
+        log, token = f"{STUDIES}/one/log?format={format}", server.token("read")
+        readers = [stalled(server, token, log) for _ in range(downloads.MOST)]
+        wait_until(lambda: len(begun) == downloads.MOST and not list(folder.iterdir()))
+        assert places.open == downloads.MOST
+        refused = owner.get(log)
         assert refused.status_code == 429 and refused.headers["retry-after"]
-        wait_until(lambda: places.open == 0)  # they were cut off
-        assert temporary_bytes(folder) == 0 and not list(folder.iterdir())
-        monkeypatch.setattr(downloads, "LONGEST", 0.0)
-        with pytest.raises(httpx.RemoteProtocolError):
-            owner.get(f"{STUDIES}/one/log?format={format}")
-        assert places.open == 0
         for reader in readers:
             reader.close()
+        wait_until(lambda: places.open == 0)
+        monkeypatch.setattr(downloads, "LONGEST", 0.0)
+        with pytest.raises(httpx.RemoteProtocolError):
+            owner.get(log)
+        assert places.open == 0 and not list(folder.iterdir())
+
+
+def test_a_client_that_reads_nothing_is_cut_off(hasty: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun = large_logs(monkeypatch)
+    places = hasty.application.api.state.context.downloads
+    with stalled(hasty, hasty.token("read"), f"{STUDIES}/one/log") as reader:
+        wait_until(lambda: bool(begun) and places.open == 0)
+        assert not until_end(reader).endswith(b"0\r\n\r\n")  # the answer is not complete
+
+
+def large_logs(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """Let logs have 200 MB, or as a table 20; what is returned grows with each that is begun."""
+    begun: list[object] = []
+    block = b"x" * 2**20
+
+    def parts(study: Study, suffix: str) -> Iterator[bytes]:
+        begun.append(study)
+        return (block for _ in range(200))
+
+    def write(study: Study, file: Path) -> None:
+        file.write_bytes(block * 20)
+        begun.append(study)
+
+    monkeypatch.setattr(Study, "log_parts", parts)
+    monkeypatch.setattr(Study, "write_log", write)
+    return begun
 
 
 def wait_until(true: Callable[[], bool]) -> None:

@@ -21,7 +21,7 @@ import polars as pl
 from osrl.errors import OsrlError
 from osrl.files import read_file
 from osrl.study import frames
-from osrl.study.frames import read_frame, short
+from osrl.study.frames import read_frame, short, unguarded
 
 TEXTS = (".csv", ".tsv", ".txt")
 LINES = (".jsonl", ".ndjson")
@@ -140,7 +140,8 @@ def _read_text(text: str) -> Source:
     if twice := [name for i, name in enumerate(header) if name in header[:i]]:
         raise OsrlError(f"line 1: column {twice[0]!r} is there twice; leave one of them out")
     try:
-        frame = pl.read_csv(io.BytesIO(text.encode()), separator=separator, infer_schema=False)
+        read = pl.read_csv(io.BytesIO(text.encode()), separator=separator, infer_schema=False)
+        frame = unguarded(read)
     except _ERRORS as error:
         _refuse_ragged(text, separator, len(header))
         raise OsrlError(f"cannot be read ({short(error)}); give {WHAT}") from None

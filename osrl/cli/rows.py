@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any
 from osrl.errors import OsrlError
 
 MOST_BYTES = 50_000_000
+_GUARDED = re.compile(r"^'('*[=+\-@])")  # as an export writes what a spreadsheet would take for a formula
 
 
 def read_rows(file: str, columns: Sequence[str]) -> list[dict[str, Any]]:
@@ -51,7 +53,7 @@ def read_cell(name: str, cell: str) -> Any:
         return int(cell) if cell.isascii() and cell.isdigit() else cell
     if name == "reward":
         return read_reward(cell)
-    return cell
+    return _GUARDED.sub(r"\1", cell)
 
 
 def read_reward(text: str) -> float | bool | str:

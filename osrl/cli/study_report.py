@@ -32,7 +32,7 @@ def report(
     with opened(place, name) as study:
         moment = freeze(study.name, study.events(), at)
         page = frozen_page(study.name, moment)
-    replace_file(Path(out), page.encode())
+    replace_file(Path(out), page.encode(), private=True)
     head, verdict = moment.document["head"], moment.document["verdict"]
     if as_json:
         print_json({"file": out, "sequence": moment.sequence, "verdict": verdict, "head": head})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import closing
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -53,6 +52,7 @@ def list_all(place: Place, as_json: Json = False) -> None:
     with closing(_storage(place)) as storage:
         from osrl.service.tables import prepare_tables
         from osrl.service.tokens import list_tokens
+        from osrl.study.events import moment
 
         prepare_tables(storage)
         found = list_tokens(storage)
@@ -61,7 +61,7 @@ def list_all(place: Place, as_json: Json = False) -> None:
         return
     for each in found:
         what = "all studies" if each.everywhere else each.study or "a study that was deleted"
-        made = datetime.fromtimestamp(each.at / 1e6, UTC).strftime("%Y-%m-%d")
+        made = moment(each.at).strftime("%Y-%m-%d")
         label = f", {each.label}" if each.label else ""
         state = ", revoked" if each.revoked_at is not None else ""
         echo(f"{each.id}: {each.role} for {what}, made {made}{label}{state}")

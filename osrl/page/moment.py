@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from itertools import islice
 from typing import Any, NamedTuple
 
 from osrl.errors import OsrlError
 from osrl.page.timeline import Deed, Key, Point, Timeline
 from osrl.report.study import StudyReport
-from osrl.study.events import Event
+from osrl.study.events import Event, moment
 from osrl.study.forecast import look_ahead
 from osrl.study.status import read_status
 
@@ -64,6 +63,6 @@ def freeze(name: str, events: Iterator[Event], sequence: int | None) -> Moment:
         )
     at = progress.last.at
     status = read_status(progress, at)._replace(forecast=look_ahead(progress)())
-    report = StudyReport("", name, status, datetime.fromtimestamp(at / 1e6, UTC))
+    report = StudyReport("", name, status, moment(at))
     versions = progress.writers[-1]["osrl"]
     return Moment(report.document(), progress.last.seq, at, past_of(timeline), None, versions)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from datetime import UTC, datetime
 
 from osrl.report.study import in_words
+from osrl.study.events import moment
 
 
 def number(value: float | None, sign: bool = False) -> str:
@@ -106,8 +106,3 @@ def date(at: int) -> str:
 def iso(at: int) -> str:
     """A time, for programs."""
     return moment(at).isoformat(timespec="seconds")
-
-
-def moment(at: int) -> datetime:
-    """A time from microseconds since 1970."""
-    return datetime.fromtimestamp(at / 1e6, UTC)

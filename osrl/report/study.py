@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, NamedTuple
 
 from rich.console import Console, ConsoleOptions, RenderResult
@@ -29,6 +29,7 @@ from osrl.report.numbers import count
 from osrl.report.rates import RatesView
 from osrl.report.remarks import remarks
 from osrl.shown import printable
+from osrl.study.events import moment
 from osrl.study.forecast import Forecast
 from osrl.study.rates import COVERAGE
 from osrl.study.status import PendingTrial, Status
@@ -78,8 +79,8 @@ class StudyReport(NamedTuple):
                     "token": each.token,
                     "key": each.key,
                     "note": None if each.note is None else dict(each.note),
-                    "asked_at": _moment(each.asked_at).isoformat(),
-                    "until": None if each.until is None else _moment(each.until).isoformat(),
+                    "asked_at": moment(each.asked_at).isoformat(),
+                    "until": None if each.until is None else moment(each.until).isoformat(),
                     "overdue": each.overdue,
                 }
                 for each in status.pending
@@ -219,13 +220,9 @@ def describe_forecast(forecast: Forecast) -> str:
     return f"About {median} more trials; {tail}. At the pace so far: about {days}, {most} {longest}"
 
 
-def _moment(microseconds: int) -> datetime:
-    return datetime.fromtimestamp(microseconds / 1e6, UTC)
-
-
 def _age(trial: PendingTrial, at: datetime) -> str:
     """How long a trial has been out."""
-    return in_words(max((at - _moment(trial.asked_at)).total_seconds(), 0.0))
+    return in_words(max((at - moment(trial.asked_at)).total_seconds(), 0.0))
 
 
 def in_words(seconds: float) -> str:

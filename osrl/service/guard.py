@@ -10,6 +10,7 @@ import base64
 import hashlib
 import html
 import logging
+import re
 from collections.abc import Awaitable, Callable, Sequence
 from http.cookies import CookieError, SimpleCookie
 
@@ -52,7 +53,7 @@ SIGN_IN = """<!doctype html>
 <meta name="color-scheme" content="light dark"><link rel="icon" href="data:,"><style>{style}</style></head>
 <body><main><h1>Sign in</h1>
 <p>{why}</p>
-<form method="post" action="{root}/session">
+<form method="post" action="{root}/session"><input type="hidden" name="to" value="{wanted}">
 <p><label>Token <input name="token" type="password" autocomplete="current-password" required></label></p>
 <p><button>Sign in</button></p>
 </form></main></body></html>
@@ -63,6 +64,8 @@ _STYLE = (
     "font:inherit;padding:.45rem .6rem;margin-top:.2rem;border:1px solid #87909a;border-radius:6px}"
     "button{font:inherit;padding:.4rem 1rem;border:0;border-radius:6px;background:#1766c2;color:#fff}"
 )
+_PATH = re.compile(r"/(?![/\\])[!#-;=?-\[\]_a-z~]*")  # of an address, without quotes and angles
+MOST_LETTERS = 2_000  # of a path to go on to
 _STYLE_HASH = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
 
 
@@ -118,6 +121,8 @@ class Guard:
         """The answer to a request that may not pass; None where it may."""
         headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
         host = headers.get(b"host", "").lower()
+        if sum(name == b"host" for name, _ in scope["headers"]) > 1:
+            return problem(OsrlError("the request names two hosts; send one header Host"), 400)
         if (host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host) not in self._hosts:
             return problem(
                 OsrlError(f"this server is not called {host!r:.100}; start it with --allow-host to allow it"),
@@ -126,16 +131,16 @@ class Guard:
         length = headers.get(b"content-length", "0")
         if not length.isdigit() or int(length) > MOST_BYTES:
             return problem(_too_large(), 413, {"Connection": "close"})
-        if place(scope, self._root) in OPEN:
-            return None
+        path, writes = place(scope, self._root), scope["method"] not in READING
+        if path in OPEN:
+            return _foreign() if writes and _same_origin(headers, host) is False else None
         token, by_cookie = _token(headers)
         grant = None if token is None else await self._find(token)
         if grant is None:
             why = "give a token" if token is None else "this token is not known, or was revoked; give another"
             return _unknown(why, headers, scope, self._root)
-        if by_cookie and scope["method"] not in READING and not _same_origin(headers, host):
-            error = AccessRefused("a page of another site has sent this; open the page of this server")
-            return problem(error, 403)
+        if by_cookie and writes and not _same_origin(headers, host):
+            return _foreign()
         scope[GRANT] = grant
         return None
 
@@ -152,28 +157,47 @@ def _token(headers: dict[bytes, str]) -> tuple[str | None, bool]:
     return (None, False) if cookie is None else (cookie.value, True)
 
 
-def _same_origin(headers: dict[bytes, str], host: str) -> bool:
-    """Whether a page of this server has sent the request, by what the browser says."""
-    origin = headers.get(b"origin")
-    if origin is not None:
-        return origin.partition("://")[2].lower() == host
-    return headers.get(b"sec-fetch-site") == "same-origin"
+def _same_origin(headers: dict[bytes, str], host: str) -> bool | None:
+    """Return whether a page of this server has sent the request; None where no browser says so."""
+    origin, site = headers.get(b"origin"), headers.get(b"sec-fetch-site")
+    if origin is None and site is None:
+        return None
+    if site is not None:
+        return site == "same-origin"
+    return str(origin).partition("://")[2].lower() == host
+
+
+def _foreign() -> Response:
+    return problem(AccessRefused("a page of another site has sent this; open the page of this server"), 403)
 
 
 def _unknown(why: str, headers: dict[bytes, str], scope: Scope, root: str) -> Response:
     """Without a token that is known: a problem, or for a person a page to sign in."""
     known = {"WWW-Authenticate": "Bearer"}
     if scope["method"] == "GET" and "text/html" in headers.get(b"accept", ""):
-        return sign_in(f"To see this page, {why}.", root, known)
+        query = scope.get("query_string", b"").decode("latin-1")
+        wanted = (scope.get("raw_path") or b"/").decode("latin-1").partition("?")[0] + (
+            f"?{query}" if query else ""
+        )
+        return sign_in(f"To see this page, {why}.", root, wanted, known)
     return problem(AccessRefused(f"{why} (Authorization: Bearer ...)"), 401, known)
 
 
-def sign_in(why: str, root: str, headers: dict[str, str] | None = None) -> Response:
-    """The page on which a person gives a token."""
-    page = SIGN_IN.format(why=html.escape(why), root=html.escape(root), style=_STYLE)
+def sign_in(why: str, root: str, wanted: str, headers: dict[str, str] | None = None) -> Response:
+    """Return the page on which a person gives a token; from there it goes on to the page that was wanted."""
+    given = {"why": why, "root": root, "wanted": path_within(wanted, root)}
+    page = SIGN_IN.format(style=_STYLE, **{name: html.escape(value) for name, value in given.items()})
     own = POLICY.replace("style-src 'self'", f"style-src 'sha256-{_STYLE_HASH}'")
-    policy = {"content-security-policy": own.format(forms="'self'")}
+    # The browser has to say where the form comes from.
+    policy = {"content-security-policy": own.format(forms="'self'"), "referrer-policy": "same-origin"}
     return HTMLResponse(page, 401, {**policy, **(headers or {})})
+
+
+def path_within(wanted: str, root: str) -> str:
+    """Return a path of this server: the list of studies in place of any that may lead elsewhere."""
+    path = wanted[len(root) :] if root and wanted.startswith(f"{root}/") else wanted
+    within = _PATH.fullmatch(path) is not None and len(path) <= MOST_LETTERS
+    return f"{root}{path}" if within and not path.startswith("/session") else f"{root}/"
 
 
 def _limited(receive: Receive) -> Receive:

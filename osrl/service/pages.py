@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from typing import Any
-from urllib.parse import parse_qs
+from urllib.parse import parse_qsl
 
 from fastapi import APIRouter
 from starlette.requests import Request
@@ -16,7 +16,7 @@ from starlette.responses import RedirectResponse, Response
 
 from osrl.errors import AccessRefused
 from osrl.service.context import context_of
-from osrl.service.guard import COOKIE, sign_in
+from osrl.service.guard import COOKIE, path_within, sign_in
 from osrl.service.problems import problem
 from osrl.service.workers import STUCK
 
@@ -34,12 +34,14 @@ async def healthz(request: Request) -> Response:
 async def begin(request: Request) -> Response:
     """Sign in: a form with a token, or a JSON document with one."""
     root = request.scope.get("root_path", "")
-    token, by_form = _given(request.headers.get("content-type", ""), await request.body())
+    token, to, by_form = _given(request.headers.get("content-type", ""), await request.body())
     grant = None if token is None else await context_of(request).access.find(token)
     if grant is None:
         why = "This token is not known, or was revoked. Give another."
-        return sign_in(why, root) if by_form else problem(AccessRefused("this token is not known"), 401)
-    response: Response = RedirectResponse(f"{root}/", 303) if by_form else Response(status_code=204)
+        return sign_in(why, root, to) if by_form else problem(AccessRefused("this token is not known"), 401)
+    response: Response = Response(status_code=204)
+    if by_form:
+        response = RedirectResponse(path_within(to, root), 303)
     response.set_cookie(
         COOKIE,
         str(token),
@@ -59,13 +61,14 @@ async def end(request: Request) -> Response:
     return response
 
 
-def _given(kind: str, content: bytes) -> tuple[str | None, bool]:
-    """The token in a body, and whether it came by a form."""
+def _given(kind: str, content: bytes) -> tuple[str | None, str, bool]:
+    """Return the token in a body, the path to go on to, and whether it came by a form."""
     by_form = kind.startswith("application/x-www-form-urlencoded")
     try:
         if by_form:
-            return parse_qs(content.decode(), max_num_fields=5).get("token", [None])[0], True
-        given: Any = json.loads(content).get("token")
+            given = dict(parse_qsl(content.decode(), max_num_fields=5))
+            return given.get("token"), given.get("to", ""), True
+        token: Any = json.loads(content).get("token")
     except (ValueError, AttributeError, RecursionError):
-        return None, by_form
-    return (given if isinstance(given, str) else None), False
+        return None, "", by_form
+    return (token if isinstance(token, str) else None), "", False

@@ -76,5 +76,5 @@ def _answer(request: Request, text: str, kind: str = "text/html; charset=utf-8")
     """A text, compressed where the browser can read that."""
     content, headers = text.encode(), {"Vary": "Accept-Encoding"}
     if "gzip" in request.headers.get("accept-encoding", "") and len(content) > LEAST:
-        content, headers["Content-Encoding"] = gzip.compress(content, 5), "gzip"
+        content, headers["Content-Encoding"] = gzip.compress(content, 5, mtime=0), "gzip"
     return Response(content, headers=headers, media_type=kind)

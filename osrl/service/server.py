@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import stat
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -114,6 +115,12 @@ def read_token_file(path: Path) -> str:
         if not path.exists():
             new_private_file(path)
             path.write_text(f"{new_token().token}\n", encoding="ascii")
+        mode = path.stat().st_mode
+        if mode & (stat.S_IROTH | stat.S_IWOTH | stat.S_IWGRP):
+            raise OsrlError(
+                f"{path}: others may read or change the token (mode {stat.S_IMODE(mode):03o}); make a new "
+                "one, in a file with mode 600"
+            )
         token = read_file(path, 1000).decode("ascii").strip()
     except (OSError, ValueError) as error:
         raise OsrlError(f"{path}: the token cannot be read ({error}); give a file with one token") from None

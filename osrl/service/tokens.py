@@ -14,9 +14,9 @@ import secrets
 from threading import Lock
 from typing import Any, NamedTuple
 
-from sqlalchemy import insert, select, update
+from sqlalchemy import insert, inspect, select, update
 
-from osrl.errors import OsrlError
+from osrl.errors import OsrlError, StorageDamaged
 from osrl.service.roles import OWN, Grant, read_role
 from osrl.service.tables import prepare_tables, tokens
 from osrl.study.events import now
@@ -127,10 +127,22 @@ class Roster:
         """Read the tokens again."""
         with self._lock:
             known = dict(self._own)
-            for row in _read(self._storage):
+            for row in self._rows():
                 if row.revoked_at is None:
                     known[row.id] = row.hash, Grant(row.id, row.role, row.name, row.study is None)
             self._known = known
+
+    def _rows(self) -> list[Any]:
+        """Return the tokens of the database; none where another one without tables for them is there now."""
+        try:
+            return _read(self._storage)
+        except StorageDamaged:
+            with self._storage.beside() as connection:
+                if inspect(connection).has_table(tokens.name):
+                    raise
+        self._known = dict(self._own)
+        prepare_tables(self._storage)
+        return _read(self._storage)
 
     def find(self, token: str) -> Grant | None:
         """What a token allows; None where it is not known, or was revoked."""

@@ -15,7 +15,6 @@ import json
 import logging
 import time
 from contextlib import suppress
-from datetime import UTC, datetime
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
@@ -27,7 +26,7 @@ from osrl.errors import OsrlError
 from osrl.report.hypotheses import answer_document
 from osrl.service.tables import messages
 from osrl.service.threads import in_thread
-from osrl.study.events import now
+from osrl.study.events import moment, now
 from osrl.study.schema import events, studies
 from osrl.study.sql import SqlStorage
 from osrl.study.study import Study
@@ -116,7 +115,7 @@ class Messenger:
             "handed_out": summary["handed_out"],
             "told": summary["told"],
             "head": summary["head"],
-            "at": datetime.fromtimestamp(at / 1e6, UTC).isoformat(),
+            "at": moment(at).isoformat(),
         }
         due = now() if now() - at < DAY else None
         row = {"study": number, "body": json.dumps(message), "at": at, "attempts": 0, "due": due}

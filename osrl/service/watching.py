@@ -9,14 +9,13 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import NamedTuple
 
 from osrl.page.moment import Moment, Past, past_of
 from osrl.page.timeline import Timeline
 from osrl.report.study import StudyReport
-from osrl.study.events import now
+from osrl.study.events import moment, now
 from osrl.study.forecast import Forecast
 from osrl.study.progress import CorrectedPastError
 from osrl.study.study import Study
@@ -65,7 +64,7 @@ class Watch:
             self._make(status.head, status.told, compute)
         forecast_of = None if known is None or known.head == status.head else known.told
         status = status._replace(forecast=None if known is None else known.forecast)
-        document = StudyReport(place, study.name, status, datetime.fromtimestamp(at / 1e6, UTC)).document()
+        document = StudyReport(place, study.name, status, moment(at)).document()
         behind = self._follow(study, sequence)
         due = behind or known is None or known.head != status.head
         return Look(Moment(document, sequence, at, self._past, forecast_of, version("osrl")), due)

@@ -17,6 +17,7 @@ import math
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields
+from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -222,6 +223,14 @@ def _parse(payload: str) -> Any:
 def now() -> int:
     """The time of an event: microseconds since 1970 (UTC)."""
     return time.time_ns() // 1000
+
+
+_EARLIEST, _LATEST = -62_135_596_800 * 10**6, 253_402_300_799 * 10**6  # of the years 1 to 9999
+
+
+def moment(at: int) -> datetime:
+    """Return the time of an event; the nearest one that a calendar has, where a clock was far off."""
+    return datetime.fromtimestamp(min(max(at, _EARLIEST), _LATEST) / 1e6, UTC)
 
 
 def to_lists(array: NDArray[Any]) -> Any:

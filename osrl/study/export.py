@@ -24,7 +24,7 @@ import polars as pl
 from osrl.errors import OsrlError, StorageDamaged
 from osrl.files import is_database, new_private_file, replace_file
 from osrl.study.events import Event, Row, Stored, check_rows, link, read_events
-from osrl.study.frames import read_frame, read_lines, short, suffix_of
+from osrl.study.frames import guarded, read_frame, read_lines, short, suffix_of
 from osrl.study.history import history
 
 _PolarsError = pl.exceptions.PolarsError
@@ -223,7 +223,7 @@ def _target(path: str | os.PathLike[str]) -> tuple[Path, str]:
 def _write_frame(frame: pl.DataFrame, target: Path, suffix: str) -> None:
     file: Any = io.BytesIO()
     if suffix == ".csv":
-        frame.write_csv(file)
+        guarded(frame).write_csv(file)
     elif suffix == ".jsonl":
         frame.write_ndjson(file)
     else:

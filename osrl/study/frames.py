@@ -54,6 +54,17 @@ def read_frame(path: Path, what: str) -> pl.DataFrame:
         raise OsrlError(f"cannot be read ({short(error)}); give {what}") from None
 
 
+def guarded(frame: pl.DataFrame) -> pl.DataFrame:
+    """Return a table for .csv, with an apostrophe before what a spreadsheet would take for a formula."""
+    texts = pl.col(pl.String, pl.Categorical, pl.Enum).cast(pl.String)
+    return frame.with_columns(texts.str.replace(r"^('*[=+\-@\t\r])", "'${1}"))
+
+
+def unguarded(frame: pl.DataFrame) -> pl.DataFrame:
+    """Return the table of text that was `guarded`."""
+    return frame.with_columns(pl.all().str.replace(r"^'('*[=+\-@\t\r])", "${1}"))
+
+
 def read_lines(path: Path, what: str) -> Iterator[str]:
     """The lines of a text, one after the other: a long log does not have to fit into memory."""
     with (

@@ -15,7 +15,7 @@ import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import chain, islice
-from threading import RLock
+from threading import RLock, local
 from typing import NamedTuple
 
 from osrl.compiled import change_if_due, while_others_wait
@@ -34,6 +34,7 @@ Read = Callable[[int], Iterator[Event]]  # the events from some number on
 
 FEW = 100  # events of others that are taken in while they wait
 _done_once: set[tuple[str, str, str, int]] = set()
+_here = local()  # the databases that this thread writes to
 
 
 class Turn(NamedTuple):
@@ -92,6 +93,7 @@ class Session:
         self._practised = 0  # the same
         self._lock = RLock()  # of the progress
         self._writing = RLock()  # of the one thread that writes
+        self._changing = False  # the progress, under its lock
 
     def events(self, position: int = 0) -> Iterator[Event]:
         """Every event so far, from number ``position`` on."""
@@ -109,6 +111,8 @@ class Session:
     def reading(self) -> Iterator[Progress]:
         """The progress of everything that is in the log now; other threads wait until it has been read."""
         with self.storage.gate, self._lock:
+            if self._changing:  # this thread was interrupted, or it would have waited
+                raise _interrupted(self.storage.place)
             yield self._current()
 
     def _current(self) -> Progress:
@@ -171,7 +175,7 @@ class Session:
         While this thread waits for other writers, the others may read. Where much is to be taken in, or
         something for the first time, the log is let go for that.
         """
-        with self.storage.gate, self._writing, while_others_wait():
+        with _alone(self.storage.place), self.storage.gate, self._writing, while_others_wait():
             if self._fold is None:
                 self._catch_up()  # a long log is read before it is held
             if self._fold is not None and len(self._fold.pending) > 1:
@@ -180,7 +184,7 @@ class Session:
                 known, ready, locked = -1, False, False
                 try:
                     with self.storage.hold(self.number, self._catch_up) as log:
-                        locked = self._lock.acquire()
+                        locked = self._changing = self._lock.acquire()
                         progress = other or self._fold
                         news = None if progress is None else log.news(progress.last)
                         if progress is not None and news is not None:
@@ -207,6 +211,7 @@ class Session:
                     raise
                 finally:
                     if locked:
+                        self._changing = False
                         self._lock.release()
                 self._practise()
                 self._catch_up()  # refuses what no person has confirmed
@@ -273,6 +278,26 @@ class Session:
             if progress is not None:
                 return progress
         return begin(first)
+
+
+@contextmanager
+def _alone(place: str) -> Iterator[None]:
+    """Refuse a call from within another one of the same thread, by a signal handler: it would wait for it."""
+    places: set[str] = _here.__dict__.setdefault("places", set())
+    if place in places:
+        raise _interrupted(place)
+    places.add(place)
+    try:
+        yield
+    finally:
+        places.discard(place)
+
+
+def _interrupted(place: str) -> OsrlError:
+    return OsrlError(
+        f"{place}: this call has interrupted another one in its thread, and cannot wait for it; let a signal "
+        "handler note what is to be done, and do it afterwards"
+    )
 
 
 def _take_snapshot(turn: Turn) -> Snapshot:
