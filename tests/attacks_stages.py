@@ -5,12 +5,14 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import random
 
 from osrl.evidence.watch import evidence_of
 from osrl.study.events import REVISION
 from osrl.study.harm import LEVEL
+from osrl.study.progress import Progress
 from tests.live import Live
 
 
@@ -62,3 +64,43 @@ def watch_over_stages(seed: int, revision: int = REVISION) -> bool:
             without = not without
             study.begin_stage(["A", "B"] if without else ["A", "B", "C"])
     return False
+
+
+CASES = {  # what is ruled out when a loss is left out, and the settings with which it is
+    "a predictor": {"representations": 1, "predictors": 3},
+    "a representation": {"representations": 3, "predictors": 1},
+    "vectors of predictors": {"tasks": 2, "representations": 2, "predictors": 2},
+    "within the tolerance": {"representations": 2, "predictors": 2, "epsilon": 0.2},
+    "behind a late one": {"representations": 2, "predictors": 2, "late": 3},
+}
+
+
+def out_after_the_alarm(case: str, seed: int, revision: int = REVISION) -> bool:
+    """The first loss that is left out rules something out, and raises the alarm.
+
+    Whether what would be possible, had the loss counted by its worst reward, stays out all the same.
+    """
+    given = {"tasks": 1, **CASES[case], "revision": revision}
+    late = given.pop("late", 1)
+    study = Live(policy="uniform", delta=0.3, seed=seed, **given)
+    rng, out = random.Random(seed), [study.ask().trial for _ in range(late)]
+    while study.running and study.progress.asked < 400:
+        asked = study.ask()
+        _, g, h = study.arm(asked)
+        study.tell(asked.trial, rng.random() < 0.9 - 0.4 * g - 0.2 * h)
+        lenient, strict = copy.deepcopy(study.progress), copy.deepcopy(study.progress)
+        assert lenient.losses is not None
+        lenient.losses._limit = -math.inf  # so that this loss raises the alarm
+        lenient.give_up(out[0], ignorable=True)
+        strict.give_up(out[0], ignorable=False)
+        assert lenient.alarm
+        if lenient.verdict is None and _possible(lenient) != _possible(strict):
+            return True
+    return False
+
+
+def _possible(progress: Progress) -> list[list[bool]]:
+    tests = progress.hypotheses
+    assert tests is not None
+    every = tests.possible_g, tests.possible_h, tests.struck, tests.tolerance.within
+    return [each.ravel().tolist() for each in every]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.attacks import allowed, declined_arm, drifting_log, incomplete_log, late_first_phase, stale_counts
-from tests.attacks_stages import guardrail_over_stages, watch_over_stages
+from tests.attacks_stages import CASES, guardrail_over_stages, out_after_the_alarm, watch_over_stages
 
 
 def test_late_results_of_phase_1_are_not_credited_to_arms_of_phase_2() -> None:
@@ -43,3 +43,10 @@ def test_false_alarms_are_rare_over_many_stages() -> None:
     """They were 12 of 30 for the guardrail, 10 of 30 for the watch on losses."""
     assert sum(map(guardrail_over_stages, range(20))) <= allowed(20, 0.05)
     assert sum(map(watch_over_stages, range(20))) <= allowed(20, 0.01)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_at_the_alarm_all_that_leaving_out_has_ruled_out_is_possible_again(case: str) -> None:
+    """Strict tests were copied after the first loss had ruled something out: 8 of 8 in each case."""
+    assert not any(out_after_the_alarm(case, seed) for seed in range(4))
+    assert out_after_the_alarm(case, 0, revision=0)

@@ -331,19 +331,20 @@ class Progress(Stages):
         ignorable = ignorable and (alarm or not self.alarm)
         ended = LEFT_OUT if ignorable else Ended(lost.x, lost.a, lost.ticket, np.nan)
         self._before_end()
+        first = bool(self.created.revision)  # strict tests part before anything is ruled out by the loss
+        if first:
+            self._tell_strict(lost, ignorable)
         if not ignorable:
             if self.policy.stopping.forfeit is not None:
                 self.policy.stopping.forfeit(self.state.stopping, lost.x, lost.a, lost.ticket)
         elif self.prefix is not None:  # without its worst factor, there is more evidence
             self.count_pending()
-            first = lost.a - lost.a % self.shape[2]
-            reject(self.state.stopping, lost.x, first, first + self.shape[2])
+            first_arm = lost.a - lost.a % self.shape[2]
+            reject(self.state.stopping, lost.x, first_arm, first_arm + self.shape[2])
             compare(self.state.stopping, lost.x)
         self._end_in_order(trial, ended)
-        if self.losses is not None and ignorable:
-            self.losses.leave_out(lost.x, lost.a, lost.ticket)
-        elif self.losses is not None:
-            self.losses.count(lost.x, lost.a, lost.ticket, np.nan)
+        if not first:
+            self._tell_strict(lost, ignorable)
         if alarm:
             self._count_every_loss()
         return self._judge()
@@ -368,6 +369,13 @@ class Progress(Stages):
         for x in range(self.shape[0]):
             reject(self.state.stopping, x, 0, self.shape[1] * self.shape[2])
             compare(self.state.stopping, x)
+
+    def _tell_strict(self, lost: Pending, ignorable: bool) -> None:
+        """Tell the strict tests of a loss."""
+        if self.losses is not None and ignorable:
+            self.losses.leave_out(lost.x, lost.a, lost.ticket)
+        elif self.losses is not None:
+            self.losses.count(lost.x, lost.a, lost.ticket, np.nan)
 
     def _before_end(self) -> None:
         """A trial is about to end, in the order of reports."""
