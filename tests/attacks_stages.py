@@ -8,11 +8,15 @@ from __future__ import annotations
 import copy
 import math
 import random
+import tempfile
+from typing import Any
 
+from osrl.errors import OsrlError
 from osrl.evidence.watch import evidence_of
 from osrl.study.events import REVISION
 from osrl.study.harm import LEVEL
 from osrl.study.progress import Progress
+from osrl.study.study import Study
 from tests.live import Live
 
 
@@ -66,7 +70,9 @@ def watch_over_stages(seed: int, revision: int = REVISION) -> bool:
     return False
 
 
-CASES = {  # what is ruled out when a loss is left out, and the settings with which it is
+CASES: dict[
+    str, dict[str, float]
+] = {  # what is ruled out when a loss is left out, and the settings with which it is
     "a predictor": {"representations": 1, "predictors": 3},
     "a representation": {"representations": 3, "predictors": 1},
     "vectors of predictors": {"tasks": 2, "representations": 2, "predictors": 2},
@@ -80,8 +86,8 @@ def out_after_the_alarm(case: str, seed: int, revision: int = REVISION) -> bool:
 
     Whether what would be possible, had the loss counted by its worst reward, stays out all the same.
     """
-    given = {"tasks": 1, **CASES[case], "revision": revision}
-    late = given.pop("late", 1)
+    given: dict[str, Any] = {"tasks": 1, **CASES[case], "revision": revision}
+    late = int(given.pop("late", 1))
     study = Live(policy="uniform", delta=0.3, seed=seed, **given)
     rng, out = random.Random(seed), [study.ask().trial for _ in range(late)]
     while study.running and study.progress.asked < 400:
@@ -104,3 +110,34 @@ def _possible(progress: Progress) -> list[list[bool]]:
     assert tests is not None
     every = tests.possible_g, tests.possible_h, tests.struck, tests.tolerance.within
     return [each.ravel().tolist() for each in every]
+
+
+def dropped_harm(how: str, seed: int) -> bool:
+    """Every trial does harm 1, and its reward is ``corrected``, or told ``first``, the harm after it.
+
+    Whether 60 such trials have withdrawn nothing, and no tell was refused.
+    """
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        Study.create(
+            f"{folder}/study.db",
+            tasks=1,
+            representations=["A", "B", "C"],
+            predictors=1,
+            policy="uniform",
+            delta=1e-9,
+            harm_limit=0.1,
+            seed=seed,
+        ) as study,
+    ):
+        try:
+            for _ in range(60):
+                trial = study.ask()
+                if how == "first":
+                    study.tell(trial, 1)
+                study.tell(trial, 1, harm=1)
+                if how == "corrected" and len(study.settings.representations) == 3:
+                    study.correct(trial, 0, reason="an attack")
+        except OsrlError:
+            return False
+        return len(study.settings.representations) == 3 and study.look()[0].paused is None

@@ -5,7 +5,13 @@ from __future__ import annotations
 import pytest
 
 from tests.attacks import allowed, declined_arm, drifting_log, incomplete_log, late_first_phase, stale_counts
-from tests.attacks_stages import CASES, guardrail_over_stages, out_after_the_alarm, watch_over_stages
+from tests.attacks_stages import (
+    CASES,
+    dropped_harm,
+    guardrail_over_stages,
+    out_after_the_alarm,
+    watch_over_stages,
+)
 
 
 def test_late_results_of_phase_1_are_not_credited_to_arms_of_phase_2() -> None:
@@ -50,3 +56,9 @@ def test_at_the_alarm_all_that_leaving_out_has_ruled_out_is_possible_again(case:
     """Strict tests were copied after the first loss had ruled something out: 8 of 8 in each case."""
     assert not any(out_after_the_alarm(case, seed) for seed in range(4))
     assert out_after_the_alarm(case, 0, revision=0)
+
+
+@pytest.mark.parametrize("how", ["corrected", "first"])
+def test_no_harm_is_dropped(how: str) -> None:
+    """A correction dropped it, and so did a reward that was told first: 60 trials, and nothing happened."""
+    assert not dropped_harm(how, 0)

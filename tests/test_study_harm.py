@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
+from osrl.cli import main
 from osrl.errors import RewardRefused
 from osrl.study.events import Created, Event, Paused, Staged
 from osrl.study.harm import LEVEL, Harm
@@ -171,3 +173,87 @@ def test_a_predictor_is_not_blamed_for_a_representation_that_is_gone(path: str) 
             study.tell(trial, 1, harm=float(trial.predictor == "high"))
         assert (study.settings.representations, study.settings.predictors) == (["A", "B"], ["low"])
         assert_sound(study)
+
+
+# What is told, and when -------------------------------------------------------------------------------------
+
+
+def test_correcting_a_reward_keeps_the_harm(path: str) -> None:
+    """The harm was told when it was told: the limit acts on it, whatever happens to the reward."""
+    with new_study(path, **THREE) as study:
+        trials = 0
+        while study.settings.representations == ["A", "B", "C"] and trials < 60:
+            trial, trials = study.ask(), trials + 1
+            study.tell(trial, 1, harm=float(trial.representation == "C"))
+            if trial.representation == "C" and study.settings.representations == ["A", "B", "C"]:
+                study.correct(trial, 0, reason="the wrong column")
+        assert study.settings.representations == ["A", "B"] and trials < 60
+        assert_sound(study)
+
+
+def test_a_correction_after_the_limit_has_paused_the_study(path: str) -> None:
+    with new_study(path, **{**THREE, "representations": ["A", "B"], "predictors": ["h"]}) as study:
+        while study.look()[0].paused is None:
+            study.tell(trial := study.ask(), 1, harm=1)
+        study.correct(trial, 0, reason="the wrong column")
+        assert study.look()[0].paused is not None
+        assert_sound(study)
+
+
+def test_a_harm_that_would_be_dropped_is_refused(path: str) -> None:
+    with new_study(path, **THREE) as study:
+        one, two = study.ask(n=2)
+        with refused("the harm of trial 1 is missing, and the study has a limit of harm; give harm"):
+            study.tell(one, 1)
+        with refused("row 2: the harm of trial 2 is missing"):
+            study.tell_many([{"trial": one.id, "reward": 1, "harm": 0}, (two.id, 1)])
+        study.tell(one, 1, harm=0)
+        study.tell(one, 1, harm=0)
+        with refused("trial 1 was told with harm 0, now 1; a harm cannot be changed"):
+            study.tell(one, 1, harm=1)
+        study.correct(one, 0, reason="the wrong column")
+        study.tell(one, 0, harm=0)
+        with refused("trial 1 was told with harm 0, now 1; a harm cannot be changed"):
+            study.tell(one, 0, harm=1)
+        assert study.status.told == 1
+
+
+def test_a_study_that_was_begun_before_may_be_told_without_harm(path: str, monkeypatch: Any) -> None:
+    """But what is told afterwards is not dropped without a word."""
+    monkeypatch.setattr("osrl.study.settings.REVISION", 0)
+    with new_study(path, **THREE) as study:
+        study.tell(one := study.ask(), 1)
+        with refused("trial 1 was told without its harm, which can no longer be told"):
+            study.tell(one, 1, harm=1)
+
+
+def test_a_run_tells_the_harm_that_its_function_returns(path: str) -> None:
+    with new_study(path, **THREE, budget=30) as study:
+        study.run(lambda trial: (1, 0.125 * (trial.representation == "C")))
+        assert [arm.mean for arm in study.status.harm[:3]] == [0.0, 0.0, 0.125]
+
+
+def test_the_status_shows_harm(path: str, capsys: Any) -> None:
+    with new_study(path, **THREE) as study:
+        for trial in study.ask(n=8):
+            if trial.id > 2:
+                study.tell(trial, 1, harm=0.2 * (trial.representation == "A"))
+        harm = study.status.harm
+        assert [each[:2] for each in harm[:3]] == [("representation", name) for name in "ABC"]
+        assert sum(each.told for each in harm[:3]) == 6 and sum(each.unknown for each in harm[:3]) == 2
+    assert main(["study", "status", path]) == 0
+    assert "Harm, at most 0.1 on average" in capsys.readouterr().out
+    assert main(["study", "status", path, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["harm_limit"] == 0.1 and found["harm"][0]["name"] == "A" and found["harm"][0]["evidence"] > 1
+
+
+def test_telling_again_says_that_nothing_has_changed(path: str, capsys: Any) -> None:
+    with new_study(path, **THREE) as study:
+        study.ask()
+    assert main(["study", "tell", path, "1", "1", "--harm", "0"]) == 0
+    assert "reward 1 and harm 0 are stored" in capsys.readouterr().out
+    assert main(["study", "tell", path, "1", "1", "--harm", "0"]) == 0
+    assert "was told before; nothing has changed" in capsys.readouterr().out
+    assert main(["study", "tell", path, "1", "1", "--harm", "1"]) == 2
+    assert "was told with harm 0, now 1" in capsys.readouterr().err

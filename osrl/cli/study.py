@@ -206,6 +206,7 @@ def tell(
         return _end_many(place, name, file, as_json, by=by)
     value = read_reward(given[-1])
     with opened(place, name) as study:
+        before = study.head
         if key is None:
             study.tell(trial := _meant(given[0]), value, harm=harm, by=by)  # type: ignore[arg-type]
         else:
@@ -213,10 +214,14 @@ def tell(
             trial = study.trial(key).id
         verdict, head = study.verdict, study.head
     reward = float(value)
+    told = f"reward {reward:g}" + ("" if harm is None else f" and harm {harm:g}")
+    done = f"{told} {'is' if harm is None else 'are'} stored"
+    if head == before:
+        done = f"{told} was told before; nothing has changed"
     if as_json:
         print_json({"trial": trial, "reward": reward, "verdict": verdict, "head": head})
     else:
-        echo(f"trial {trial}: reward {reward:g} is stored; verdict: {verdict}")
+        echo(f"trial {trial}: {done}; verdict: {verdict}")
         echo(f"head of the log: {head}")
     return None
 

@@ -10,6 +10,7 @@ from osrl.hypotheses.words import Answer, Arm, Claim, Hypothesis, Objection
 from osrl.study.asking import TrialRecord
 from osrl.study.events import Created
 from osrl.study.forecast import Forecast
+from osrl.study.harm import HarmOf
 from osrl.study.rates import ArmRate
 from osrl.study.status import Alarm, PendingTrial, Status, Suspect
 from osrl.study.trial import Trial
@@ -69,6 +70,7 @@ def read_status(document: dict[str, Any], settings: Created) -> Status:
         document["since"],
         None if forecast is None else Forecast(**forecast),
         document["head"],
+        tuple(HarmOf(**each) for each in document.get("harm", ())),
     )
 
 

@@ -19,7 +19,7 @@ from osrl.study.export import write_frame
 from osrl.study.history import evidence, rates
 from osrl.study.interface import AnyStudy, Which
 from osrl.study.reading import Place
-from osrl.study.running import run_study
+from osrl.study.running import Result, run_study
 from osrl.study.trial import Trial
 
 if TYPE_CHECKING:
@@ -304,7 +304,7 @@ class RemoteStudy:
 
     def run(
         self,
-        function: Callable[[Trial], SupportsFloat],
+        function: Callable[[Trial], Result],
         *,
         workers: int = 1,
         task: str | None = None,

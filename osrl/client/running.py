@@ -13,10 +13,10 @@ from datetime import timedelta
 from typing import Protocol, SupportsFloat
 
 from osrl.errors import BudgetSpent, StudyEnded
-from osrl.study.running import check_counts, read_reward
+from osrl.study.running import Result, Told, check_counts, read_result
 from osrl.study.trial import Trial
 
-Function = Callable[[Trial], Awaitable[SupportsFloat]]
+Function = Callable[[Trial], Awaitable[Result]]
 
 
 class Runnable(Protocol):
@@ -25,8 +25,15 @@ class Runnable(Protocol):
     async def ask(self, task: str | None = None, *, lease: str | timedelta | None = None) -> Trial:
         """The next trial."""
 
-    async def tell(self, trial: Trial, reward: SupportsFloat, *, by: str | None = None) -> None:
-        """The reward of a trial."""
+    async def tell(
+        self,
+        trial: Trial,
+        reward: SupportsFloat,
+        *,
+        harm: SupportsFloat | None = None,
+        by: str | None = None,
+    ) -> None:
+        """The reward of a trial, and its harm."""
 
     async def verdict(self) -> str:
         """How it has ended, if it has."""
@@ -50,7 +57,8 @@ async def run_awaited(
         try:
             while not ended:
                 trial = await study.ask(task, lease=lease)
-                await study.tell(trial, await _do(function, trial, retries), by=by)
+                reward, harm = await _do(function, trial, retries)
+                await study.tell(trial, reward, harm=harm, by=by)
         except (StudyEnded, BudgetSpent):
             ended = True
         except Exception as error:
@@ -63,15 +71,15 @@ async def run_awaited(
     return await study.verdict()
 
 
-async def _do(function: Function, trial: Trial, retries: int) -> SupportsFloat:
+async def _do(function: Function, trial: Trial, retries: int) -> Told:
     """What the trial brings; tried again where the function fails."""
     while True:
         try:
-            reward = await function(trial)
+            result = await function(trial)
         except Exception as error:
             if not retries:
                 error.add_note(f"trial {trial.id} has not reported: tell its reward, or abandon it")
                 raise
             retries -= 1
         else:
-            return read_reward(reward, trial)
+            return read_result(result, trial)

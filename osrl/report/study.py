@@ -11,6 +11,7 @@ from rich.text import Text
 from osrl.report.assumptions import alarm_document, assumed_by_study, describe_alarm
 from osrl.report.claims import guarantee
 from osrl.report.guess import NAME, without_result
+from osrl.report.harm import HarmView
 from osrl.report.hypotheses import (
     ENDINGS,
     HypothesesView,
@@ -87,6 +88,8 @@ class StudyReport(NamedTuple):
             ],
             "arms": [arm._asdict() for arm in status.arms],
             "coverage": COVERAGE,
+            "harm_limit": settings.harm_limit,
+            "harm": [each._asdict() for each in status.harm],
             "paused": status.paused,
             "since": status.since,
             "without_data": list(status.without_data),
@@ -125,6 +128,8 @@ class StudyReport(NamedTuple):
         yield HypothesesView(self.status.hypotheses, self.status.best.representation)
         if self.status.told:
             yield RatesView(self.status.arms, self.status.best, self.status.verdict in ENDINGS)
+        if self.status.harm and self.status.settings.harm_limit is not None:
+            yield HarmView(self.status.harm, self.status.settings.harm_limit)
         yield self._pending()
 
     def _heading(self) -> Text:

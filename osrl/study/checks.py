@@ -74,6 +74,23 @@ def ending(turn: Turn, token: Token) -> Told | Abandoned | Corrected | None:
     return last
 
 
+def check_same_harm(turn: Turn, trial: int, harm: float | None) -> None:
+    """Refuse to tell a trial again with a harm that would be dropped."""
+    events = (*turn.log.about(trial), *turn.about.get(trial, ()))
+    before = next(event.body.harm for event in events if isinstance(event.body, Told))
+    if harm is None or harm == before:
+        return
+    if before is None:
+        raise RewardRefused(
+            f"trial {trial} was told without its harm, which can no longer be told; tell harm and reward "
+            "of later trials together"
+        )
+    raise RewardRefused(
+        f"trial {trial} was told with harm {before:g}, now {harm:g}; a harm cannot be changed, and counts "
+        "as it was told"
+    )
+
+
 def check_correction(turn: Turn, trial: int) -> None:
     """Refuse to correct a reward after something that may have used it."""
     (told,) = (event.seq for event in turn.log.about(trial) if isinstance(event.body, Told))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, SupportsFloat
 
 from osrl.errors import OsrlError, RewardRefused, StorageBusy, UnknownTrial
-from osrl.study.checks import check_correction, check_loss, check_same_decisions, ending
+from osrl.study.checks import check_correction, check_loss, check_same_decisions, check_same_harm, ending
 from osrl.study.events import Abandoned, Corrected, Told
 from osrl.study.life import withdraw_by_rule
 from osrl.study.practice import practise_loss, practise_reward
@@ -145,8 +145,8 @@ def find_meant(turn: Turn, which: Token | Key) -> Token:
 def take(turn: Turn, which: Token | Key, reward: Any, by: str | None, harm: Any) -> bool:
     """Take in a reward; whether it is new."""
     value = read_reward(reward, turn.progress.created)
-    hurt = None if harm is None else read_harm(harm, turn.progress.created)
     token = find_meant(turn, which)
+    hurt = read_harm(harm, turn.progress.created, token.trial)
     number, before = token.trial, ending(turn, token)
     if before is None:
         verdict = turn.progress.take(number, value, hurt)
@@ -160,6 +160,7 @@ def take(turn: Turn, which: Token | Key, reward: Any, by: str | None, harm: Any)
             f"trial {number} was told {before.reward:g}, now {value:g}; a reward cannot be changed, "
             "only corrected (see `osrl study correct`)"
         )
+    check_same_harm(turn, number, hurt)
     return False
 
 

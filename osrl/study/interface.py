@@ -10,6 +10,7 @@ from osrl.hypotheses.words import Answer
 from osrl.study.asking import TrialRecord
 from osrl.study.events import Created, Event
 from osrl.study.reading import Place
+from osrl.study.running import Result
 from osrl.study.trial import Trial
 
 if TYPE_CHECKING:
@@ -121,7 +122,7 @@ class AnyStudy(Protocol):
     def recover(self, reason: str, *, by: str | None = None) -> None: ...
     def run(
         self,
-        function: Callable[[Trial], SupportsFloat],
+        function: Callable[[Trial], Result],
         *,
         workers: int = 1,
         task: str | None = None,

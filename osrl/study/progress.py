@@ -140,6 +140,8 @@ class Progress(Stages):
                 self.take(told.trial, told.reward, told.harm)
             case Corrected() as right:
                 self.take(right.trial, right.reward)
+            case Overruled() as overruled:
+                self._keep_harm(overruled)
             case Abandoned() as abandoned:
                 self.give_up(abandoned.trial, abandoned.ignorable)
             case Designed() as designed:
@@ -314,6 +316,12 @@ class Progress(Stages):
         if alarm:
             self._count_every_loss()
         return self._judge()
+
+    def _keep_harm(self, overruled: Overruled) -> None:
+        """A reward is corrected later; the harm that was told with it stays."""
+        asked, harm = self.pending[overruled.trial].asked, overruled.told.harm
+        if self.harm is not None and harm is not None and self.created.revision:
+            self.harm.take(asked.representation, asked.predictor, harm)
 
     def give_up(self, trial: int, ignorable: bool) -> Verdict | None:
         """A trial will never report; the verdict, if it ends the study.

@@ -243,7 +243,8 @@ class _Replay:
         due = next_by_rule(self.progress) if self._ruling else None
         if self.exact and said != due:
             self._complain(f"{where}: the limit of harm has done {said}, by replay {due}")
-        self._ruling = said is not None or isinstance(body, Told)
+        kept = isinstance(body, Overruled) and bool(self.created.revision)  # its harm is
+        self._ruling = said is not None or isinstance(body, Told) or kept
 
     def _digest(self) -> str:
         """Of the state that would be solved for now."""

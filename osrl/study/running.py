@@ -25,8 +25,10 @@ PATIENCE = 0.5  # seconds before a storage that is busy is asked again
 STORAGE_RETRIES = 20
 
 Ask = Callable[[], Trial]
-Tell = Callable[[Trial, SupportsFloat], None]
-Function = Callable[[Trial], SupportsFloat]
+Result = SupportsFloat | tuple[SupportsFloat, SupportsFloat]  # a reward, or a reward and a harm
+Told = tuple[SupportsFloat, SupportsFloat | None]
+Tell = Callable[[Trial, Told], None]
+Function = Callable[[Trial], Result]
 
 
 def check_counts(workers: object, retries: object) -> None:
@@ -36,11 +38,12 @@ def check_counts(workers: object, retries: object) -> None:
             raise OsrlError(f"{name} is {value!r}; give a whole number, at least {least}")
 
 
-def read_reward(reward: SupportsFloat | None, trial: Trial) -> SupportsFloat:
-    """What a function has returned for a trial; an error where that is nothing."""
+def read_result(result: Result | None, trial: Trial) -> Told:
+    """Reward and harm that a function has returned for a trial; an error where that is nothing."""
+    reward, harm = result if isinstance(result, tuple) and len(result) == 2 else (result, None)
     if reward is None:
         raise RewardRefused(f"the function returned no reward for trial {trial.id}; let it return a number")
-    return reward
+    return reward, harm
 
 
 class Run:
@@ -85,8 +88,8 @@ class Run:
                 trial = self._patiently(self._ask, StorageBusy)
                 with self._lock:
                     self._out[trial.id] = trial
-                reward = self._do(trial)
-                self._patiently(lambda: self._tell(trial, reward), StorageError)  # noqa: B023 - called at once
+                result = self._do(trial)
+                self._patiently(lambda: self._tell(trial, result), StorageError)  # noqa: B023 - called at once
                 with self._lock:
                     del self._out[trial.id]
                     self.done += 1
@@ -102,17 +105,17 @@ class Run:
                 if not self._working:
                     self._finished.set()
 
-    def _do(self, trial: Trial) -> SupportsFloat:
+    def _do(self, trial: Trial) -> Told:
         """What the trial brings; tried again where the function fails."""
         for attempt in range(self._retries + 1):
             try:
-                reward = self._function(trial)
+                result = self._function(trial)
             except Exception as error:
                 if attempt == self._retries:
                     error.add_note(f"trial {trial.id} has not reported: tell its reward, or abandon it")
                     raise
             else:
-                return read_reward(reward, trial)
+                return read_result(result, trial)
         raise AssertionError
 
     def _patiently(self, act: Callable[[], T], trouble: type[StorageError]) -> T:
@@ -151,8 +154,15 @@ class Runnable(Protocol):
     def ask(self, task: str | None = None, *, lease: str | timedelta | None = None) -> Trial:
         """The next trial."""
 
-    def tell(self, trial: Trial, reward: SupportsFloat, *, by: str | None = None) -> None:
-        """The reward of a trial."""
+    def tell(
+        self,
+        trial: Trial,
+        reward: SupportsFloat,
+        *,
+        harm: SupportsFloat | None = None,
+        by: str | None = None,
+    ) -> None:
+        """The reward of a trial, and its harm."""
 
     @property
     def status(self) -> Any:
@@ -176,7 +186,7 @@ def run_study(
     """Ask, do it by ``function``, tell what it returns, until the study ends; the verdict."""
     run = Run(
         lambda: study.ask(task, lease=lease),
-        lambda trial, reward: study.tell(trial, reward, by=by),
+        lambda trial, told: study.tell(trial, told[0], harm=told[1], by=by),
         function,
         workers,
         retries,

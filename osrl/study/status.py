@@ -9,6 +9,7 @@ from osrl.displayed import as_html
 from osrl.hypotheses.words import Answer, Arm, Claim, Hypothesis, Objection
 from osrl.study.events import Created, now
 from osrl.study.forecast import Forecast
+from osrl.study.harm import HarmOf
 from osrl.study.progress import Progress
 from osrl.study.rates import ArmRate, read_rates
 from osrl.study.standing import current, read_standing
@@ -74,6 +75,7 @@ class Status(NamedTuple):
     since: int  # the first trial that is evidence: arms were withdrawn or added just before, if it is not 1
     forecast: Forecast | None  # None where nothing is known yet
     head: str
+    harm: tuple[HarmOf, ...] = ()  # of representations, then predictors, where it has a limit
 
     def _repr_html_(self) -> str:
         return as_html(self)
@@ -125,6 +127,7 @@ def read_status(progress: Progress, at: int | None = None) -> Status:
         progress.stages[-1][0],
         None,
         progress.last.hash,
+        () if progress.harm is None else progress.harm.table(),
     )
 
 

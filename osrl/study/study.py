@@ -27,7 +27,7 @@ from osrl.study import asking, ending, life
 from osrl.study.asking import TrialRecord
 from osrl.study.events import Event, Recovered, Row, next_event
 from osrl.study.reading import Place, Reading
-from osrl.study.running import run_study
+from osrl.study.running import Result, run_study
 from osrl.study.session import Session
 from osrl.study.settings import Names, new_settings
 from osrl.study.storage import Storage, Tombstone
@@ -242,8 +242,9 @@ class Study(Reading):
         It has reached the disk when this returns. ``trial`` is the trial itself, its token, or its number
         alone; a trial that another study, or another copy of this one, has handed out is refused, which its
         number alone cannot show. Told twice with the same value, it counts once. After a verdict it is
-        stored and changes nothing. ``harm`` (0 to 1) is the second reward of a study with a ``harm_limit``:
-        by it a representation or predictor may be withdrawn. ``by``: who says so.
+        stored and changes nothing. ``harm`` (0 to 1) is the second reward of a study with a ``harm_limit``,
+        which needs it: by it a representation or predictor may be withdrawn. It stays when the reward is
+        corrected. ``by``: who says so.
         """
         ending.tell(self._session, trial, key, reward, by, harm)
 
@@ -318,7 +319,7 @@ class Study(Reading):
 
     def run(
         self,
-        function: Callable[[Trial], SupportsFloat],
+        function: Callable[[Trial], Result],
         *,
         workers: int = 1,
         task: str | None = None,
@@ -329,7 +330,8 @@ class Study(Reading):
     ) -> str:
         """Ask, do it by ``function(trial)``, tell what it returns, until the study ends; the verdict.
 
-        ``workers`` is the number of threads; any number of processes may run the same study. A function that
+        It returns the reward, or reward and harm where that has a limit. ``workers`` is the number of
+        threads; any number of processes may run the same study. A function that
         fails is called again, ``retries`` times; then the run ends with its error, and the trial stays
         pending. At Ctrl-C what is being done is finished and told; a second one does not wait. ``progress``
         shows a bar (by default on a terminal).

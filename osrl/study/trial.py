@@ -189,8 +189,19 @@ _ADVICE = {
 }
 
 
-def read_harm(harm: Any, created: Created) -> float:
-    """The harm of a trial, from 0 to 1."""
+def read_harm(harm: Any, created: Created, trial: int) -> float | None:
+    """The harm of a trial, from 0 to 1; None where there is no limit of it.
+
+    Where it has one, it must be told: evidence that nobody has is never found. (Studies that were begun
+    before this was so may leave it out.)
+    """
+    if harm is None and created.harm_limit is not None and created.revision:
+        raise RewardRefused(
+            f"the harm of trial {trial} is missing, and the study has a limit of harm; give harm, from 0 to "
+            "1: 0 if there was none, and 1, the worst, if nobody knows"
+        )
+    if harm is None:
+        return None
     if created.harm_limit is None:
         raise RewardRefused(
             "the study has no limit of harm; tell the reward alone, or create it with harm_limit"
