@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import random
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +63,26 @@ def load_kernels(folder: Path, policy: str = "tas") -> None:
     """Play a little elsewhere, with trials that overlap: children that are forked afterwards are warm."""
     with new_study(str(folder / "warm.db"), policy=policy, delta=1e-6) as study:
         late_and_lost(study, 20)
+
+
+@contextmanager
+def held(study: Study) -> Iterator[None]:
+    """Hold the log of a study in another thread until the end of the block."""
+    begun, free = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with study._session.turn():
+            begun.set()
+            free.wait(60)
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    try:
+        assert begun.wait(60)
+        yield
+    finally:
+        free.set()
+        thread.join()
 
 
 def closed(study: Study, path: str) -> bytes:

@@ -29,7 +29,7 @@ from osrl.study.driver import Cursor
 from osrl.study.study import Study
 from tests.databases import cut_connections, own_server
 from tests.instances import refused
-from tests.studies import assert_sound, load_kernels, new_study, play
+from tests.studies import assert_sound, held, load_kernels, new_study, play
 from tests.writers import BATCH, forked, killed_writers, stored
 
 KILLS = 40  # on each backend; `make torture` has many more
@@ -249,9 +249,9 @@ def test_a_tell_on_a_full_disk_can_be_repeated(tmp_path: Path) -> None:
 def test_a_study_that_others_hold_for_too_long_is_said(place: str, monkeypatch: Any) -> None:
     monkeypatch.setattr("osrl.study.place.WAIT", 0.1)
     with new_study(place) as study, Study.open(place) as other:
-        with other._session.turn(), refused("other processes have been writing for too long"):
+        with held(other), refused("other processes have been writing for too long"):
             study.ask()
-        with other._session.turn():
+        with held(other):
             assert study.verdict == "running"  # readers do not wait
         assert study.ask().id == 1
 

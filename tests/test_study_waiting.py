@@ -23,7 +23,7 @@ from osrl.study.progress import Progress
 from osrl.study.replay import verify
 from osrl.study.sqlite_file import _line_of, note_log
 from osrl.study.study import Study
-from tests.studies import assert_sound, chained, new_study, play
+from tests.studies import assert_sound, chained, held, new_study, play
 from tests.writers import starve
 
 
@@ -157,7 +157,7 @@ def test_a_reader_does_not_wait_for_a_writer_of_its_own_process(place: str) -> N
 def test_waiting_ends_with_an_error_of_its_own(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("osrl.study.place.WAIT", 0.1)
     with new_study(place) as study, Study.open(place) as other:
-        with other._session.turn(), pytest.raises(StorageBusy, match="writing for too long") as caught:
+        with held(other), pytest.raises(StorageBusy, match="writing for too long") as caught:
             study.ask()
         assert caught.value.exit_code == 4
 
