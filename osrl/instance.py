@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from osrl.displayed import as_html, draw
 from osrl.errors import OsrlError
-from osrl.families import FAMILIES, Family
+from osrl.families import FAMILIES, Family, read_limits
 from osrl.files import read_file, replace_file
 from osrl.shown import is_control
 
@@ -389,6 +389,32 @@ def _render(data: dict[str, Any], suffix: str) -> str:
 
 
 Given = Instance | str | os.PathLike[str] | Means
+
+
+def read_guess(given: Given, low: float | None, high: float | None) -> tuple[Instance, tuple[float, float]]:
+    """An instance whose means lie between ``low`` and ``high``, scaled to [0, 1], and these limits.
+
+    Without limits it is that of `read_instance`. The means of an `Instance` are scaled already.
+    """
+    if isinstance(given, Instance) or (low is None and high is None):
+        instance = read_instance(given)
+        return instance, read_limits(instance.family.name, low, high)
+    data: Any = {"family": "bounded", "means": given}
+    if isinstance(given, (str, os.PathLike)):
+        data = read_instance(given).to_dict() if os.fspath(given) == "paper" else _read_file(Path(given))
+    limits = read_limits(str(data.get("family")) if isinstance(data, Mapping) else "", low, high)
+    wide = Instance.from_dict({**data, "family": "gaussian", "noise_sd": 1.0})  # any finite means
+    means = (wide.means - limits[0]) / (limits[1] - limits[0])
+    outside = np.argwhere((means < 0) | (means > 1))
+    if len(outside):
+        place, value = (
+            _place(outside[0], (wide.tasks, wide.representations, wide.predictors)),
+            wide.means[*outside[0]],
+        )
+        raise OsrlError(f"{place} is {value:g}; give means from {limits[0]:g} to {limits[1]:g}")
+    return Instance.bounded(
+        means, tasks=wide.tasks, representations=wide.representations, predictors=wide.predictors
+    ), limits
 
 
 def read_instance(given: Given) -> Instance:

@@ -159,6 +159,66 @@ def test_costs_and_days_of_the_command(capsys: Capture, tmp_path: Path) -> None:
     assert "days" in shown and "Its trials cost about" in shown
 
 
+def test_ignorable_losses_cost_what_is_lost() -> None:
+    """Where a third of the trials is left out, half as many more are needed."""
+    plain, lost = (
+        plan(EASY, delta=0.05, runs=40, loss=loss, ignorable=True).policies[0].median for loss in (0, 1 / 3)
+    )
+    assert 1.2 * plain < lost < 1.9 * plain
+    gaussian = osrl.Instance.gaussian([[[1.0, 0.0]]], 0.5)
+    assert plan(gaussian, runs=20, loss=0.1, ignorable=True).policies[0].cut == 0
+    with refused("a loss has to be ignorable; add --ignorable"):
+        plan(gaussian, runs=20, loss=0.1)
+
+
+def test_rewards_between_limits_are_planned_in_their_unit(tmp_path: Path, capsys: Capture) -> None:
+    path = tmp_path / "guess.toml"
+    means = (12 * EASY.means - 2).tolist()
+    path.write_text(f'family = "bounded"\nmeans = {means}\n', encoding="utf-8")
+    bounded = osrl.Instance.bounded(EASY.means)
+    same = plan(bounded, runs=20, epsilon=0.05).policies
+    for given in (path, means):
+        found = plan(given, runs=20, epsilon=0.6, low=-2, high=10)
+        assert found.policies == same and found.epsilon == (0.6, 0.6) and found.limits == (-2, 10)
+    assert main(["plan", str(path), "--low", "-2", "--high", "10", "--loss", "0.45", "--runs", "20"]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "scaled from [-2, 10]" in shown and "it will not be decided" in shown
+    lost: dict[str, Any] = {"runs": 20, "loss": 0.45}
+    one, other = str(plan(bounded, **lost).never), str(plan(means, low=-2, high=10, **lost).never)
+    gaps = [float(why.split("differ by ")[1].removeprefix("at most ").split()[0]) for why in (one, other)]
+    assert gaps[1] == pytest.approx(12 * gaps[0], rel=0.01)
+    assert main(["plan", str(path), "--low", "0", "--high", "10"]) == 2
+    assert "give means from 0 to 10" in capsys.readouterr().err
+    with refused("low and high belong to the bounded family"):
+        plan("paper", runs=20, high=2)
+
+
+def test_what_no_budget_decides_is_said_and_not_simulated(tmp_path: Path, capsys: Capture) -> None:
+    """The paper's nearest arms differ by 0.05: with as many losses nothing tells them apart."""
+    found = plan("paper", runs=20, loss=0.05)
+    assert found.policies == () and "h1 and h2 differ by 0.05 in x1" in str(found.never)
+    assert plan("paper", runs=20, loss=0.05, epsilon=0.2, budget=10_000).never is None
+    arguments = ["plan", "paper", "--runs", "20", "--loss", "0.05"]
+    assert main([*arguments, "--out", str(tmp_path)]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "it will not be decided" in shown and "budget" not in shown
+    assert main([*arguments, "--risks", "0.1", "--tolerances", "0,0.2", "--budget", "20000"]) == 0
+    assert capsys.readouterr().out.count("never") == 3
+    assert "no trial arrives in x2" in str(plan("paper", runs=20, shares=[1, 0]).never)
+
+
+def test_the_task_that_everything_waits_for_is_named(capsys: Capture) -> None:
+    found = plan(EASY, delta=0.05, runs=40, shares=[0.96, 0.04]).bottleneck
+    assert found is not None and (found.task, found.share) == (EASY.tasks[1], 0.04)
+    alone = plan(osrl.Instance.bernoulli(EASY.means[:1]), delta=0.05, runs=40, shares=[1]).policies[0]
+    assert found.trials == round(alone.median / 0.96)
+    assert plan(EASY, delta=0.05, runs=40, shares=[0.5, 0.5]).bottleneck is None
+    assert main(["plan", "paper", "--shares", "0.97,0.03", "--runs", "20", "--per-day", "1000"]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "The bottleneck is x2, where 3 % of the trials arrive: without it about" in shown
+    assert "days would do instead of" in shown
+
+
 def test_lives_that_cannot_be_are_refused(capsys: Capture) -> None:
     for wrong, message in (
         ({"loss": 1.0}, "loss is 1.0; give the share"),

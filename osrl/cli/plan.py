@@ -57,6 +57,14 @@ def plan(
         str | None,
         typer.Option(metavar="COST,...", help="What a trial costs: of each task, or of each arm."),
     ] = None,
+    ignorable: Annotated[
+        bool,
+        typer.Option("--ignorable", help="A loss tells nothing about the reward: lost trials are left out."),
+    ] = False,
+    low: Annotated[
+        float | None, typer.Option(help="The smallest bounded reward; means are given from there.")
+    ] = None,
+    high: Annotated[float | None, typer.Option(help="The largest bounded reward.")] = None,
     runs: Annotated[int | None, typer.Option(help="Simulated experiments.  [default: 200]")] = None,
     seed: Annotated[int, typer.Option(help="The same seed gives the same plan.")] = 0,
     budget: Annotated[
@@ -84,6 +92,9 @@ def plan(
         "gaps": gaps,
         "per_day": per_day,
         "costs": _numbers("--costs", costs),
+        "ignorable": ignorable,
+        "low": low,
+        "high": high,
         "runs": RUNS if runs is None else runs,
         "seed": seed,
         "budget": BUDGET if budget is None else budget,
@@ -112,7 +123,10 @@ def plan(
         from osrl.report.plan_chart import draw_plan
 
         out.mkdir(parents=True, exist_ok=True)
-        save(draw_plan(report.plan) if isinstance(report, PlanReport) else draw_sweep(report.plans), out)
+        if isinstance(report, SweepReport):
+            save(draw_sweep(report.plans), out)
+        elif report.plan.policies:
+            save(draw_plan(report.plan), out)
     if as_json:
         print_json(report.document())
     else:

@@ -57,22 +57,23 @@ class PlanReport(NamedTuple):
             "shares": list(plan.life.shares),
             "per_day": plan.life.per_day,
             "costs": list(plan.life.costs),
+            "ignorable": plan.life.ignorable,
+            "low": plan.limits[0] if self._is_bounded else None,
+            "high": plan.limits[1] if self._is_bounded else None,
+            "bottleneck": None if plan.bottleneck is None else plan.bottleneck._asdict(),
+            "never": plan.never,
             "sentence": self.sentence(),
         }
 
     def sentence(self) -> str:
         """What a planner needs to know."""
+        if self.plan.never is not None:
+            return self._never(self.plan.never)
         best, least, budget = self.plan.policies[0], self.plan.least, self.plan.budget
         if best.median >= budget:
             need = f"half of the experiments or more need more than {count(budget)} trials with {best.name}"
-            lost = ""
-            if self.plan.life.loss:
-                lost = (
-                    " With losses at their worst, arms that differ by less than the share of lost trials "
-                    "cannot be told apart, however long it takes."
-                )
             more = "They were cut there; raise the budget to see more."
-            return f"If the means are as guessed, {need}. {more}{lost}"
+            return f"If the means are as guessed, {need}. {more}{self._bottleneck()}"
         nine = f"nine in ten are done after {count(best.high)}"
         more = f"more than one in ten need more than {count(budget)}, where they were cut"
         proved = best.threshold not in find(best.policy).unproved
@@ -82,6 +83,8 @@ class PlanReport(NamedTuple):
         ]
         if (days := self._days(best.median)) is not None and best.high < budget:
             sentences.append(f"That is about {count(days)} days, or {count(self._days(best.high) or 0)}.")
+        if self.plan.bottleneck is not None:
+            sentences.append(self._bottleneck().strip())
         if best.cost is not None:
             sentences.append(
                 f"Its trials cost about {count(best.cost[0])}, nine times in ten at most "
@@ -99,17 +102,37 @@ class PlanReport(NamedTuple):
         )
         return " ".join(sentences)
 
+    def _never(self, why: str) -> str:
+        """Why no budget is enough, and what would help."""
+        return f"However many trials there are, it will not be decided: {why}."
+
+    def _bottleneck(self) -> str:
+        """The task that most of the time is spent on, where there is one."""
+        found, best = self.plan.bottleneck, self.plan.policies[0]
+        if found is None:
+            return ""
+        arrive = f"{100 * found.share:.3g} % of the trials arrive"
+        days = self._days(found.trials)
+        if days is None:
+            less = f"about {count(found.trials)} trials would do, those in {found.task} among them"
+        else:
+            less = f"about {count(days)} days would do instead of {count(self._days(best.median) or 0)}"
+        return f" The bottleneck is {found.task}, where {arrive}: without it {less}."
+
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """The table, and the sentence."""
         plan = self.plan
-        least, runs = plan.least, plan.policies[0].runs
+        least = plan.least
         delta_g, delta_h = plan.delta
-        tolerance = describe_tolerance(*plan.epsilon)
+        played = f"; {plan.policies[0].runs} simulated experiments with each policy" if plan.policies else ""
         yield Text(
-            f"{describe(plan.instance)}\n"
-            f"Accepted risks: delta_g = {delta_g:g}, delta_h = {delta_h:g}{tolerance}; "
-            f"{runs} simulated experiments with each policy{self._life()}"
+            f"{describe(plan.instance)}{self._unit()}\n"
+            f"Accepted risks: delta_g = {delta_g:g}, delta_h = {delta_h:g}{describe_tolerance(*plan.epsilon)}"
+            f"{played}{self._life()}"
         )
+        if plan.never is not None:
+            yield Text(f"\n{self.sentence()}")
+            return
         table = Table(box=SIMPLE, padding=(0, 1, 0, 0), pad_edge=False)
         table.add_column("policy", style="bold", no_wrap=True)
         for name in ("median", "9 in 10 need at most", "mean", "mean / bound"):
@@ -135,12 +158,18 @@ class PlanReport(NamedTuple):
         """Rewards that vary less than coins do may be learnt faster than the bound for coins says."""
         return self.plan.instance.family.name == "bounded"
 
+    def _unit(self) -> str:
+        """The limits of rewards, where they are not 0 and 1."""
+        low, high = self.plan.limits
+        return "" if (low, high) == (0, 1) else f" (scaled from [{low:g}, {high:g}])"
+
     def _life(self) -> str:
         """What the experiment brings besides rewards, for the heading."""
         life, tasks = self.plan.life, self.plan.instance.tasks
         parts = []
         if life.loss:
-            parts.append(f"{100 * life.loss:g} % of the trials lost, counted at their worst")
+            counted = "and left out" if life.ignorable else "counted at their worst"
+            parts.append(f"{100 * life.loss:g} % of the trials lost, {counted}")
         if life.delay:
             parts.append(f"results {life.delay:,} trials late")
         if life.batch > 1:

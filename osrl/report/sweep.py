@@ -31,18 +31,24 @@ class SweepReport(NamedTuple):
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """One row for each risk and tolerance."""
         first = self.plans[0]
-        yield Text(
-            f"{describe(first.instance)}\n{first.policies[0].runs} simulated experiments for each row, "
-            f"with {first.policies[0].name}"
+        played = next((plan.policies[0] for plan in self.plans if plan.policies), None)
+        rows = (
+            ""
+            if played is None
+            else f"\n{played.runs} simulated experiments for each row, with {played.name}"
         )
+        yield Text(f"{describe(first.instance)}{rows}")
         table = Table(box=SIMPLE, padding=(0, 1, 0, 0), pad_edge=False)
         per_day = first.life.per_day
         columns = ["tolerance", "risk", "median", "9 in 10", "bound"]
         for name in columns if per_day is None else [*columns, "days", "9 in 10"]:
             table.add_column(name, justify="right", no_wrap=True)
         for plan in self.plans:
-            each = plan.policies[0]
             cells = [f"{plan.epsilon[0]:g}", f"{plan.delta[0]:g}"]
+            if plan.never is not None:
+                table.add_row(*cells, "never", "never")
+                continue
+            each = plan.policies[0]
             cells += [
                 f"> {count(value)}" if value >= plan.budget else count(value)
                 for value in (each.median, each.high)
@@ -52,6 +58,8 @@ class SweepReport(NamedTuple):
                 cells += [count(value / per_day) for value in (each.median, each.high)]
             table.add_row(*cells)
         yield table
+        for why in dict.fromkeys(plan.never for plan in self.plans if plan.never is not None):
+            yield Text(f"never: {why}")
         yield Text(
             "9 in 10: nine experiments in ten need at most so many; bound: no policy needs fewer on average"
         )
@@ -67,6 +75,7 @@ def draw_sweep(plans: Sequence[Plan]) -> Figure:
     rows = [
         (plan.delta[0], f"{plan.epsilon[0]:g}", plan.policies[0].median, plan.policies[0].high)
         for plan in plans
+        if plan.policies
     ]
     frame = pl.DataFrame(rows, ["risk", "tolerance", "median", "high"], orient="row")
     x = alt.X("risk:Q", title="risk (log scale)").scale(type="log", reverse=True, nice=False)

@@ -16,9 +16,10 @@ from osrl.bounds import LowerBound, lower_bound
 from osrl.contract import Problem, find
 from osrl.draws import START, new_key, uniform
 from osrl.errors import OsrlError
-from osrl.instance import Given, Instance, read_instance
-from osrl.policies.conditions import Conditions, new_course
+from osrl.instance import Given, Instance, read_guess
+from osrl.policies.conditions import new_course
 from osrl.risks import read_risks, read_tolerances
+from osrl.simulation.life import NOTICEABLE, Bottleneck, Life, rarest, read_life, why_never, without_task
 from osrl.simulation.simulate import simulate
 from osrl.way import compile_now
 
@@ -29,27 +30,6 @@ ALL = ("osrl", "osrl-sc", "tas", "tas-transfer", "uniform")  # those with a proo
 TOLERANT = ("osrl", "uniform")  # those that may end within a tolerance, and take what an experiment brings
 THRESHOLDS = ("sharp", "theorem")  # of the paper's algorithm: those with a proof
 QUANTILES = (0.1, 0.5, 0.9)
-
-
-class Life(NamedTuple):
-    """What an experiment brings besides rewards, and how much its trials cost.
-
-    A trial is lost with probability ``loss``, and counts by its worst reward; a result comes after ``delay``
-    more trials, which are handed out ``batch`` at a time; ``shares`` are those of the tasks that arrive, and
-    empty where the policy chooses. ``per_day``: trials in a day. ``costs``: of each task, or of each arm.
-    """
-
-    loss: float = 0.0
-    delay: int = 0
-    batch: int = 1
-    shares: tuple[float, ...] = ()
-    per_day: float | None = None
-    costs: tuple[float, ...] = ()
-
-    @property
-    def plain(self) -> bool:
-        """Whether every result comes at once, in tasks that the policy chooses."""
-        return not (self.loss or self.delay or self.shares or self.costs) and self.batch == 1
 
 
 class Expected(NamedTuple):
@@ -75,6 +55,7 @@ class Plan(NamedTuple):
     """The lower bound, and every policy, the one with the smallest median first.
 
     There is no bound, ``None``, where arms tie and a tolerance lets an experiment end all the same.
+    ``never``: why no number of trials is enough, where that is so; then nothing was simulated.
     """
 
     instance: Instance
@@ -84,6 +65,9 @@ class Plan(NamedTuple):
     delta: tuple[float, float]  # of the representation, of each predictor
     epsilon: tuple[float, float]
     life: Life = Life()
+    limits: tuple[float, float] = (0.0, 1.0)  # of rewards; those of bounded ones may be others
+    bottleneck: Bottleneck | None = None
+    never: str | None = None
 
     @property
     def least(self) -> float:
@@ -111,6 +95,9 @@ def plan(
     gaps: float = 1.0,
     per_day: float | None = None,
     costs: Sequence[float] = (),
+    ignorable: bool = False,
+    low: float | None = None,
+    high: float | None = None,
     runs: int = RUNS,
     seed: int = 0,
     budget: int = BUDGET,
@@ -120,37 +107,53 @@ def plan(
 
     ``delta`` is both risks; by default each is 0.1. ``epsilon`` is both tolerances, 0 by default. ``policy``
     is ``osrl`` unless another, several, or ``all`` with a proof are asked for. ``loss``, ``delay``,
-    ``batch``, ``shares``, ``per_day`` and ``costs``: see `Life`. ``gaps``: every arm is so many times as far
-    below the best one of its task as guessed. Experiments are cut after ``budget`` trials. The guarantee of a
-    policy does not depend on the guess.
+    ``batch``, ``shares``, ``per_day``, ``costs`` and ``ignorable``: see `Life`. ``low`` and ``high``: between
+    which limits bounded rewards lie, in whose unit means and tolerances are given. ``gaps``: every arm is so
+    many times as far below the best one of its task as guessed. Experiments are cut after ``budget`` trials.
+    The guarantee of a policy does not depend on the guess.
     """
     if isinstance(runs, bool) or runs < 20:
         raise OsrlError(f"runs is {runs}; quantiles need at least 20")
-    instance = with_gaps(read_instance(instance), gaps)
+    guess, limits = read_guess(instance, low, high)
+    instance = with_gaps(guess, gaps)
     risks = read_risks(delta, delta_g, delta_h)
-    epsilons = read_tolerances(epsilon, epsilon_g, epsilon_h)
-    life = _read_life(instance, loss, delay, batch, shares, per_day, costs)
+    tolerances = read_tolerances(epsilon, epsilon_g, epsilon_h)
+    epsilons = tolerances[0] / (limits[1] - limits[0]), tolerances[1] / (limits[1] - limits[0])
+    life = read_life(instance, loss, delay, batch, shares, per_day, costs, ignorable)
     names = _names(policy, tolerant=max(epsilons) > 0 or not life.plain)
     bound = None
     if instance.in_model_class or max(epsilons) == 0:
         bound = lower_bound(
             instance, delta_g=risks[0], delta_h=risks[1], epsilon_g=epsilons[0], epsilon_h=epsilons[1]
         )
-    if life.plain:
+    never = why_never(instance, life, epsilons, limits[1] - limits[0])
+    rows: list[Expected] = []
+    bottleneck = None
+    if never is not None:
+        pass
+    elif life.plain:
         rows = _simulate(instance, names, risks, epsilons, runs, seed, budget, progress)
     else:
-        rows = []
-        for i, name in enumerate(names):
-            so_far = i * runs
+        rare = rarest(instance, life, risks)
+        total = runs * (len(names) + (rare is not None))
 
-            def shown(done: int, so_far: int = so_far) -> None:
+        def live(place: int, name: str, instance: Instance, life: Life) -> Expected:
+            def shown(done: int) -> None:
                 if progress is not None:
-                    progress(so_far + done, runs * len(names))
+                    progress(place * runs + done, total)
 
             problem = Problem(instance.shape, instance.family, find(name).criteria([risks]), epsilons)
-            rows.append(_live(instance, name, problem, life, runs, seed, budget, shown))
+            return _live(instance, name, problem, life, runs, seed, budget, shown)
+
+        rows = [live(i, name, instance, life) for i, name in enumerate(names)]
+        if rare is not None:
+            first = min(rows, key=lambda each: (each.median, each.mean))
+            found = live(len(names), first.policy, *without_task(instance, life, rare))
+            trials = round(found.median / (1 - life.shares[rare]))
+            if trials < NOTICEABLE * first.median:
+                bottleneck = Bottleneck(instance.tasks[rare], life.shares[rare], trials)
     in_order = tuple(sorted(rows, key=lambda each: (each.median, each.mean)))
-    return Plan(instance, bound, in_order, budget, risks, epsilons, life)
+    return Plan(instance, bound, in_order, budget, risks, tolerances, life, limits, bottleneck, never)
 
 
 def with_gaps(instance: Instance, gaps: float) -> Instance:
@@ -173,40 +176,6 @@ def _names(policy: str | Sequence[str] | None, tolerant: bool) -> list[str]:
     for name in names:
         find(name)
     return names
-
-
-def _read_life(
-    instance: Instance,
-    loss: float,
-    delay: int,
-    batch: int,
-    shares: Sequence[float],
-    per_day: float | None,
-    costs: Sequence[float],
-) -> Life:
-    X, n = len(instance.tasks), instance.means[0].size
-    if not 0 <= loss < 1:
-        raise OsrlError(f"loss is {loss}; give the share of trials that are lost, such as 0.05")
-    if loss and instance.family.noise:
-        raise OsrlError(
-            "Gaussian rewards have no worst case, so a loss has to be ignorable; leave --loss out"
-        )
-    if delay < 0 or batch < 1:
-        raise OsrlError(f"delay is {delay} and batch is {batch}; give whole numbers, 0 and 1 or more")
-    if per_day is not None and not per_day > 0:
-        raise OsrlError(f"per_day is {per_day}; give how many trials there are in a day")
-    if (
-        len(shares) not in (0, X)
-        or any(not share >= 0 for share in shares)
-        or (shares and not sum(shares) > 0)
-    ):
-        raise OsrlError(f"shares are {list(shares)}; give one for each of the {X} tasks, 0 or more")
-    if len(costs) not in (0, X, X * n) or any(not cost >= 0 for cost in costs):
-        raise OsrlError(
-            f"costs are {list(costs)}; give one for each of the {X} tasks, or for each of all {X * n} arms"
-        )
-    total = sum(shares)
-    return Life(loss, delay, batch, tuple(share / total for share in shares), per_day, tuple(costs))
 
 
 def _simulate(
@@ -258,7 +227,7 @@ def _live(
         )
     policy.check_tolerance(problem.criteria, problem.epsilon)
     compile_now()
-    conditions = Conditions(np.array(life.shares, float), life.loss, 0.0, life.delay, life.batch)
+    conditions = life.conditions
     each = np.array(life.costs or (1.0,) * len(instance.tasks))
     each = each.reshape(len(instance.tasks), -1)
     tau, cost, open_still = np.zeros(runs, np.int64), np.zeros(runs), np.zeros(runs, np.bool_)

@@ -30,9 +30,9 @@ def sweep(
     plans = []
     for i, (epsilon, delta) in enumerate(pairs):
 
-        def shown(done: int, _: int, before: int = i * runs) -> None:
+        def shown(done: int, total: int, before: int = i * runs) -> None:
             if progress is not None:
-                progress(before + done, runs * len(pairs))
+                progress(before + done * runs // total, runs * len(pairs))
 
         plans.append(
             plan(instance, policy, delta=delta, epsilon=epsilon, runs=runs, progress=shown, **conditions)
