@@ -181,6 +181,18 @@ def test_its_life(new: New) -> None:
     assert study.place
 
 
+def test_rows_of_many_losses(new: New) -> None:
+    """Trials, their tokens, numbers or keys, alone or in tables: locally and remotely the same."""
+    with new() as study:
+        trials = [study.ask() for _ in range(4)]
+        keyed = study.ask(key="k")
+        rows = [trials[0], {"trial": trials[1]}, {"trial": trials[2].token}, {"trial": 4}, {"key": keyed.key}]
+        assert study.abandon_many(rows) == 5
+        for wrong in ({"trial": object()}, {"trial": 1, "more": 2}, {"trial": None}, object()):
+            with pytest.raises(osrl.OsrlError):
+                study.abandon_many([wrong])
+
+
 def test_a_study_that_runs_to_its_end(new: New) -> None:
     with new(budget=6) as study:
         assert study.run(lambda trial: trial.predictor == "low", workers=2) == "budget exhausted"
@@ -346,6 +358,8 @@ def test_the_same_to_be_awaited(server: Serving) -> None:
             assert (await study.trial(trials[0])).reward == 1.0
             assert (await study.status()).told == 7 and (await study.arms())["told"].sum() == 7
             assert await study.verdict() == "running" and (await study.evidence()).height > 0
+            with connect(server.url, token, "awaited") as twin:
+                assert await study.summary() == twin.summary
             await study.pause("a while")
             with pytest.raises(osrl.StudyPaused):
                 await study.ask(n=2)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 import time
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 
@@ -21,7 +23,10 @@ from osrl.cli.rows import read_rows
 from osrl.errors import OsrlError
 from osrl.service.guard import path_within
 from osrl.service.server import read_token_file
+from osrl.service.watching import Watch
+from osrl.study import forecast
 from osrl.study.held import HeldLog
+from osrl.study.progress import Progress
 from tests.instances import refused
 from tests.serving import NAMES, serving
 from tests.studies import new_study
@@ -132,6 +137,25 @@ def test_clocks_may_be_far_off(path: str, tmp_path: Path, monkeypatch: pytest.Mo
     with serving(path) as server, server.client() as http:
         for where in ("/studies/one", "/", f"{STUDIES}/one/status", f"{STUDIES}/one/history"):
             assert http.get(where).status_code == 200, where
+
+
+def test_a_page_shows_one_moment(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its status is that after the event whose number it shows, also where somebody writes meanwhile."""
+    look_ahead = forecast.look_ahead
+
+    def meanwhile(progress: Progress) -> Callable[[], forecast.Forecast | None]:
+        thread = threading.Thread(target=other.ask)
+        found = look_ahead(progress)
+        thread.start()
+        thread.join()
+        return found
+
+    with new_study(path) as study, osrl.Study.open(path) as other:
+        study.ask()
+        monkeypatch.setattr(forecast, "look_ahead", meanwhile)
+        moment, _ = Watch().look(study, "here")
+        shown = moment.document["head"]
+        assert [event.hash for event in study.events()][moment.sequence] == shown
 
 
 def test_a_call_in_a_signal_handler_does_not_wait_for_itself(

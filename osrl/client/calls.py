@@ -109,7 +109,7 @@ class StudyCalls:
 
     def abandon_many(self, trials: Iterable[Any], **loss: Any) -> Call[dict[str, Any]]:
         """The loss of many trials."""
-        rows = [dict(each) if isinstance(each, Mapping) else _which(each, None) for each in trials]
+        rows = [_lost(each) for each in trials]
         return self._post("abandon-many", {"trials": rows, **loss})
 
     def correct(self, trial: Any, reward: Any, reason: str, by: str | None) -> Call[dict[str, Any]]:
@@ -169,6 +169,14 @@ def _row(row: Any) -> dict[str, Any]:
     if isinstance(row, tuple | list) and len(row) == 2:
         return {**_which(row[0], None), "reward": _number("reward", row[1])}
     raise OsrlError(f"{row!r:.50} is no pair of a trial and its reward; give (trial, reward)")
+
+
+def _lost(row: Any) -> dict[str, Any]:
+    """Return one of many trials that are lost, as it is sent."""
+    if not isinstance(row, Mapping):
+        return _which(row, None)
+    rest = {key: value for key, value in row.items() if key not in ("trial", "key")}
+    return {**rest, **_which(row.get("trial"), row.get("key"))}
 
 
 def _number(what: str, value: Any) -> bool | float:

@@ -33,6 +33,11 @@ def _renamed(document: dict[str, Any]) -> dict[str, Any]:
     return {"id": fields.pop("trial"), **fields}
 
 
+def read_summary(document: dict[str, Any]) -> dict[str, Any]:
+    """Return the summary of a study, without what only a server knows of it."""
+    return {key: value for key, value in document.items() if key not in ("study", "task_attribute")}
+
+
 def read_hypotheses(document: dict[str, Any]) -> tuple[Hypothesis, ...]:
     """The hypotheses; JSON has no infinity, so null is that."""
     return tuple(

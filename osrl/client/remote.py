@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, SupportsFloat, overload
 
 from osrl.client import calls
 from osrl.client.calls import Call, StudyCalls
-from osrl.client.documents import read_arms, read_hypotheses, read_record, read_status
+from osrl.client.documents import read_arms, read_hypotheses, read_record, read_status, read_summary
 from osrl.client.files import format_of, read_events, read_history, write_file, write_head
 from osrl.client.sending import Sender
 from osrl.errors import OsrlError
@@ -105,8 +105,7 @@ class RemoteStudy:
     @property
     def summary(self) -> dict[str, Any]:
         """What is known without any computation, at one moment."""
-        found = self._show()
-        return {key: value for key, value in found.items() if key not in ("study", "task_attribute")}
+        return read_summary(self._show())
 
     @property
     def id(self) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, SupportsFloat, overload
 
 from osrl.client import calls
 from osrl.client.calls import Call, StudyCalls, T
-from osrl.client.documents import read_arms, read_hypotheses, read_record, read_status
+from osrl.client.documents import read_arms, read_hypotheses, read_record, read_status, read_summary
 from osrl.client.files import format_of, read_events, read_history, write_file, write_head
 from osrl.client.remote import only_study
 from osrl.client.running import Function, run_awaited
@@ -212,7 +212,7 @@ class AsyncRemoteStudy:
 
     async def summary(self) -> dict[str, Any]:
         """What is known without any computation, at one moment."""
-        return await self._send(self._calls.get(""))
+        return read_summary(await self._send(self._calls.get("")))
 
     async def id(self) -> str:
         """The beginning of the id of this study, which no other one has."""

@@ -54,8 +54,7 @@ class Watch:
 
     def look(self, study: Study, place: str) -> Look:
         """The moment that is now."""
-        status, compute = study.look()
-        sequence = study.summary["events"] - 1
+        status, compute, sequence = study.look_at()
         at = now()
         known = self._forecast
         if status.verdict != "running":

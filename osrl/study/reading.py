@@ -136,11 +136,16 @@ class Reading:
 
     def look(self) -> tuple[Status, Callable[[], Forecast | None]]:
         """The status but for its forecast, at once, and what computes that: it may take a second."""
+        status, forecast, _ = self.look_at()
+        return status, forecast
+
+    def look_at(self) -> tuple[Status, Callable[[], Forecast | None], int]:
+        """Return the same, and the number of the event after which it was so."""
         with self._session.reading() as progress:
             from osrl.study.forecast import look_ahead
             from osrl.study.status import read_status
 
-            return read_status(progress), look_ahead(progress)
+            return read_status(progress), look_ahead(progress), progress.last.seq
 
     @property
     def summary(self) -> dict[str, Any]:
