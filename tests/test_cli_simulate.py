@@ -34,7 +34,7 @@ KEYS = [
         "error_g",
         "error_h",
     ),
-    *("error_eps", "within_tolerance", "budget_exhausted", "runs", "rounds", "seconds"),
+    *("error_eps", "within_tolerance", "no_shared", "budget_exhausted", "runs", "rounds", "seconds"),
 ]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import polars as pl
 import pytest
 from scipy.stats import binom
 
@@ -36,6 +37,30 @@ def test_gaussian_tasks_that_disagree() -> None:
     instance = Instance.gaussian([[[2.0, 0.0], [0.5, 0.0]], [[0.5, 0.0], [2.0, 0.0]]], noise_sd=1.5)
     found = osrl.simulate(instance, "osrl", 0.1, 40, budget=20_000).frame
     assert (found["verdict"] == "no shared representation").sum() >= 32
+
+
+def test_a_false_alarm_is_an_error_about_the_representation() -> None:
+    """In the class M it is wrong that none is shared, whatever the guesses; no predictor is judged then."""
+    means = [[[0.6, 0.45], [0.5, 0.45]], [[0.45, 0.6], [0.45, 0.5]]]
+    runs = osrl.simulate(Instance.bernoulli(means), "osrl", delta_g=0.9, delta_h=0.9, runs=400)
+    none = runs.frame["verdict"] == "no shared representation"
+    row = runs.summary().to_dicts()[0]
+    guesses = [set(each) == {"g1"} for each in runs.frame["representations"]]
+    assert (none & pl.Series(guesses)).sum() > 0, "an instance without such a case shows nothing"
+    assert not runs.frame.filter(none)["correct_g"].any()
+    assert row["no_shared"] == none.sum()
+    wrong_g = int((~runs.frame["correct_g"]).sum())
+    assert row["error_g"] == wrong_g / 400 and wrong_g >= none.sum()
+    named = runs.frame.filter(~none & pl.Series(guesses))
+    wrong = ~np.array(named["correct_h"].to_list())
+    assert row["error_h"] == wrong.sum(axis=0).max() / 400
+
+
+def test_the_verdict_is_counted_where_it_is_right() -> None:
+    runs = osrl.simulate(Instance.bernoulli(DISAGREE["one predictor each"]), "osrl", 0.1, 50, budget=20_000)
+    row = runs.summary().to_dicts()[0]
+    assert row["no_shared"] == (runs.frame["verdict"] == "no shared representation").sum() > 0
+    assert row["error_g"] is None
 
 
 def test_false_alarms_stay_below_the_risk() -> None:

@@ -55,6 +55,8 @@ class SimulationReport(NamedTuple):
         table.add_column("delta", no_wrap=True)
         cells = [self._cells(row) for row in rows]
         shown = [name for name in cells[0] if name not in left_out]
+        if not any(row["no_shared"] for row in rows):
+            shown.remove("none shared")
         if not any(row["budget_exhausted"] for row in rows):
             shown.remove("exhausted")
         if all(row["proved"] for row in rows):
@@ -81,6 +83,7 @@ class SimulationReport(NamedTuple):
             **(errors if self.instance.in_model_class else {}),
             "too bad": _share(row["error_eps"]),
             "within": f"{row['within_tolerance']:,}",
+            "none shared": f"{row['no_shared']:,}",
             "exhausted": f"{row['budget_exhausted']:,}",
             "guarantee": "proved" if row["proved"] else "none",
         }
@@ -95,6 +98,9 @@ class SimulationReport(NamedTuple):
         if rows[0]["error_eps"] is not None:
             yield "Too bad: answers worse than the best arm by more than the tolerance, in the worst task."
             yield "Within: runs that ended because of the tolerance."
+        if any(row["no_shared"] for row in rows):
+            right = "wrong about g" if self.instance.in_model_class else "no error"
+            yield f"None shared: runs that said that no representation is shared, {right}."
         if any(row["budget_exhausted"] for row in rows):
             yield "Exhausted: runs that used up the budget; they enter the mean with it, and are never wrong."
         if not all(row["proved"] for row in rows):

@@ -52,6 +52,7 @@ _SCHEMA: dict[str, type[pl.DataType]] = {
     "error_h": pl.Float64,
     "error_eps": pl.Float64,
     "within_tolerance": pl.Int64,
+    "no_shared": pl.Int64,
     "budget_exhausted": pl.Int64,
     "runs": pl.Int64,
     "rounds": pl.Int64,
@@ -149,9 +150,11 @@ class Runs:
           2.2414 std / sqrt(runs), the half-width of a 97.5 % interval, or ``ci95`` with another
           ``confidence``;
         - ``tau_g_mean``, ``tau_h_mean``: samples until the representation was decided, and after it;
-        - ``error_g``: the share of runs that answered with a wrong representation; ``error_h``: the
-          largest share, over tasks, of runs with the right representation and a wrong predictor.
-          Runs that exhausted their budget have not answered. Null outside the class M;
+        - ``error_g``: the share of runs that answered with a wrong representation (where tasks are decided
+          one by one, in some task), or that no representation is shared; ``error_h``: the largest share, over
+          tasks, of runs with the right representation and a wrong predictor. Runs that exhausted their budget
+          have not answered. Null outside the class M; ``no_shared``: the number of runs that answered that no
+          representation is shared, which is right where that is so;
         - ``error_eps``: the largest share, over tasks, of runs whose answer is worse than the best arm by
           more than the tolerance (the larger one); null without one. ``within_tolerance``: the number of
           runs that ended by it;
@@ -229,7 +232,7 @@ class _Tally:
     def __init__(self, tasks: int, epsilon: float) -> None:
         self.epsilon = epsilon
         self.runs = self.tau = self.squares = self.tau_g = self.rounds = 0
-        self.exhausted = self.wrong_g = 0
+        self.exhausted = self.wrong_g = self.none = 0
         self.within = 0
         self.taus: list[Any] = []
         self.wrong_h, self.too_bad = np.zeros((2, tasks), np.int64)
@@ -248,11 +251,13 @@ class _Tally:
         answered = rows.filter(pl.col.verdict != VERDICTS[EXHAUSTED])
         self.exhausted += len(rows) - len(answered)
         self.within += int((rows["verdict"] == VERDICTS[WITHIN]).sum())
-        given = answered.filter(pl.col.verdict != VERDICTS[NO_SHARED])["shortfall"]
+        named = answered.filter(pl.col.verdict != VERDICTS[NO_SHARED])
+        self.none += len(answered) - len(named)
+        given = named["shortfall"]
         if self.epsilon > 0 and len(given):
             short = given.explode().to_numpy().reshape(len(given), -1)
             self.too_bad += (short > self.epsilon + _ROUNDING).sum(axis=0)
-        right = answered.filter("correct_g")
+        right = named.filter("correct_g")
         self.wrong_g += len(answered) - len(right)
         if len(right):
             self.wrong_h += (~right["correct_h"].explode().to_numpy().reshape(len(right), -1)).sum(axis=0)
@@ -274,6 +279,7 @@ class _Tally:
             "error_h": int(self.wrong_h.max()) / runs if known else None,
             "error_eps": int(self.too_bad.max()) / runs if self.epsilon > 0 else None,
             "within_tolerance": self.within,
+            "no_shared": self.none,
             "budget_exhausted": self.exhausted,
             "runs": runs,
             "rounds": self.rounds,

@@ -12,6 +12,9 @@
 | `shortfall` | how much worse the answer of each task is than its best arm |
 | `pulls` | samples of each arm, in the order of the means: task, representation, predictor |
 | `rounds` | rounds of the run that this row was read off: more than tau where several rows share a run |
+
+In the class M the verdict `no shared representation` is wrong about the representation (`correct_g`),
+whatever the guesses are.
 """
 
 from __future__ import annotations
@@ -29,7 +32,7 @@ from numpy.typing import NDArray
 from osrl.contract import Criterion
 from osrl.hypotheses.words import Arm
 from osrl.instance import Instance
-from osrl.outcome import VERDICTS, Outcome
+from osrl.outcome import NO_SHARED, VERDICTS, Outcome
 
 _ARMS = pl.List(pl.Struct({name: pl.String for name in Arm._fields}))
 _KEY = "osrl"  # of the label in the metadata of a Parquet file
@@ -91,7 +94,8 @@ class Rows:
         right_g: Any = pl.lit(None, pl.Boolean)
         right_h: Any = pl.lit(None, pl.List(pl.Boolean))
         if instance.in_model_class:
-            right_g = pl.Series((g == instance.best.representation).all(axis=1))
+            named = self._flat(self.status) != NO_SHARED  # there is one: that there is none is wrong
+            right_g = pl.Series((g == instance.best.representation).all(axis=1) & named)
             right_h = _lists(h == np.array(instance.best.predictors))
         tasks = np.arange(g.shape[1])
         short = instance.means.max(axis=(1, 2)) - instance.means[tasks, g, h]
