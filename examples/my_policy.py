@@ -2,7 +2,8 @@
 
 It samples the arms of a task in turn. When to stop, and what to answer, is left to a rule of the package: one
 task after the other, by the threshold of track-and-stop. That rule is valid whatever the sampling, so in each
-task the answer is wrong with probability at most delta_g. Without `@kernel` it works too, at Python's speed.
+task the answer is wrong with probability at most min(delta_g, delta_h). Without `@kernel` it works too, at
+Python's speed.
 """
 
 from __future__ import annotations

@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
+import osrl
 from osrl.contract import State
 from osrl.instance import Instance
-from tests.pac import CASES, FALSE_ALARM, INSTANCES, RISK, Case, allowed, check, errors_of
+from tests.pac import CASES, FALSE_ALARM, INSTANCES, RISK, SEED, Case, allowed, check, errors_of
 
 RUNS = 500
 FEW_RUNS = 300  # are enough to find out
@@ -52,3 +53,14 @@ def test_a_broken_threshold_is_found_out(case: Case) -> None:
     errors = errors_of(case, CLOSE, FEW_RUNS, CARELESS if betting else RISK, broken)
     with pytest.raises(AssertionError, match="wrong"):
         check(errors, FEW_RUNS)
+
+
+@pytest.mark.parametrize("policy", ["tas", "tas-transfer"])
+def test_the_smaller_risk_is_kept_where_an_arm_answers_both_questions(policy: str) -> None:
+    """A task that is decided with all its arms names its predictor too: delta_h counts as delta_g does."""
+    unequal = osrl.simulate(CLOSE, policy, delta_g=0.9, delta_h=1e-3, runs=FEW_RUNS, seed=SEED)
+    assert unequal.summary()["error_h"][0] * FEW_RUNS <= binom.isf(FALSE_ALARM, FEW_RUNS, 1e-3)
+    other = osrl.simulate(CLOSE, policy, delta_g=1e-3, delta_h=0.9, runs=20, seed=SEED)
+    if policy == "tas":
+        same = osrl.simulate(CLOSE, policy, 1e-3, runs=20, seed=SEED)
+        assert other.frame["tau"].equals(same.frame["tau"])

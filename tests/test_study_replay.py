@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +24,13 @@ from osrl.policies.world import draw_reward, new_world
 from osrl.simulation.episode import episode
 from osrl.study import schema, stretch
 from osrl.study.backup import backup
+from osrl.study.constants import CONTEST_RISK, set_constants
 from osrl.study.events import Asked, Created, Designed, Event, Resumed, Told, Verdict, read_event
 from osrl.study.export import LogFile
 from osrl.study.progress import Progress
 from osrl.study.replay import verify
 from osrl.study.snapshot import facts, pack, unpack
+from osrl.study.stages import new_state
 from osrl.study.storage import Snapshot
 from osrl.study.study import Study
 from osrl.study.versions import versions
@@ -138,6 +142,18 @@ def test_replay_never_solves(path: str, monkeypatch: pytest.MonkeyPatch) -> None
     policy = find("osrl")
     monkeypatch.setitem(policy.__dict__, "design", solve)
     assert verify(events).ok
+
+
+@pytest.mark.parametrize("policy", ["tas", "tas-transfer"])
+def test_an_older_log_of_track_and_stop_goes_on_with_the_risk_that_it_had(path: str, policy: str) -> None:
+    """It looked at delta_g alone; a study that begins now keeps the smaller of both risks."""
+    with new_study(path, policy=policy, delta=None, delta_g=0.3, delta_h=0.01) as study:
+        created = study._session._current().created
+        now = study._session._current().state.stopping.threshold[0, 0]
+    assert created.evidence == {CONTEST_RISK: "smaller"}
+    before = replace(created, evidence={})
+    then = set_constants(new_state(before), before).stopping.threshold[0, 0]
+    assert now - then == pytest.approx(math.log(0.3 / 0.01))
 
 
 def test_a_gap_in_the_log_is_noticed(path: str) -> None:

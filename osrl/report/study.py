@@ -140,11 +140,12 @@ class StudyReport(NamedTuple):
             f" ({_MEANING[status.verdict]})\n",
         )
         tolerance = describe_tolerance(settings.epsilon_g, settings.epsilon_h)
+        of_g = "representation, for each task alone" if settings.policy == "tas" else "representation"
         budget = "" if settings.budget is None else f" of at most {settings.budget:,}"
         lost = f", {status.abandoned:,} abandoned" if status.abandoned else ""
         lost += f" ({status.left_out:,} of them left out)" if status.left_out else ""
         verdict.append(
-            f"Policy {settings.policy}; accepted risks {settings.delta_g:g} (representation) and "
+            f"Policy {settings.policy}; accepted risks {settings.delta_g:g} ({of_g}) and "
             f"{settings.delta_h:g} (each predictor){tolerance}\n"
             f"Trials: {status.handed_out:,}{budget} handed out, {status.told:,} told, "
             f"{len(status.pending):,} pending{lost}\n"

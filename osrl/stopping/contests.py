@@ -13,6 +13,7 @@ import numpy as np
 
 from osrl.arrays import Floats, Integers
 from osrl.compiled import kernel_in_place
+from osrl.contract import Criterion
 from osrl.families import divergence
 from osrl.thresholds import track_and_stop
 
@@ -45,6 +46,14 @@ def new_contests(shape: tuple[int, int, int], noise: float, task: int = -1) -> C
 def contest_thresholds(arms: int, deltas: tuple[float, ...], noise: float) -> Floats:
     """The terms of the thresholds of contests of ``arms`` arms at the risks ``deltas``, (R, 3)."""
     return np.array([track_and_stop(arms, delta, noise).terms for delta in deltas])
+
+
+def risk_of_arm(criterion: Criterion, shape: tuple[int, int, int]) -> float:
+    """Return the risk of an answer that names representation and predictor at once: both have to be kept."""
+    _, G, H = shape
+    if H == 1:
+        return criterion.delta_g
+    return criterion.delta_h if G == 1 else min(criterion.delta_g, criterion.delta_h)
 
 
 @kernel_in_place

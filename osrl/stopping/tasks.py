@@ -2,6 +2,11 @@
 
 Tasks are independent of each other; the number of samples is the sum over tasks, with threshold
 ln(2 t (GH - 1) / delta) in each. Nothing is shared, so tasks may even disagree about the representation.
+
+A task that stops names its best arm, representation and predictor at once, and the arm is wrong with
+probability at most delta = min(delta_G, delta_H) (where there is one predictor, or one representation, the
+risk of the other): so is each of the two in this task. That the representation is wrong in *some* of X tasks
+has probability at most X delta.
 """
 
 from __future__ import annotations
@@ -34,6 +39,7 @@ from osrl.stopping.contests import (
     contest_stops,
     contest_thresholds,
     new_contests,
+    risk_of_arm,
 )
 from osrl.stopping.readings import read_tasks
 
@@ -48,9 +54,10 @@ class Tasks(NamedTuple):
 
 
 def new(problem: Problem, draw: float) -> Tasks:
-    """Nothing known yet. A risk is that of the whole answer of a task: delta_g."""
+    """Nothing known yet. The smaller risk is that of the whole answer of a task."""
     X, G, H = problem.shape
-    deltas, noise = tuple(criterion.delta_g for criterion in problem.criteria), problem.family.noise
+    deltas = tuple(risk_of_arm(criterion, problem.shape) for criterion in problem.criteria)
+    noise = problem.family.noise
     return Tasks(
         contests=new_contests(problem.shape, noise, task=0),
         threshold=contest_thresholds(G * H, deltas, noise),

@@ -1,9 +1,9 @@
 """Learn the representation in one task alone, and reuse it in the others.
 
-One task, drawn by the seed, is decided with all G * H arms and threshold ln(2 t (GH - 1) / delta_G): this
-gives a representation and the predictor of that task. The other tasks then find theirs among the H arms of
-that representation, with threshold ln(2 t (H - 1) / delta_H) (`osrl.stopping.phase2`). What the paper's
-algorithm gains over it is the price of not combining tasks.
+One task, drawn by the seed, is decided with all G * H arms and threshold ln(2 t (GH - 1) / delta), delta the
+smaller of both risks: this gives a representation and the predictor of that task. The other tasks then find
+theirs among the H arms of that representation, with threshold ln(2 t (H - 1) / delta_H)
+(`osrl.stopping.phase2`). What the paper's algorithm gains over it is the price of not combining tasks.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from osrl.stopping.contests import (
     contest_stops,
     contest_thresholds,
     new_contests,
+    risk_of_arm,
 )
 from osrl.stopping.phase2 import (
     Phase2,
@@ -53,7 +54,8 @@ class Transfer(NamedTuple):
 def new(problem: Problem, draw: float) -> Transfer:
     """Nothing known yet; ``draw`` in [0, 1) picks the first task."""
     X, G, H = problem.shape
-    deltas, noise = tuple(criterion.delta_g for criterion in problem.criteria), problem.family.noise
+    deltas = tuple(risk_of_arm(criterion, problem.shape) for criterion in problem.criteria)
+    noise = problem.family.noise
     return Transfer(
         contests=new_contests(problem.shape, noise, task=int(draw * X)),
         threshold=contest_thresholds(G * H, deltas, noise),

@@ -20,15 +20,19 @@ from osrl.evidence.watch import LEVEL
 from osrl.families import Family
 from osrl.hypotheses.possible import CLEAR, PATIENCE, Hypotheses, new_hypotheses
 from osrl.hypotheses.shared import APART
+from osrl.stopping.contests import contest_thresholds
 from osrl.stopping.counting import Counting
 from osrl.stopping.phases import Phases
 from osrl.stopping.phases import new as new_phases
+from osrl.stopping.tasks import Tasks
+from osrl.stopping.transfer import Transfer
 from osrl.study.events import Created, to_lists
 
 T = TypeVar("T")
 
 TOLERANCE_LIMITS = "tolerance.limits"
 WATCH = "watch.level"  # absent from studies that were begun before losses were watched
+CONTEST_RISK = "contests.risk"  # absent from studies of `tas` that were begun when it looked at delta_g alone
 _TILTS = tuple(f"tilts.{name}" for name in ("up", "down", "pair", "task", "local", "shares", "by_pairs"))
 _HALF, _WEIGHT, _MIXTURE = "tilts.half", "tilts.weight", "tilts.mixture"  # of osrl 0.1
 # By osrl 0.1, which used these (and did not look at vectors).
@@ -37,6 +41,8 @@ _NOT_WRITTEN = {"apart": 0.5, "clear": 12.0, "patience": 0.02, "far": 40.0, "loo
 
 def constants_of(state: Any) -> dict[str, Any]:
     """Every constant of the evidence of a new state; none for policies that use none."""
+    if isinstance(state.stopping, Tasks | Transfer):
+        return {CONTEST_RISK: "smaller"}
     tilts = tilts_of(state)
     if tilts is None:
         return {}
@@ -48,6 +54,9 @@ def constants_of(state: Any) -> dict[str, Any]:
 
 def set_constants(state: Any, created: Created) -> Any:
     """A new state that judges as the study did when it began; refused where this program cannot."""
+    if isinstance(state.stopping, Tasks | Transfer):
+        _set_contest_risk(state.stopping, created)
+        return state
     if tilts_of(state) is None or (not created.evidence and _find(state, Hypotheses) is not None):
         return state
     parts, evidence = _parts(state), {**_NOT_WRITTEN, **created.evidence}
@@ -65,6 +74,14 @@ def set_constants(state: Any, created: Created) -> Any:
             raise _refusal(created, f"{name} = {kept}; this one has {value}")
     _check(_find(state, Hypotheses), _find(state, Phases), tilts, created)
     return _with_tilts(state, tilts)
+
+
+def _set_contest_risk(stopping: Tasks | Transfer, created: Created) -> None:
+    """The risk of a task's answer: the smaller of both, or delta_g as in studies that were begun before."""
+    if CONTEST_RISK not in created.evidence:
+        arms = len(created.representations) * len(created.predictors)
+        noise = Family(created.family, created.noise_sd).noise
+        stopping.threshold[...] = contest_thresholds(arms, (created.delta_g,), noise)
 
 
 def _read_tilts(evidence: Mapping[str, Any], created: Created) -> Tilts:
