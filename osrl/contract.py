@@ -147,9 +147,10 @@ class SamplingRule:
 class StoppingRule:
     """When a run is over, and what the answer is.
 
-    ``thresholds`` lists the names it takes, the default first; ``unproved``: those of them that are only
-    there to compare with, because nobody has proved that they keep their risks; ``tolerant``: those with
-    which it may end within a tolerance. ``shares_runs(options)``: several criteria can be read off one run.
+    ``thresholds`` lists the names it takes, the default first; ``proofs``: by what it is proved that it keeps
+    its risks, a statement with its reference for each threshold that has one (those without are only there
+    to compare with); ``tolerant``: those with which it may end within a tolerance. ``shares_runs(options)``:
+    several criteria can be read off one run.
     ``randomised``: its proof needs arms that are drawn with known probabilities (coins; Gaussian ones not).
     """
 
@@ -166,7 +167,7 @@ class StoppingRule:
     pend: Callable[[Any, int, int, Floats], None] | None = None
     forfeit: Callable[[Any, int, int, Floats], None] | None = None
     thresholds: tuple[str, ...] = ("own",)
-    unproved: tuple[str, ...] = ()
+    proofs: Mapping[str, str] = field(default_factory=dict, hash=False)
     tolerant: tuple[str, ...] = ()
     shares_runs: Callable[[Mapping[str, Any]], bool] = lambda options: True
     randomised: bool = False
@@ -175,6 +176,18 @@ class StoppingRule:
     def __post_init__(self) -> None:
         words = "new(problem, draw), the state with its outcome, and observe(stopping, x, a, reward, ticket)"
         check_functions(self, f"stopping rule {self.name!r}", ("new", "observe"), words)
+        given: Any = self.proofs
+        for threshold, statement in given.items() if isinstance(given, Mapping) else [(None, given)]:
+            if threshold not in self.thresholds or not isinstance(statement, str) or not statement.strip():
+                raise OsrlError(
+                    f"stopping rule {self.name!r} has the proof {statement!r} of {threshold!r}; name one of "
+                    f"its thresholds ({', '.join(self.thresholds)}) and say what is proved and where"
+                )
+
+    @property
+    def unproved(self) -> tuple[str, ...]:
+        """The thresholds of which nobody has said by what they are proved to keep their risks."""
+        return tuple(name for name in self.thresholds if name not in self.proofs)
 
 
 @dataclass(frozen=True)
@@ -229,7 +242,7 @@ class Policy:
 
     def proves(self, threshold: str) -> bool:
         """Whether it is proved to keep its risks with this threshold: a matter of the stopping rule."""
-        return threshold not in self.stopping.unproved
+        return threshold in self.stopping.proofs
 
     @property
     def given_tasks(self) -> bool:

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,11 +15,21 @@ import pytest
 import osrl
 from osrl.arrays import Floats
 from osrl.compiled import kernel
-from osrl.contract import Policy, Problem, SamplingRule, StoppingRule, find, register, register_rule
+from osrl.contract import (
+    Policy,
+    Problem,
+    SamplingRule,
+    StoppingRule,
+    find,
+    register,
+    register_rule,
+)
 from osrl.errors import OsrlError
+from osrl.report.rules import RulesReport
 from osrl.stopping import bets, tasks
 from osrl.stopping.contests import OF_X
 from osrl.testing import EASY, check_replay, check_stepping
+from tests.attacks_rules import HASTY
 
 
 def in_turn(tally: Any, stopping: Any, task: int, propensities: Floats) -> int:
@@ -82,6 +93,30 @@ def test_a_rule_by_its_own_name_in_a_pair() -> None:
     register_rule(SamplingRule(name="even-in-python", select=even))
     one = osrl.simulate(EASY, sample="even-in-python", stop="bets", runs=3).frame.drop("policy")
     assert one.equals(osrl.simulate(EASY, "uniform", runs=3).frame.drop("policy"))
+
+
+def test_nothing_is_proved_unless_the_rule_says_by_what() -> None:
+    policy = policy_with(returns(0), HASTY)
+    row = osrl.simulate(EASY, policy.name, runs=2).summary().to_dicts()[0]
+    assert row["error_g"] == 1.0 and not row["proved"]
+    with pytest.raises(OsrlError, match="nobody has proved that policy"):
+        osrl.Study.create(":memory:", tasks=2, representations=2, predictors=2, policy=policy.name)
+    said = replace(HASTY, proofs={"own": "a statement, and where it is proved"})
+    assert Policy("said", sampling=policy.sampling, stopping=said).proves("own")
+    wrong: tuple[Any, ...] = ({"own": " "}, {"other": "a statement"}, "a statement")
+    for proofs in wrong:
+        with pytest.raises(OsrlError, match="say what is proved and where"):
+            replace(HASTY, proofs=proofs)
+
+
+def test_every_rule_of_the_package_says_by_what_it_is_proved() -> None:
+    rows = {row["name"]: row for row in RulesReport().document()["stopping"]}
+    assert rows["glr-gk"]["proof"] is None and not rows["glr-gk"]["proved"]
+    for name in ("glr-tas", "glr-kk", "glr-theorem", "race-tas", "intervals-kk", "bets", "counts"):
+        assert rows[name]["proved"] and len(rows[name]["proof"]) > 20
+    for policy in (find(name) for name in ("osrl", "uniform", "osrl-sc", "tas", "tas-transfer")):
+        assert policy.proves(policy.thresholds[0])
+    assert find("osrl-sc").unproved == ("released",) and find("osrl-sc-released").unproved == ("own",)
 
 
 def returns(value: Any) -> Callable[..., Any]:

@@ -40,7 +40,8 @@ class RulesReport:
         yield stopping
         yield Text(
             "Draws: whether arms are drawn with known probabilities, which bets need. What is proved is a "
-            "matter of the stopping rule: it holds with every sampling rule that it can be paired with."
+            "matter of the stopping rule: it holds with every sampling rule that it can be paired with. A "
+            "rule is proved where it says by what; osrl rules --json has the statements (proof)."
         )
 
 
@@ -61,7 +62,8 @@ def _stopping() -> list[dict[str, Any]]:
                 "name": name,
                 "rule": rule,
                 "threshold": threshold,
-                "proved": threshold not in stopping.unproved,
+                "proved": threshold in stopping.proofs,
+                "proof": stopping.proofs.get(threshold),
                 "not_with": [sampling for sampling in sampling_rules() if not _fits(sampling, rule)],
                 "summary": stopping.summary,
             }

@@ -66,6 +66,7 @@ RULE = StoppingRule(
     clear_pending=clear_trials,
     pend=pend_trial,
     forfeit=forfeit_trial,
+    proofs={"own": "betting on draws with known probabilities, Ville's inequality: docs/guarantee.md"},
     tolerant=("own",),
     shares_runs=lambda options: False,
     randomised=True,

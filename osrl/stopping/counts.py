@@ -28,5 +28,6 @@ RULE = replace(
     name="counts",
     summary="counts rule out what is not best, whatever the sampling",
     new=new,
+    proofs={"own": "supermartingales of counts, Ville's inequality; steady means: docs/guarantee.md"},
     randomised=False,
 )

@@ -13,7 +13,7 @@ among the arms of that representation are. What is decided stays decided.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -45,8 +45,8 @@ from osrl.stopping.levels import (
     INTERVALS,
     PAIRS,
     POSTERIOR,
+    PROOFS,
     RACE,
-    UNPROVED,
     Maker,
 )
 from osrl.stopping.posterior import sure_predictor, sure_representation
@@ -377,7 +377,7 @@ def _rule(
     summary: str,
     new: Callable[..., Joint],
     thresholds: dict[str, Maker],
-    unproved: tuple[str, ...] = UNPROVED,
+    proofs: Mapping[str, str],
 ) -> StoppingRule:
     return StoppingRule(
         name=name,
@@ -388,16 +388,22 @@ def _rule(
         conclude=conclude,
         evidence=read,
         thresholds=tuple(thresholds),
-        unproved=unproved,
+        proofs=proofs,
         shares_runs=lambda options: False,
     )
 
 
 RULES = (
-    _rule("glr", "likelihood ratios of the whole question, in one phase", new_glr_rule, GLR),
-    _rule("race", "likelihood ratios; what was beaten once is out, as in a race", new_race, RACE),
+    _rule("glr", "likelihood ratios of the whole question, in one phase", new_glr_rule, GLR, PROOFS["glr"]),
     _rule(
-        "intervals", "confidence intervals that no longer overlap, as LUCB stops", new_intervals, CONFIDENCE
+        "race", "likelihood ratios; what was beaten once is out, as in a race", new_race, RACE, PROOFS["race"]
     ),
-    _rule("posterior", "the posterior probability of a wrong answer", new_posterior, BAYES, tuple(BAYES)),
+    _rule(
+        "intervals",
+        "confidence intervals that no longer overlap, as LUCB stops",
+        new_intervals,
+        CONFIDENCE,
+        PROOFS["intervals"],
+    ),
+    _rule("posterior", "the posterior probability of a wrong answer", new_posterior, BAYES, {}),
 )

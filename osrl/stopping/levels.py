@@ -141,4 +141,15 @@ GLR: dict[str, Maker] = {
 CONFIDENCE: dict[str, Maker] = {"kk": _interval_kk, "gk": _interval_slowly}
 RACE: dict[str, Maker] = {"tas": _eliminate, "gk": _eliminate_slowly}
 BAYES: dict[str, Maker] = {"own": _posterior}
-UNPROVED = ("released", "gk")
+_TWO_ARMS = "Garivier and Kaufmann (2016, Theorem 10) for two arms, a union over tasks and arms"
+_MIXTURES = "Kaufmann and Koolen (2021, Theorem 7)"
+# What each threshold is proved by; `osrl.stopping.levels` has the proofs.
+PROOFS = {
+    "glr": {
+        "tas": _TWO_ARMS,
+        "kk": f"{_MIXTURES}, a union over sets of two arms in each task",
+        "theorem": "Theorem 2 of the paper; predictors: Garivier and Kaufmann (2016, Theorem 10)",
+    },
+    "race": {"tas": _TWO_ARMS},
+    "intervals": {"kk": f"{_MIXTURES} for every arm alone, a union over arms"},
+}

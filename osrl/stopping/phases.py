@@ -216,7 +216,10 @@ RULE = StoppingRule(
     ticket=ticket,
     stream=stream,
     thresholds=("theorem", "released", SHARP),
-    unproved=("released",),
+    proofs={
+        "theorem": "Theorem 2 of the paper; predictors: Garivier and Kaufmann (2016, Theorem 10)",
+        SHARP: "supermartingales of counts, Ville's inequality: docs/guarantee.md",
+    },
     tolerant=(SHARP,),
     shares_runs=lambda options: not options.get("reuse", False),
 )

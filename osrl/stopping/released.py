@@ -164,5 +164,4 @@ RULE = StoppingRule(
     ticket_size=lambda released: 1,
     ticket=ticket,
     stream=stream,
-    unproved=("own",),
 )

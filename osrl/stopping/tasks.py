@@ -116,4 +116,5 @@ RULE = StoppingRule(
     observe=observe,
     conclude=conclude,
     evidence=read_tasks,
+    proofs={"own": "Garivier and Kaufmann (2016, Theorem 10), each task at the smaller risk"},
 )

@@ -122,6 +122,7 @@ RULE = StoppingRule(
     observe=observe,
     conclude=conclude,
     evidence=read_tasks,
+    proofs={"own": "Garivier and Kaufmann (2016, Theorem 10), the first task at the smaller risk"},
     ticket_size=lambda transfer: 1,
     ticket=ticket,
 )
