@@ -416,7 +416,7 @@ def rules_of(sampling: type, stopping: type) -> tuple[SamplingRule, StoppingRule
 
 
 _LOOPS: dict[tuple[Any, type, type], Any] = {}
-_STAMPS: dict[tuple[type, type], str | None] = {}
+_STAMPS: dict[type, str | None] = {}  # of the kernels that are compiled for states of a type
 
 
 def stamp_of(policy: Policy) -> str | None:
@@ -424,17 +424,22 @@ def stamp_of(policy: Policy) -> str | None:
 
     Globals are constants for the compiler: when one has changed, the machine code is not what the stamp says.
     """
-    now: str | None
+    for rule in (policy.sampling, policy.stopping):
+        now = _digest((rule.state, _kernels(rule)))  # not its name: rules may share a state and its kernels
+        if _STAMPS.setdefault(rule.state, now) != now:
+            raise OsrlError(
+                f"something that policy {policy.name!r} uses has changed since it was compiled; define or "
+                "reload its states, its kernels and what they use again, or start a new process"
+            )
+    return _digest(policy)
+
+
+def _digest(value: object) -> str | None:
+    """The stamp of a policy, or of parts of it; None where it cannot be taken."""
     try:
-        now = stamp(policy)
+        return stamp(value)
     except StampError:
-        now = None
-    if _STAMPS.setdefault((policy.sampling.state, policy.stopping.state), now) != now:
-        raise OsrlError(
-            f"something that policy {policy.name!r} uses has changed since it was compiled; define or reload "
-            "its states, its kernels and what they use again, or start a new process"
-        )
-    return now
+        return None
 
 
 def loop_for(loop: Callable[P, R], policy: Policy) -> Callable[P, R]:

@@ -29,7 +29,7 @@ from osrl.report.rules import RulesReport
 from osrl.stopping import bets, tasks
 from osrl.stopping.contests import OF_X
 from osrl.testing import EASY, check_replay, check_stepping
-from tests.attacks_rules import HASTY
+from tests.attacks_rules import HASTY, outside_rule_in_pairs
 
 
 def in_turn(tally: Any, stopping: Any, task: int, propensities: Floats) -> int:
@@ -93,6 +93,13 @@ def test_a_rule_by_its_own_name_in_a_pair() -> None:
     register_rule(SamplingRule(name="even-in-python", select=even))
     one = osrl.simulate(EASY, sample="even-in-python", stop="bets", runs=3).frame.drop("policy")
     assert one.equals(osrl.simulate(EASY, "uniform", runs=3).frame.drop("policy"))
+
+
+def test_a_rule_from_outside_goes_with_every_stopping_rule_in_one_call() -> None:
+    """Stopping rules that share a state and its kernels differ in their names and thresholds alone."""
+
+    found = outside_rule_in_pairs()
+    assert found.tried > 8 and found.wrong == 0
 
 
 def test_nothing_is_proved_unless_the_rule_says_by_what() -> None:
