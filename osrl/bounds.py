@@ -2,14 +2,19 @@
 
 With the needs k_G = kl(delta_G, 1 - delta_G) and k_H = kl(delta_H, 1 - delta_H):
 
-- ``K`` (Theorem 1, as printed): both the representation and the predictors are to be found;
+- ``K`` (Theorem 1, as printed): both the representation and the predictors are to be found. Its proof does
+  not support it, and there are policies below it;
+- ``K_sharp``: the largest bound for every policy that is proved here (docs/bound.md). At a model on the
+  boundary between two answers each of them is wrong for models nearby, so that both have small
+  probabilities, and a policy may well go on for ever. The needs are (1 - delta_G) ln((1 - delta_G) / delta_G)
+  and, with r = 1 - delta_G - delta_H, r ln(r / delta_H); 0 once delta_G >= 1/2, or delta_G + 2 delta_H >= 1;
 - ``K_G``, ``K_H`` (Proposition 1): one of the two alone; K <= K_G + K_H;
 - ``K_valid``: what the proof of Theorem 1 really implies. Under an alternative with the same
   representation a (delta_G, delta_H)-PAC policy is right only with probability
   1 - delta_G - delta_H, so the predictor tests need
   max(kl(1 - delta_G - delta_H, delta_H), kl(delta_H, 1 - delta_G - delta_H)), or nothing once
   delta_G + 2 delta_H >= 1; a risk of 1/2 or more needs nothing either. In return their
-  alternatives must stay in the model class, which costs ell instead of the smaller f;
+  alternatives must stay in the model class, which costs ell instead of the smaller f. K_valid <= K_sharp;
 - ``L_G`` (Proposition 2): an upper bound of K_G in which each representation is refuted in one task;
 - ``K_epsilon``, for a tolerance: to give an answer that is good enough, where that is known (`osrl.within`);
 - ``K_G_sigma`` = C_sigma k_G (Theorem 3): K_G with the paper's regulariser.
@@ -66,6 +71,7 @@ class LowerBound(NamedTuple):
 
     K: Bound
     K_valid: Bound
+    K_sharp: Bound
     K_G: Bound
     K_H: Bound
     L_G: PartitionBound
@@ -104,8 +110,8 @@ def lower_bound(
     width of the certified intervals; when it cannot be reached they are wider, never wrong.
 
     >>> bound = lower_bound("paper", delta=0.1)
-    >>> round(bound.K.lower, 1), round(bound.K_G.upper, 2), round(bound.K_H.lower, 1)
-    (2821.0, 44.89, 2804.2)
+    >>> round(bound.K_sharp.lower, 1), round(bound.K.lower, 1), round(bound.K_G.upper, 2)
+    (2672.8, 2821.0, 44.89)
     """
     instance = read_instance(instance)
     delta_g, delta_h = read_risks(delta, delta_g, delta_h, default=None)
@@ -113,6 +119,8 @@ def lower_bound(
     k_g, k_h = _evidence(1 - delta_g, delta_g), _evidence(1 - delta_h, delta_h)
     valid_g = k_g if delta_g < 0.5 else 0.0
     valid_h = _valid_predictor_need(delta_g, delta_h)
+    sharp_g = _answered(1 - delta_g, delta_g)
+    sharp_h = _answered(1 - delta_g - delta_h, delta_h)
 
     def bound(needs: Needs) -> Bound:
         return _invert(allocate(instance, needs, tolerance=tolerance))
@@ -123,6 +131,7 @@ def lower_bound(
     return LowerBound(
         K=bound(Needs.of(instance, k_g, k_h)),
         K_valid=bound(Needs.of(instance, valid_g, valid_h, pooled=True)),
+        K_sharp=bound(Needs.of(instance, sharp_g, sharp_h, pooled=True)),
         K_G=bound(Needs.of(instance, k_g, 0.0)),
         K_H=bound(Needs.of(instance, 0.0, k_h)),
         L_G=PartitionBound(k_g * partition.time, partition.assignment, partition.exact),
@@ -146,6 +155,11 @@ def _valid_predictor_need(delta_g: float, delta_h: float) -> float:
     if right <= delta_h:
         return 0.0
     return max(_evidence(right, delta_h), _evidence(1 - delta_h, delta_g + delta_h))
+
+
+def _answered(right: float, risk: float) -> float:
+    """The evidence for an answer that has probability ``right``, and at the boundary only ``risk``."""
+    return right * math.log(right / risk) if right > risk else 0.0
 
 
 def _reciprocal(value: float) -> float:

@@ -15,6 +15,7 @@ from tests.oracle import (
     arms_of,
     best_arms,
     confusing_arms,
+    ell,
     f,
     kl,
     pooled_mean,
@@ -31,12 +32,20 @@ def objective(
     need_h: Array,
     gstar: int,
     hstar: Sequence[int],
+    pooled: bool = False,
 ) -> float:
     """The least evidence of an allocation, each test measured in units of its need.
 
     min( min_{gbar != g*} sum_x min_h ell / need_g[gbar], min_{x, h != h*_x} f / need_h[x, h] );
     a test whose need is 0 is left out. Phase 1: need_h = 0. Phase 2: need_g = 0. No test: infinity.
+    With ``pooled`` the predictor tests have ell in place of f: their alternatives stay in M.
     """
+
+    def against(x: int, h: int) -> float:
+        if pooled:
+            return ell(weights, means, x, gstar, h, noise)
+        return f(weights, means, x, h, gstar, hstar[x], noise)
+
     X, G, H = means.shape
     ratios = [
         representation_cost(weights, means, g, noise).value / need_g[g]
@@ -44,7 +53,7 @@ def objective(
         if g != gstar and need_g[g] > 0.0
     ]
     ratios += [
-        f(weights, means, x, h, gstar, hstar[x], noise) / need_h[x, h]
+        against(x, h) / need_h[x, h]
         for x in range(X)
         for h in range(H)
         if h != hstar[x] and need_h[x, h] > 0.0
@@ -73,6 +82,7 @@ def cutting_planes(
     hstar: Sequence[int],
     tolerance: float = 1e-6,
     max_rounds: int = 200,
+    pooled: bool = False,
 ) -> tuple[Array, float, float]:
     """The best allocation by Kelley's cutting planes: (weights, lower, upper) around the best objective.
 
@@ -91,7 +101,7 @@ def cutting_planes(
     uniform = np.full(means.shape, 1.0 / n)
 
     def value(q: Array) -> float:
-        return objective(q, means, noise, need_g, need_h, gstar, hstar)
+        return objective(q, means, noise, need_g, need_h, gstar, hstar, pooled)
 
     best, lower, upper = uniform, value(uniform), math.inf
     if not rivals and not tests:
@@ -111,8 +121,11 @@ def cutting_planes(
             rows.append(row(cut(means, x, arms_of(means), (g, h), level, noise), n + x * G + g, 1.0))
         for x, h in tests:
             pair = [(gstar, hstar[x]), (gstar, h)]
+            if pooled:
+                pair = confusing_arms(q, means, x, (gstar, h))
             level = pooled_mean(q, means, x, pair)
-            rows.append(row(cut(means, x, pair, (gstar, h), level, noise), z, need_h[x, h]))
+            arms = arms_of(means) if pooled else pair
+            rows.append(row(cut(means, x, arms, (gstar, h), level, noise), z, need_h[x, h]))
         return rows
 
     rows = cuts(uniform)
@@ -144,7 +157,7 @@ def cutting_planes(
 def lower_bounds(
     means: Array, delta_g: float, delta_h: float, noise: float = 0.0, tolerance: float = 1e-6
 ) -> dict[str, tuple[float, float]]:
-    """K_G*, K_H* and K* (Theorem 1, Proposition 1), each between two numbers, for a system in M.
+    """K_G*, K_H* and K* (Theorem 1, Proposition 1), each between two numbers, for a system in M; and K_sharp.
 
     The smallest budget that meets the constraints is 1 / (the largest objective of an allocation).
     """
@@ -153,9 +166,14 @@ def lower_bounds(
     X, G, H = means.shape
     k_g, k_h = kl(delta_g, 1.0 - delta_g), kl(delta_h, 1.0 - delta_h)
     bounds = {}
-    for name, a, b in (("K_G", k_g, 0.0), ("K_H", 0.0, k_h), ("K", k_g, k_h)):
+    right = 1.0 - delta_g - delta_h
+    sharp_g = (1.0 - delta_g) * math.log((1.0 - delta_g) / delta_g)
+    sharp_h = right * math.log(right / delta_h)
+    programs = [("K_G", k_g, 0.0), ("K_H", 0.0, k_h), ("K", k_g, k_h), ("K_sharp", sharp_g, sharp_h)]
+    for name, a, b in programs:
         needs = np.full(G, a), np.full((X, H), b)
-        _, lower, upper = cutting_planes(means, noise, *needs, best.g, best.h, tolerance)
+        pooled = name == "K_sharp"
+        _, lower, upper = cutting_planes(means, noise, *needs, best.g, best.h, tolerance, pooled=pooled)
         bounds[name] = (1.0 / upper, 1.0 / lower)
     return bounds
 

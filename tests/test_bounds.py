@@ -24,7 +24,8 @@ def overlap(one: Bound, other: Bound, factor: float = 1.0) -> bool:
 
 
 def intervals(bound: LowerBound) -> dict[str, Bound]:
-    return {"K": bound.K, "K_valid": bound.K_valid, "K_G": bound.K_G, "K_H": bound.K_H}
+    names = ("K", "K_valid", "K_sharp", "K_G", "K_H")
+    return {name: getattr(bound, name) for name in names}
 
 
 @pytest.mark.parametrize(
@@ -54,7 +55,7 @@ def test_bounds_equal_the_oracle(shape: Shape, noise_sd: float | None) -> None:
     instance = random_instance(7, shape, noise_sd)
     found = lower_bound(instance, delta_g=0.1, delta_h=0.02)
     expected = oracle_bounds.lower_bounds(instance.means, 0.1, 0.02, instance.family.noise, tolerance=1e-5)
-    for name in ("K", "K_G", "K_H"):
+    for name in ("K", "K_G", "K_H", "K_sharp"):
         bound = intervals(found)[name]
         assert bound.lower <= expected[name][1] * (1 + 1e-8)
         assert expected[name][0] <= bound.upper * (1 + 1e-8)
@@ -72,7 +73,8 @@ def test_relations_between_the_bounds(shape: Shape, noise_sd: float | None) -> N
             assert bound.allocation.sum() == pytest.approx(1.0)
         assert max(found.K_G.lower, found.K_H.lower) <= found.K.upper
         assert found.K.lower <= found.K_G.upper + found.K_H.upper
-        assert found.K_valid.lower <= found.K.upper
+        assert found.K_valid.lower <= min(found.K.upper, found.K_sharp.upper)
+        assert found.K_G.lower <= found.K_sharp.upper
         assert found.K_G.lower <= found.L_G.value * (1 + 1e-9)
         assert found.K_G.lower <= found.K_G_sigma.value
         assert found.K_G_sigma.value <= found.K_G.upper * 1.01
