@@ -77,7 +77,7 @@ def chart(study: pl.DataFrame, said: str, samples: pl.DataFrame) -> alt.HConcatC
         colour.legend(alt.Legend(orient="top-left")),
     )
     words = {policy: words.replace("`", "") for policy, words in POLICIES.items()}
-    bound = osrl.lower_bound("paper", delta_g=0.1, delta_h=0.1).K.lower
+    bound = osrl.lower_bound("paper", delta_g=0.1, delta_h=0.1).K_sharp.lower
     means = samples.filter(delta=0.1).select(pl.col("policy").replace(words), "mean")
     means = pl.concat([means, pl.DataFrame({"policy": ["no policy can need fewer than"], "mean": [bound]})])
     means = means.with_columns(shown=pl.col("mean").map_elements(lambda mean: f"{mean:,.0f}", pl.String))
@@ -115,7 +115,7 @@ def table(samples: pl.DataFrame) -> str:
         cells = [f"{row['mean']:,.0f} ± {row['ci975']:,.0f}" for row in rows]
         wrong = f"{rows[0]['error_g']:.1%} representation, {rows[0]['error_h']:.1%} predictor"
         lines.append(f"| {' | '.join([words, *cells, wrong])} |")
-    bounds = [osrl.lower_bound("paper", delta_g=risk, delta_h=risk).K.lower for risk in RISKS]
+    bounds = [osrl.lower_bound("paper", delta_g=risk, delta_h=risk).K_sharp.lower for risk in RISKS]
     lines.append(
         f"| {' | '.join(['no policy can need fewer than', *(f'{one:,.0f}' for one in bounds), ''])} |"
     )

@@ -136,5 +136,5 @@ def below(G: int, gap: float, runs: int, seed: int = 0) -> tuple[float, float, L
     means[0] = 0.5 + gap, 0.5 - gap
     policy, rng = Early(0.1, means), np.random.default_rng(seed)
     samples = np.array([play_early(policy, means, rng)[0] for _ in range(runs)])
-    bound = lower_bound(Instance.bernoulli([means]), delta_g=policy.delta_g, delta_h=policy.delta_h)
+    bound = lower_bound(Instance.bernoulli(means[None]), delta_g=policy.delta_g, delta_h=policy.delta_h)
     return float(samples.mean()), float(samples.std() / math.sqrt(runs)), bound

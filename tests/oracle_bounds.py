@@ -120,11 +120,9 @@ def cutting_planes(
             level = pooled_mean(q, means, x, confusing_arms(q, means, x, (g, h)))
             rows.append(row(cut(means, x, arms_of(means), (g, h), level, noise), n + x * G + g, 1.0))
         for x, h in tests:
-            pair = [(gstar, hstar[x]), (gstar, h)]
-            if pooled:
-                pair = confusing_arms(q, means, x, (gstar, h))
-            level = pooled_mean(q, means, x, pair)
-            arms = arms_of(means) if pooled else pair
+            pair = {(gstar, hstar[x]), (gstar, h)}
+            level = pooled_mean(q, means, x, confusing_arms(q, means, x, (gstar, h)) if pooled else pair)
+            arms = set(arms_of(means)) if pooled else pair
             rows.append(row(cut(means, x, arms, (gstar, h), level, noise), z, need_h[x, h]))
         return rows
 

@@ -54,6 +54,7 @@ def test_json_has_these_keys_and_no_others(capsys: Capture) -> None:
         "delta_g": None,
         "delta_h": None,
         "best": {"representation", "predictors"},
+        "K_sharp": certified,
         "K": certified,
         "K_valid": certified,
         "K_G": certified,
@@ -71,7 +72,7 @@ def test_json_says_what_lower_bound_found_by_name(capsys: Capture, tmp_path: Pat
     path = saved(tmp_path, instance)
     found = document(capsys, "bound", path, "--delta-g", 0.05, "--delta-h", 0.2, "--sigma", 7)
     bound = lower_bound(instance, delta_g=0.05, delta_h=0.2, sigma=7.0)
-    for name in ("K", "K_valid", "K_G", "K_H"):
+    for name in ("K", "K_sharp", "K_valid", "K_G", "K_H"):
         value = getattr(bound, name)
         assert found[name] == {
             "lower": value.lower,
@@ -98,7 +99,7 @@ def test_json_says_what_lower_bound_found_by_name(capsys: Capture, tmp_path: Pat
 def test_json_is_one_line_with_nested_allocations(capsys: Capture) -> None:
     out = printed(capsys, "bound", "paper", "--json")
     assert out.count("\n") == 1
-    for name in ("K", "K_valid", "K_G", "K_H", "K_G_sigma"):
+    for name in ("K", "K_sharp", "K_valid", "K_G", "K_H", "K_G_sigma"):
         weights = np.array(json.loads(out)[name]["allocation"])
         assert weights.shape == (2, 3, 2)
         assert weights.sum() == pytest.approx(1)
@@ -149,6 +150,7 @@ def test_the_report_on_the_papers_instance(capsys: Capture) -> None:
         "2 tasks, 3 representations, 2 predictors; rewards 0 or 1",
         "Best representation: g1; best predictors: h1 in x1, h1 in x2",
         "delta_g = 0.1 (representation), delta_h = 0.1 (each predictor)",
+        "2,672.765 to 2,672.766",
         "2,820.975 to 2,820.976",
         "2,190.780 to 2,190.781",
         "44.891 to 44.892",
@@ -157,10 +159,10 @@ def test_the_report_on_the_papers_instance(capsys: Capture) -> None:
         "sigma = 100000",
         "The intervals are certified; relative gap at most",
         "*24.8   24.9",
-        "expect at least about 2,821 samples",
-        "its proof supports 2,191",
+        "expect at least about 2,673 samples",
+        "Theorem 1, as printed, says 2,821",
         "25 % on (x1, g1, h1)",
-        "treats every task on its own needs at least 2,964 samples, 5 % more",
+        "treats every task on its own takes 2,964 samples, 5 % more",
     ):
         assert text in out
     assert "\x1b" not in out, "no colour codes where there is no terminal"

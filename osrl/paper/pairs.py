@@ -153,6 +153,6 @@ def figure_pairs(pairs: Sequence[Pair], K: float) -> Figure:
     ).properties(title="Sampling or stopping: where do the samples go?")
     caption = (
         "Every sampling rule with every stopping rule on the paper's instance: points are means with 97.5 % "
-        "intervals, ticks medians, the dashed line the lower bound K."
+        "intervals, ticks medians, the dashed line K of Theorem 1, as printed."
     )
     return Figure("pairs", caption, chart)

@@ -23,6 +23,7 @@ from osrl.within import WithinBound
 
 MOST_NAMED = 6  # names in a sentence before the rest are only counted
 NOTABLE_SHARE = 0.05  # of the samples, for an arm to be named in the summary
+INTERVALS = ("K_sharp", "K", "K_valid", "K_G", "K_H")
 
 
 class BoundReport(NamedTuple):
@@ -87,8 +88,7 @@ class BoundReport(NamedTuple):
         return f"to give an answer within the tolerance{silent}"
 
     def _intervals(self) -> list[tuple[str, Bound]]:
-        bound = self.bound
-        return [("K", bound.K), ("K_valid", bound.K_valid), ("K_G", bound.K_G), ("K_H", bound.K_H)]
+        return [(name, getattr(self.bound, name)) for name in INTERVALS]
 
     def _heading(self) -> Text:
         best, within = self.bound.best, self.bound.K_epsilon
@@ -119,7 +119,8 @@ class BoundReport(NamedTuple):
         table.add_column("samples", justify="right", no_wrap=True)
         table.add_column("what it means")
         meanings = {
-            "K": "to find the representation and all predictors: Theorem 1, as printed",
+            "K_sharp": "to find the representation and all predictors: proved for every policy",
+            "K": "the same by Theorem 1, as printed; some policies need fewer",
             "K_valid": "the same, as far as the proof of Theorem 1 supports it",
             "K_G": "to find the representation alone",
             "K_H": "to find the predictors alone when the representation is known",
@@ -167,24 +168,24 @@ class BoundReport(NamedTuple):
     def _summary(self) -> Text:
         """What the bounds mean for the reader's experiment."""
         bound = self.bound
-        if bound.K.upper == 0:
+        if bound.K_sharp.upper == 0:
             return Text("No samples are needed: there is only one arm, or these risks allow a guess.")
         coins = self.instance.family.name == "bounded"
-        who = "if rewards were coins with these means" if coins else "whatever policy you use"
+        who = "If rewards were coins with these means" if coins else "Whatever policy you use"
         sentences = [
-            f"By Theorem 1, {who}, expect at least about {count(bound.K.lower)} samples "
+            f"{who}, expect at least about {count(bound.K_sharp.lower)} samples "
             f"on average to find the best representation with risk {bound.delta_g:g} and the best "
-            f"predictors with risk {bound.delta_h:g} (as printed; its proof supports "
-            f"{count(bound.K_valid.lower)}).",
-            f"The predictors alone take at least {count(bound.K_H.lower)}, "
-            f"the representation alone {count(bound.K_G.lower)}.",
-            f"To attain the bound, spend {self._shares()}.",
+            f"predictors with risk {bound.delta_h:g} (K_sharp; Theorem 1, as printed, says "
+            f"{count(bound.K.lower)}).",
+            f"The predictors alone take at least {count(bound.K_H.lower)} where the representation is known "
+            f"and cannot be wrong, the representation alone {count(bound.K_G.lower)}.",
+            f"To come close, spend {self._shares()}.",
         ]
         if len(self.instance.tasks) > 1:
             ratio = max(self.separate.lower / bound.K.upper, 1.0)
             more = f"{ratio:.1f} times as many" if ratio >= 2 else f"{percent(ratio - 1)} more"
             sentences.append(
-                f"An experiment that treats every task on its own needs at least "
+                f"By the same theorem, an experiment that treats every task on its own takes "
                 f"{count(self.separate.lower)} samples, {more}."
             )
         return Text(printable(" ".join(sentences)))

@@ -28,6 +28,9 @@ class PlanReport(NamedTuple):
         bound, plan = self.plan.bound, self.plan
         return {
             "bound": None if bound is None else {"lower": bound.K.lower, "upper": bound.K.upper},
+            "K_sharp": None
+            if bound is None
+            else {"lower": bound.K_sharp.lower, "upper": bound.K_sharp.upper},
             "delta_g": plan.delta[0],
             "delta_h": plan.delta[1],
             "epsilon_g": plan.epsilon[0],

@@ -75,7 +75,7 @@ class Plan(NamedTuple):
         if self.bound is None:
             return 0.0
         within = self.bound.K_epsilon
-        return self.bound.K.lower if within is None else within.lower
+        return self.bound.K_sharp.lower if within is None else within.lower
 
 
 def plan(
