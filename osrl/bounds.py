@@ -23,6 +23,7 @@ With the needs k_G = kl(delta_G, 1 - delta_G) and k_H = kl(delta_H, 1 - delta_H)
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from osrl.allocation import Allocation, Needs, allocate
@@ -99,6 +100,7 @@ def lower_bound(
     epsilon: float | None = None,
     epsilon_g: float | None = None,
     epsilon_h: float | None = None,
+    frequencies: Sequence[float] | None = None,
     sigma: float = DEFAULT_SIGMA,
     tolerance: float = 1e-6,
 ) -> LowerBound:
@@ -106,7 +108,9 @@ def lower_bound(
 
     An instance may be given by its name or as an array of means, as in `osrl.simulate`.
 
-    ``delta`` sets both risks, ``epsilon`` both tolerances (for ``K_epsilon``). ``tolerance`` is the relative
+    ``delta`` sets both risks, ``epsilon`` both tolerances (for ``K_epsilon``). ``frequencies``: tasks arrive
+    at random in these proportions, and no policy may choose them (for ``K``, ``K_sharp`` and ``K_valid``: by
+    Wald's identity each task has its share of the expected number of samples). ``tolerance`` is the relative
     width of the certified intervals; when it cannot be reached they are wider, never wrong.
 
     >>> bound = lower_bound("paper", delta=0.1)
@@ -122,16 +126,16 @@ def lower_bound(
     sharp_g = _answered(1 - delta_g, delta_g)
     sharp_h = _answered(1 - delta_g - delta_h, delta_h)
 
-    def bound(needs: Needs) -> Bound:
-        return _invert(allocate(instance, needs, tolerance=tolerance))
+    def bound(needs: Needs, shares: Sequence[float] | None = None) -> Bound:
+        return _invert(allocate(instance, needs, frequencies=shares, tolerance=tolerance))
 
     partition = best_partition(instance)
     regularised = allocate(instance, Needs.of(instance, 1.0, 0.0), sigma=sigma, tolerance=tolerance)
     C_sigma = _reciprocal(regularised.lower)
     return LowerBound(
-        K=bound(Needs.of(instance, k_g, k_h)),
-        K_valid=bound(Needs.of(instance, valid_g, valid_h, pooled=True)),
-        K_sharp=bound(Needs.of(instance, sharp_g, sharp_h, pooled=True)),
+        K=bound(Needs.of(instance, k_g, k_h), frequencies),
+        K_valid=bound(Needs.of(instance, valid_g, valid_h, pooled=True), frequencies),
+        K_sharp=bound(Needs.of(instance, sharp_g, sharp_h, pooled=True), frequencies),
         K_G=bound(Needs.of(instance, k_g, 0.0)),
         K_H=bound(Needs.of(instance, 0.0, k_h)),
         L_G=PartitionBound(k_g * partition.time, partition.assignment, partition.exact),

@@ -258,7 +258,7 @@ def test_tolerance_is_the_width_of_the_intervals() -> None:
         ({"delta": 0.1, "sigma": -1.0}, "sigma is -1.0; give a positive number"),
     ],
 )
-def test_refuses_risks_that_are_none(risks: dict[str, float], message: str) -> None:
+def test_refuses_risks_that_are_none(risks: dict[str, Any], message: str) -> None:
     with refused(message):
         lower_bound(Instance.load("paper"), **risks)
 

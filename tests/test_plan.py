@@ -219,6 +219,18 @@ def test_the_task_that_everything_waits_for_is_named(capsys: Capture) -> None:
     assert "days would do instead of" in shown
 
 
+def test_the_bound_knows_shares_and_losses() -> None:
+    """Tasks that arrive cannot be chosen: the rare one alone must have its predictor's samples."""
+    shares = (0.96, 0.04)
+    found = plan(EASY, delta=0.05, runs=40, shares=shares, loss=0.05, ignorable=True)
+    chosen = plan(EASY, delta=0.05, runs=40)
+    rare = osrl.Instance.bernoulli(EASY.means[1:, :1])  # with the best representation, as if it were known
+    alone = osrl.lower_bound(rare, delta=0.05)
+    assert found.least > 3 * chosen.least
+    assert found.least >= alone.K_sharp.lower / 0.04 / 0.95
+    assert found.least < found.policies[0].mean
+
+
 def test_lives_that_cannot_be_are_refused(capsys: Capture) -> None:
     for wrong, message in (
         ({"loss": 1.0}, "loss is 1.0; give the share"),

@@ -71,11 +71,11 @@ class Plan(NamedTuple):
 
     @property
     def least(self) -> float:
-        """The trials that any policy needs on average; 0 where that is not known."""
+        """The trials that any policy needs on average, lost ones among them; 0 where that is not known."""
         if self.bound is None:
             return 0.0
         within = self.bound.K_epsilon
-        return self.bound.K_sharp.lower if within is None else within.lower
+        return (self.bound.K_sharp if within is None else within).lower / (1 - self.life.loss)
 
 
 def plan(
@@ -124,7 +124,12 @@ def plan(
     bound = None
     if instance.in_model_class or max(epsilons) == 0:
         bound = lower_bound(
-            instance, delta_g=risks[0], delta_h=risks[1], epsilon_g=epsilons[0], epsilon_h=epsilons[1]
+            instance,
+            delta_g=risks[0],
+            delta_h=risks[1],
+            epsilon_g=epsilons[0],
+            epsilon_h=epsilons[1],
+            frequencies=life.shares if min(life.shares, default=0) > 0 else None,
         )
     never = why_never(instance, life, epsilons, limits[1] - limits[0])
     rows: list[Expected] = []
