@@ -18,7 +18,17 @@ from typing import Any, Generic, ParamSpec, TypeVar, cast
 
 import numpy as np
 
-from osrl.way import AT_HAND, COMPILED, INTERPRETED, LIMIT, PACKAGE, prefer_machine_code, process
+from osrl.way import (
+    AT_HAND,
+    COMPILED,
+    INTERPRETED,
+    LIMIT,
+    PACKAGE,
+    WAIT,
+    compile_now,
+    prefer_machine_code,
+    process,
+)
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -27,10 +37,14 @@ _HERE = os.path.join(PACKAGE, "")
 
 
 class _Thread(threading.local):
-    """What a thread is doing: it is inside a kernel that is interpreted; it keeps others waiting."""
+    """What a thread is doing: it is inside a kernel that is interpreted; it keeps others waiting.
+
+    ``job``: the seconds that it has interpreted of something that may be long.
+    """
 
     interpreting = False
     others_wait = False
+    job: float | None = None
 
 
 _thread = _Thread()
@@ -80,8 +94,13 @@ class Kernel(Generic[P, R]):
                 found = self.py_func(*values, **named)
         finally:
             _thread.interpreting = False
-            process.spent += time.thread_time() - began
+            took = time.thread_time() - began
+            process.spent += took
+            if _thread.job is not None:
+                _thread.job += took
         if process.spent > LIMIT and not _thread.others_wait:
+            if _thread.job is not None and _thread.job > WAIT:
+                compile_now()
             change_if_due()
         return cast(R, found.item()) if isinstance(found, np.generic) else found
 
@@ -238,6 +257,19 @@ def change_if_due() -> None:
         from osrl import compiling
 
         process.epoch += compiling.proceed()
+
+
+@contextmanager
+def one_job() -> Iterator[None]:
+    """Something that may be long and is waited for: what is not done after two seconds is compiled.
+
+    It must be many calls of kernels: one that is interpreted is not broken off.
+    """
+    before, _thread.job = _thread.job, _thread.job or 0.0
+    try:
+        yield
+    finally:
+        _thread.job = before
 
 
 @contextmanager

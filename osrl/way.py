@@ -4,7 +4,8 @@ For a small job the interpreter is done before a compiler would have been loaded
 interpreting (`INTERPRETED`), and adds up how long that takes. After a second of it (`LIMIT`), it changes to
 machine code as far as the disk has some (`AT_HAND`); for the rest it goes on interpreting, while another
 process compiles (`osrl.compiling`). What is known to be long, such as a simulation, is compiled at once
-(`COMPILED`). The variable ``OSRL_COMPILE`` may say otherwise: ``now`` compiles everything that is called,
+(`COMPILED`), and so is what turns out to be: nothing that somebody waits for is interpreted for more than two
+seconds (`WAIT`). The variable ``OSRL_COMPILE`` may say otherwise: ``now`` compiles everything that is called,
 ``never`` nothing; without it, it is ``background``. With ``NUMBA_DISABLE_JIT=1`` there are no kernels at all.
 
 Interpreted or compiled, kernels give the same bits: nothing that is stored says which it was. So nothing
@@ -26,7 +27,7 @@ from pathlib import Path
 from osrl.errors import OsrlError
 
 LIMIT = 1.0  # seconds of interpreted kernels, after which machine code is worth its while
-WAIT = 30.0  # seconds of interpreted kernels, for which it is worth waiting for the compiler
+WAIT = 2.0  # seconds of interpreted kernels for one thing, instead of which the compiler is waited for
 INTERPRETED, AT_HAND, COMPILED = range(3)
 
 PACKAGE = Path(__file__).parent

@@ -25,9 +25,9 @@ from osrl.simulation.episode import episode
 from osrl.study import schema, stretch
 from osrl.study.backup import backup
 from osrl.study.constants import CONTEST_RISK, set_constants
-from osrl.study.events import Asked, Created, Designed, Event, Resumed, Told, Verdict, read_event
+from osrl.study.events import Asked, Created, Designed, Event, Kept, Resumed, Told, Verdict, read_event
 from osrl.study.export import LogFile
-from osrl.study.progress import Progress
+from osrl.study.progress import Progress, begin
 from osrl.study.replay import verify
 from osrl.study.snapshot import facts, pack, unpack
 from osrl.study.stages import new_state
@@ -288,6 +288,39 @@ def test_a_snapshot_gives_the_same_state_as_the_log(place: str, monkeypatch: pyt
             assert other.pending == study.pending
             waiting = other.pending
             other.tell(waiting[0], 1)
+        assert_sound(study)
+
+
+def test_who_had_much_to_replay_spares_the_next_process(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A study that is used by one short process after the other is not replayed from far back in each."""
+    with new_study(path, policy="uniform", delta=1e-9) as study:
+        play(study, 20)
+    monkeypatch.setattr("osrl.study.session.LONG", 30)
+    for expected in (1, 42, 42):  # where the replay begins: at first there is no snapshot
+        with Study.open(path) as study:
+            assert study._session._load().position == expected
+            study.ask()
+    with Study.open(path) as study:
+        assert sum(isinstance(event.body, Kept) for event in study.events()) == 1
+        assert_sound(study)
+
+
+def test_a_correction_replays_what_follows_the_snapshot(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("osrl.study.session.EVERY", 20)
+    begun: list[Event] = []
+
+    def noted(first: Event) -> Progress:
+        begun.append(first)
+        return begin(first)
+
+    monkeypatch.setattr("osrl.study.session.begin", noted)
+    with new_study(path, policy="uniform", delta=1e-9) as study:
+        play(study, 12)
+        trial = study.ask()
+        study.tell(trial, 1)
+        begun.clear()
+        study.correct(trial, 0, reason="the wrong column")
+        assert begun == []
         assert_sound(study)
 
 

@@ -17,12 +17,15 @@ import pytest
 
 from osrl.errors import StorageBusy
 from osrl.policies.round import wants_design
+from osrl.study import session
 from osrl.study.events import Designed
 from osrl.study.line import Line, length_of
 from osrl.study.progress import Progress
 from osrl.study.replay import verify
+from osrl.study.sql import SqlStorage
 from osrl.study.sqlite_file import _line_of, note_log
 from osrl.study.study import Study
+from tests.instances import refused
 from tests.studies import assert_sound, chained, held, new_study, play
 from tests.writers import starve
 
@@ -42,6 +45,13 @@ def disturbed(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> Ite
     with monkeypatch.context() as patch:
         patch.setattr(Progress, "solve", slow)
         yield took
+
+
+def in_another_thread(act: Callable[[], object]) -> None:
+    """Do something that a thread may not do in the middle of something else."""
+    thread = threading.Thread(target=act)
+    thread.start()
+    thread.join()
 
 
 def late_designs(study: Study) -> list[Designed]:
@@ -228,6 +238,48 @@ def test_nothing_is_compiled_or_solved_for_while_the_log_is_held(path: str, poli
     assert run.stdout == "0\n", run.stdout
 
 
+def test_little_is_taken_in_while_the_log_is_held(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However much others write: the log is let go, and what they wrote is read before it is held again."""
+    inside: list[bool] = []
+    taken: list[tuple[int, bool]] = []
+    hold, take_in, few = SqlStorage.hold, session._take_in, 6
+
+    @contextmanager
+    def watched(self: Any, number: int, meanwhile: Any = None) -> Iterator[Any]:
+        if self is other._storage and busy.pop():
+            in_another_thread(lambda: play(study, few))  # two events each
+        with hold(self, number, meanwhile) as log:
+            inside.append(True)
+            try:
+                yield log
+            finally:
+                inside.pop()
+
+    def counted(progress: Progress, events: Any) -> None:
+        events = list(events)
+        taken.append((len(events), bool(inside)))
+        take_in(progress, events)
+
+    with new_study(path, policy="uniform", delta=1e-9) as study, Study.open(path) as other:
+        play(study, 2)
+        assert other.trials == 2
+        monkeypatch.setattr(session, "FEW", few)
+        monkeypatch.setattr(session, "_take_in", counted)
+        monkeypatch.setattr(SqlStorage, "hold", watched)
+        busy = [False, True, True, True, True]
+        other.ask()
+        assert busy == [] and study.trials == 4 * few + 3
+        assert [count for count, under_lock in taken if under_lock and count > few] == []
+        assert [count for count, under_lock in taken if not under_lock and count > few]
+        busy[:] = [True] * 1000
+        monkeypatch.setattr(session, "ROUNDS", 3)
+        with refused("others write faster than this process can read; call again"):
+            other.ask()
+        busy[:] = [False] * 1000
+        assert other.ask().id == study.trials
+        assert_sound(other)
+
+
 # Standing in line ----------------------------------------------------------------------------------
 
 
@@ -282,16 +334,16 @@ def test_who_stands_in_line_reads_what_others_write(path: str, monkeypatch: pyte
         play(study, 2)
         assert other.trials == 2
         read: list[int] = []
-        catch_up = other._session._catch_up
+        keep_up = other._session._keep_up
 
         def counted() -> None:
             if not read:
                 monkeypatch.setattr("osrl.study.line.PATIENCE", 0.0)
-                play(study, 3)
-            catch_up()
+                in_another_thread(lambda: play(study, 3))
+            keep_up()
             read.append(other._session._fold.asked)  # type: ignore[union-attr]
 
-        monkeypatch.setattr(type(other._session), "_catch_up", lambda session: counted())
+        monkeypatch.setattr(type(other._session), "_keep_up", lambda session: counted())
         with first_in_line(path):
             other.ask()
         assert read and read[0] == 5

@@ -6,10 +6,15 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
+from osrl import way
+from osrl.allocation import partition
 from osrl.compiled import kernel
+from osrl.instance import read_instance
 from osrl.study.study import Study
 from osrl.way import PACKAGE, process
 
@@ -79,6 +84,51 @@ def test_a_snapshot_counts_in_both_ways(tmp_path: Path, monkeypatch: pytest.Monk
         kept = study._session.snapshot()
         assert kept is not None and kept.position > 50
         assert study._session._load().position == kept.position
+
+
+# Opens a study in a process in which the interpreter is always too slow; prints when it would compile.
+LONG = """
+import sys
+from osrl import compiled
+from osrl.families import variance
+from osrl.study.study import Study
+
+compiles = []
+compiled.LIMIT = compiled.WAIT = 0.0
+compiled.compile_now = lambda: compiles.append(True)
+variance.interpret(0.5, 0.0)
+print(bool(compiles), end=" ")
+with compiled.one_job(), compiled.while_others_wait():
+    variance.interpret(0.5, 0.0)
+print(bool(compiles), end=" ")
+with Study.open(sys.argv[1]) as study:
+    study.ask() if sys.argv[2] == "ask" else getattr(study, sys.argv[2])
+print(bool(compiles), end="")
+"""
+
+
+@pytest.mark.parametrize("what", ["ask", "verdict"])
+def test_what_is_long_is_not_interpreted_to_its_end(tmp_path: Path, what: str) -> None:
+    """Short calls go on with what the disk has; who waits for a replay waits for the compiler instead."""
+    place = str(tmp_path / "study.db")
+    run(PLAY, place, "osrl", "bernoulli", "")
+    empty = {"NUMBA_CACHE_DIR": str(tmp_path / "cache"), "CI": "true"}
+    assert run(LONG, place, what, **empty)[0] == "False False True"
+
+
+@pytest.mark.parametrize(
+    ("shape", "compiles"), [((2, 3, 2), False), ((10, 10, 10), True), ((9, 40, 9), True)]
+)
+def test_a_long_search_is_compiled(shape: Any, compiles: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The partition of a lower bound took the interpreter two minutes for (10, 10, 10)."""
+    expected: list[float] = []
+    monkeypatch.setattr(partition, "expect", expected.append)
+    for search in ("_every_partition", "_local_search"):
+        monkeypatch.setattr(partition, search, lambda top, rivals, noise: (0.0, rivals[0, :, 0] * 0))
+    means = np.full(shape, 0.2)
+    means[:, 0, 0] = 0.8
+    partition.best_partition(read_instance(means))
+    assert [seconds > way.WAIT for seconds in expected] == [compiles]
 
 
 # In the background ----------------------------------------------------------------------------------------

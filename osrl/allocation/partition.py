@@ -17,6 +17,7 @@ from osrl.arrays import Floats, Integers
 from osrl.compiled import kernel
 from osrl.elements import sum_of
 from osrl.instance import Instance
+from osrl.way import expect
 
 MOST_EXACT = 12  # representations up to which every partition is considered
 
@@ -46,8 +47,18 @@ def best_partition(instance: Instance) -> Partition:
     rivals = instance.means[:, wrong, :].copy()
     exact = instance.shape[1] <= MOST_EXACT
     search = _every_partition if exact else _local_search
+    expect(_seconds_to_search(instance.shape, exact))
     time, tasks = search(top, rivals, instance.family.noise)
     return Partition(float(time), {int(g): int(x) for g, x in zip(wrong, tasks, strict=True)}, exact)
+
+
+def _seconds_to_search(shape: tuple[int, int, int], exact: bool) -> float:
+    """How long the interpreter takes to search, about."""
+    tasks, representations, predictors = shape
+    wrong, arm, part = representations - 1, 2e-4, 1e-6  # seconds for an arm of a single task, and for a part
+    if not exact:
+        return 3.0 * wrong * (wrong * predictors + tasks) * arm
+    return tasks * (2.0**wrong * wrong * predictors / 2 * arm + 3.0**wrong * part)
 
 
 @kernel

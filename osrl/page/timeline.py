@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from osrl.arrays import Flags
+from osrl.compiled import one_job
 from osrl.page.writing import share_of
 from osrl.study.corrections import overrule
 from osrl.study.events import (
@@ -67,22 +68,26 @@ class Timeline:
 
     def follow(self, events: Iterable[Event]) -> None:
         """Go on with the events that come next."""
-        for event in overrule(events):
-            before = self._flags()
-            self.progress.apply(event)
-            body = event.body
-            if isinstance(body, Staged):
-                self.ruled_out.clear()
-                self.points.append(self._point())
-            if isinstance(body, _DEEDS):
-                self.deeds.append(_deed(event))
-            if isinstance(body, Told | Corrected):
-                self.told_at.append(event.at)
-            if isinstance(body, Told | Corrected | Abandoned):
-                self._note_ruled_out(body.trial, before)
-                self._ends += 1
-                if self._ends % self._every == 0:
-                    self._add_point()
+        with one_job():
+            for event in overrule(events):
+                self._take_in(event)
+
+    def _take_in(self, event: Event) -> None:
+        before = self._flags()
+        self.progress.apply(event)
+        body = event.body
+        if isinstance(body, Staged):
+            self.ruled_out.clear()
+            self.points.append(self._point())
+        if isinstance(body, _DEEDS):
+            self.deeds.append(_deed(event))
+        if isinstance(body, Told | Corrected):
+            self.told_at.append(event.at)
+        if isinstance(body, Told | Corrected | Abandoned):
+            self._note_ruled_out(body.trial, before)
+            self._ends += 1
+            if self._ends % self._every == 0:
+                self._add_point()
 
     def _flags(self) -> tuple[Flags, Flags] | None:
         hypotheses = self.progress.hypotheses

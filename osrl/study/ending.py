@@ -13,9 +13,11 @@ from osrl.study.life import withdraw_by_rule
 from osrl.study.practice import practise_loss, practise_reward
 from osrl.study.session import Session, Turn
 from osrl.study.trial import Token, Trial, check_said, read_harm, read_key, read_reward, read_token
+from osrl.way import expect
 
 MOST_AT_ONCE = 10_000  # trials of one call: others wait while they are taken in
 CORRECTIONS = 3  # attempts, while others write
+SECONDS = 1e-3  # that the interpreter takes for a trial, about
 
 Which = Trial | str | int  # a trial, its token, or its number
 
@@ -43,6 +45,7 @@ def tell_many(session: Session, rewards: Iterable[Any], by: str | None) -> int:
     """The rewards of many trials, all of them or none; how many were new."""
     rows = _rows(rewards, "reward", "harm")
     check_said(by)
+    expect(len(rows) * SECONDS)
     session.rehearse("tell", practise_reward)
     return _all_or_none(session, rows, lambda turn, which, value: take(turn, which, value[0], by, value[1]))
 
@@ -60,6 +63,7 @@ def abandon_many(session: Session, trials: Iterable[Any], loss: Loss) -> int:
     """The loss of many trials, all of them or none; how many were new."""
     rows = _rows(trials)
     check_said(loss.by, loss.reason)
+    expect(len(rows) * SECONDS)
     session.rehearse("abandon", lambda progress: practise_loss(progress, loss.ignorable))
     return _all_or_none(session, rows, lambda turn, which, _: lose(turn, which, loss))
 

@@ -21,6 +21,7 @@ import numpy as np
 
 import osrl.policies  # noqa: F401  (registers the policies of the package)
 from osrl.arrays import Floats
+from osrl.compiled import one_job
 from osrl.contract import find
 from osrl.draws import pick
 from osrl.errors import OsrlError, StorageDamaged
@@ -53,7 +54,7 @@ from osrl.study.events import (
 from osrl.study.pace import Pace
 from osrl.study.prefix import LEFT_OUT, Ended
 from osrl.study.stages import Stages, staged
-from osrl.study.stretch import Pair, Stretch, in_stretches, new_stretch, run_stretch
+from osrl.study.stretch import Pair, Stretch, in_parts, in_stretches, new_stretch, run_stretch
 from osrl.study.trial import Trial, new_trial
 
 _ENDS = (Told, Abandoned, Corrected, Overruled)
@@ -187,18 +188,24 @@ class Progress(Stages):
 
     def apply_all(self, events: Iterable[Event]) -> None:
         """Take in the next events of the log."""
-        for part in in_stretches(overrule(events)):
-            if isinstance(part, Event):
-                self.apply(part)
-                continue
-            stretch = new_stretch(self, part)
-            if stretch is not None:
-                stretch = stretch._replace(rewards=self.scaled(stretch.rewards))
-                self.went(part, stretch, run_stretch(self, stretch, check=False))
-                continue
-            for pair in part:
-                for event in pair:
-                    self.apply(event)
+        with one_job():
+            for part in in_stretches(overrule(events)):
+                if isinstance(part, Event):
+                    self.apply(part)
+                    continue
+                for pairs in in_parts(part):
+                    self._apply_stretch(pairs)
+
+    def _apply_stretch(self, pairs: Sequence[Pair]) -> None:
+        """Take in trials that do not overlap."""
+        stretch = new_stretch(self, pairs)
+        if stretch is not None:
+            stretch = stretch._replace(rewards=self.scaled(stretch.rewards))
+            self.went(pairs, stretch, run_stretch(self, stretch, check=False))
+            return
+        for pair in pairs:
+            for event in pair:
+                self.apply(event)
 
     def went(self, pairs: Sequence[Pair], stretch: Stretch, count: int) -> None:
         """Go past the first trials of a stretch, which the state has taken in already."""

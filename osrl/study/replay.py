@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from osrl.compiled import one_job
 from osrl.errors import OsrlError, StorageDamaged
 from osrl.outcome import RUNNING
 from osrl.policies.states import as_bytes, digest
@@ -43,7 +44,7 @@ from osrl.study.progress import begin
 from osrl.study.snapshot import all_arrays, facts, unpack
 from osrl.study.standing import evidence_at_design
 from osrl.study.storage import Snapshot
-from osrl.study.stretch import Pair, Stretch, in_stretches, new_stretch, run_stretch
+from osrl.study.stretch import Pair, Stretch, in_parts, in_stretches, new_stretch, run_stretch
 from osrl.study.versions import versions
 
 TOLERANCE = 1e-9
@@ -128,11 +129,13 @@ class _Replay:
     def compare_all(self, events: Iterator[Event]) -> None:
         """Compare every event, as far as the log can be read."""
         try:
-            for part in in_stretches(overrule(events)):
-                if isinstance(part, Event):
-                    self._compare_one(part)
-                else:
-                    self._compare_stretch(part)
+            with one_job():
+                for part in in_stretches(overrule(events)):
+                    if isinstance(part, Event):
+                        self._compare_one(part)
+                        continue
+                    for pairs in in_parts(part):
+                        self._compare_stretch(pairs)
         except OsrlError as error:
             self._complain(str(error))
         except (TypeError, ValueError, ArithmeticError, LookupError, AttributeError) as error:

@@ -1,7 +1,8 @@
 """A session: one process at work on one study, with a progress that follows the log.
 
 Every call takes a *turn*: hold the log, take in what others wrote, decide, append, let go. The progress
-is kept between turns, so that what a turn costs does not grow with the log.
+is kept between turns, so that what a turn costs does not grow with the log. While the log is held, only a
+few events are taken in: where there are more, it is let go for that.
 
 A session remembers the last event that it has seen. A log that does not contain it is another one: a backup
 that was put in its place, a copy that lags behind, another study. It is refused, by readers as well, until
@@ -14,12 +15,12 @@ import copy
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from itertools import chain, islice
+from itertools import islice
 from threading import RLock, local
 from typing import NamedTuple
 
 from osrl.compiled import change_if_due, while_others_wait
-from osrl.errors import OsrlError, StorageDamaged
+from osrl.errors import OsrlError, StorageBusy, StorageDamaged
 from osrl.study.corrections import overrule
 from osrl.study.events import Body, Corrected, Created, Event, Kept, Resumed, Row, Stored, next_stored
 from osrl.study.practice import practise
@@ -33,6 +34,9 @@ from osrl.way import process
 Read = Callable[[int], Iterator[Event]]  # the events from some number on
 
 FEW = 100  # events of others that are taken in while they wait
+ATTEMPTS = 3  # to read a log that is replaced meanwhile
+ROUNDS = 50  # times that the log is let go to catch up, before somebody is told
+LONG = 100  # events to replay, after which a snapshot spares the next process
 _done_once: set[tuple[str, str, str, int]] = set()
 _here = local()  # the databases that this thread writes to
 
@@ -89,6 +93,7 @@ class Session:
         self._fold: Progress | None = None
         self._known: Known | None = None
         self._alone = False  # nobody else had written before our last turn
+        self._replayed = 0  # events after the snapshot, when it was loaded
         self._rehearsed: dict[str, int] = {}  # in which epoch of machine code
         self._practised = 0  # the same
         self._lock = RLock()  # of the progress
@@ -115,19 +120,24 @@ class Session:
                 raise _interrupted(self.storage.place)
             yield self._current()
 
-    def _current(self) -> Progress:
-        """The progress, up to date; loaded anew where it is not known, or the log is another one."""
+    def _current(self, most: int | None = None) -> Progress:
+        """The progress, up to date; loaded anew where it is not known, or the log is another one.
+
+        ``most``: how many events are taken in at once.
+        """
         progress, self._fold = self._fold, None
         try:
-            known = progress is not None and _follow(progress, self._read)
+            known = progress is not None and _follow(progress, self._read, most)
         except CorrectedPastError:
             known = False
         if progress is None or not known:
             progress = self._load()
+            before = progress.position
             if not _follow(progress, self._read):
                 raise StorageDamaged(
                     f"{self.storage.place}: the log was changed while it was read; call again"
                 )
+            self._replayed = progress.position - before
             self._recognise(progress)
         self._keep(progress)
         return progress
@@ -175,29 +185,30 @@ class Session:
         While this thread waits for other writers, the others may read. Where much is to be taken in, or
         something for the first time, the log is let go for that.
         """
-        with _alone(self.storage.place), self.storage.gate, self._writing, while_others_wait():
+        with _alone(self.storage.place), self.storage.gate, self._writing:
             if self._fold is None:
                 self._catch_up()  # a long log is read before it is held
             if self._fold is not None and len(self._fold.pending) > 1:
                 self._practise()
-            for last in (False, False, True):
+            replaced = 0
+            for _ in range(ROUNDS):
                 known, ready, locked = -1, False, False
                 try:
-                    with self.storage.hold(self.number, self._catch_up) as log:
+                    with while_others_wait(), self.storage.hold(self.number, self._keep_up) as log:
                         locked = self._changing = self._lock.acquire()
                         progress = other or self._fold
                         news = None if progress is None else log.news(progress.last)
                         if progress is not None and news is not None:
                             few = list(islice(news, FEW + 1))
-                            ready = last or self._is_ready(few)
-                        if progress is not None and news is not None and ready:
+                            ready = self._is_ready(few)
+                        if progress is not None and ready:
                             self._alone = not few
                             if few:
-                                _take_in(progress, chain(few, news))
+                                _take_in(progress, few)
                             known = progress.position
                             turn = Turn(progress, log, [], [], {})
                             yield turn
-                            if turn.events and (other or progress.position - progress.kept >= EVERY):
+                            if turn.events and (other or self._is_time_to_keep(progress)):
                                 log.keep(_take_snapshot(turn))
                             log.append(turn.rows)
                     if progress is not None and ready:
@@ -213,8 +224,17 @@ class Session:
                     if locked:
                         self._changing = False
                         self._lock.release()
+                replaced += news is None
+                if replaced == ATTEMPTS:
+                    break
                 self._practise()
                 self._catch_up()  # refuses what no person has confirmed
+                if other is not None:
+                    _follow(other, self._read)
+            if replaced < ATTEMPTS:
+                raise StorageBusy(
+                    f"{self.storage.place}: others write faster than this process can read; call again"
+                )
             raise StorageDamaged(f"{self.storage.place}: the log was replaced while it was used; call again")
 
     def _is_ready(self, news: Sequence[Event]) -> bool:
@@ -222,17 +242,34 @@ class Session:
         plain = not any(isinstance(event.body, Corrected) for event in news)
         return not news or (len(news) <= FEW and self._practised == process.epoch and plain)
 
+    def _is_time_to_keep(self, progress: Progress) -> bool:
+        """Whether somebody who loads this progress would have much to replay, as this session had."""
+        if self._replayed < LONG and progress.position - progress.kept < EVERY:
+            return False
+        self._replayed = 0
+        return True
+
     def without(self, trial: int) -> Progress:
-        """The progress as it would be if a trial that was told had not reported; all is replayed."""
-        events = self.events()
-        progress = begin(next(events))
-        progress.apply_all(overrule(events, trial))
+        """The progress as it would be if a trial that was told had not reported.
+
+        What follows the last snapshot is replayed; all, if that has the reward in it.
+        """
+        progress = self._load()
+        if trial <= progress.asked and trial not in progress.pending:
+            progress = begin(self.storage.first(self.number))
+        progress.apply_all(overrule(_news(progress, self._read) or (), trial))
         return progress
 
     def _catch_up(self) -> None:
         """Take in what others have written, while nobody waits for this."""
         with self._lock:
             self._current()
+
+    def _keep_up(self) -> None:
+        """Take in a little of what others have written, while they write."""
+        with self._lock:
+            if self._fold is not None:
+                self._current(FEW)
 
     def rehearse(self, what: str, act: Callable[[Progress], object]) -> None:
         """Do something to a copy of the progress: nobody waits for what it compiles, or loads.
@@ -316,11 +353,11 @@ def _news(progress: Progress, read: Read) -> Iterator[Event] | None:
     return events
 
 
-def _follow(progress: Progress, read: Read) -> bool:
-    """Take in what is new; False if the last known event is another one."""
+def _follow(progress: Progress, read: Read, most: int | None = None) -> bool:
+    """Take in what is new, or the first of it; False if the last known event is another one."""
     news = _news(progress, read)
     if news is not None:
-        _take_in(progress, news)
+        _take_in(progress, islice(news, most))
     return news is not None
 
 

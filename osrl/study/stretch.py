@@ -20,9 +20,11 @@ from osrl.errors import OsrlError
 from osrl.outcome import RUNNING, STATUS, Outcome
 from osrl.policies.round import choose_arm, new_ticket, settle, wants_design, write_ticket
 from osrl.study.events import SECRET_BITS, Asked, Event, Told
+from osrl.way import COMPILED, process
 
 LEAST = 200  # trials for which it is worth the while
 MOST = 5_000  # trials at once
+FEW = 50  # trials at once, while kernels may be interpreted: then it is seen how long that takes
 
 Pair = tuple[Event, Event]  # a trial: its ask, and its tell
 
@@ -73,6 +75,15 @@ def in_stretches(events: Iterable[Event]) -> Iterator[Event | list[Pair]]:
         yield from _broken(pairs, asked)
         raise
     yield from _broken(pairs, asked)
+
+
+def in_parts(pairs: Sequence[Pair]) -> Iterator[Sequence[Pair]]:
+    """A stretch, in parts of which none takes the interpreter long."""
+    done = 0
+    while done < len(pairs):
+        some = pairs[done:] if process.way == COMPILED else pairs[done : done + FEW]
+        done += len(some)
+        yield some
 
 
 def _broken(pairs: list[Pair], asked: Event | None) -> Iterator[Event | list[Pair]]:

@@ -1,0 +1,190 @@
+"""Every command on a large study, each in a new process with default settings, beside the goals.
+
+    python benchmarks/commands.py                   # 100,000 trials; writes results/commands.md
+    python benchmarks/commands.py --trials 20000    # prints only, unless --out is given
+    python benchmarks/commands.py --package FOLDER  # the package in another checkout, to compare
+
+Trials overlap: about `WINDOW` are out at any time, and results come in another order. The study is walked
+twice: with a cache of machine code that has what the commands use, and with an empty one, which stays empty
+(`CI` is set, so that nothing is compiled in the background). Processor time counts: that of others on the
+machine is not in it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parents[1]
+TRIALS = 100_000
+WINDOW = 10
+LIMIT = 300  # seconds of the processor, after which a command is given up
+CLI = "import sys; from osrl.cli import main; sys.exit(main())"
+
+# Makes a study that never ends: all arms are equal, and the risk is tiny.
+MAKE = """
+import random, sys
+from osrl.study.events import Told
+from osrl.study.study import Study
+
+place, trials, window = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+rng = random.Random(0)
+with Study.create(place, tasks=2, representations=3, predictors=2, delta=1e-12, seed=0) as study:
+    behind = 0  # events since the last snapshot: in the end nearly as many as there can be
+    while study.trials < trials or behind < 850:
+        with study._session.turn() as turn:
+            progress = turn.progress
+            for _ in range(450):
+                if (designed := progress.solve()) is not None:
+                    turn.note(designed)
+                turn.do(progress.choose(None))
+                if len(progress.pending) > window:
+                    trial = list(progress.pending)[rng.randrange(window)]
+                    reward = float(rng.randrange(2))
+                    turn.note(Told(trial, reward, progress.take(trial, reward)))
+        behind = progress.position - progress.kept
+    print(study.trials)
+"""
+
+
+class Command(NamedTuple):
+    """A command with its arguments, and the seconds that it may take."""
+
+    words: str
+    goal: float | None
+
+
+COMMANDS = (
+    Command("study list {live}", 2),
+    Command("study ask {live}", 2),
+    Command("study tell {live} {trial} 1", 2),
+    Command("study abandon {live} {lost}", 2),
+    Command("study status {live}", 5),
+    Command("study export {live} {folder}/arms.csv --arms", 5),
+    Command("study report {live} --out {folder}/page.html", 60),
+    Command("study verify {live}", None),
+    Command("study export {live} {folder}/trials.csv --trials", None),
+    Command("study export {live} {folder}/log.jsonl", None),
+    Command("study import {folder}/imported.db {folder}/log.jsonl", None),
+    Command("study ask {folder}/imported.db", None),
+    Command("study backup {live} {folder}/backup.db", None),
+    Command("study status {folder}/backup.db", 5),
+    Command("study ask {folder}/backup.db", 2),
+    Command("study restore {folder}/restored.db {folder}/backup.db", None),
+    Command("study ask {folder}/restored.db", 2),
+    Command("study pause {live} --reason walk", 2),
+    Command("study resume {live}", 2),
+    Command("study withdraw {live} --representation g3 --reason walk", 2),
+    Command("study close {live} --reason walk", 2),
+)
+
+
+class Cost(NamedTuple):
+    """Seconds of the processor, or None where a command was given up, and what went wrong otherwise."""
+
+    seconds: float | None
+    problem: str
+
+
+def say(text: str) -> None:
+    """Progress, on standard error."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def run(arguments: list[str], environment: dict[str, str]) -> Cost:
+    """What a new process costs, without those that it leaves behind."""
+
+    limited = f"import resource; resource.setrlimit(resource.RLIMIT_CPU, ({LIMIT}, {LIMIT}))\n{arguments[0]}"
+    process = subprocess.Popen(
+        [sys.executable, "-c", limited, *arguments[1:]],
+        env=environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stderr is not None
+    said = process.stderr.read()
+    _, state, used = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(state)
+    if process.returncode < 0:
+        return Cost(None, "")
+    problem = said.strip().splitlines()[-1:] if process.returncode else []
+    return Cost(used.ru_utime + used.ru_stime, "".join(problem)[:80])
+
+
+def walk(folder: Path, live: Path, environment: dict[str, str], fresh: bool) -> Iterator[Cost]:
+    """Every command in turn, on a copy; with ``fresh``, each with an empty cache."""
+    copy = folder / "walked.db"
+    shutil.copyfile(live, copy)
+    trial = str(int(environment.pop("TRIALS")) - 1)
+    names = {"live": copy, "folder": folder, "trial": trial, "lost": str(int(trial) + 1)}
+    for i, command in enumerate(COMMANDS):
+        say(command.words)
+        if fresh:
+            environment["NUMBA_CACHE_DIR"] = str(folder / f"empty-{i}")
+        yield run([CLI, *command.words.format(**names).split()], environment)
+
+
+def report(trials: int, warm: list[Cost], empty: list[Cost]) -> str:
+    """The results as Markdown."""
+    lines = [
+        "# Every command on a large study",
+        "",
+        f"SQLite, policy `osrl`, 12 arms, {trials:,} trials, {WINDOW} of them out at a time. Each command",
+        "in a new process with default settings; seconds of the processor, with a cache of machine code that",
+        "has what is used, and with an empty one.",
+        "",
+        "| command | with machine code | empty cache | goal |",
+        "|---|---|---|---|",
+    ]
+    for command, *costs in zip(COMMANDS, warm, empty, strict=True):
+        words = command.words.replace("{folder}/", "").replace("{live}", "live.db")
+        cells = [
+            cost.problem or (f"over {LIMIT}" if cost.seconds is None else f"{cost.seconds:.1f}")
+            for cost in costs
+        ]
+        goal = "" if command.goal is None else f"{command.goal:g}"
+        lines.append(f"| `{words}` | {cells[0]} | {cells[1]} | {goal} |")
+    return "\n".join([*lines, ""])
+
+
+def main() -> None:
+    """Walk, print, and write the results."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--trials", type=int, default=TRIALS)
+    parser.add_argument("--package", type=Path, default=ROOT)
+    parser.add_argument("--out", type=Path, help="folder for commands.md")
+    options = parser.parse_args()
+    out = options.out or (ROOT / "benchmarks" / "results" if options.trials == TRIALS else None)
+    with tempfile.TemporaryDirectory(prefix="osrl-") as name:
+        folder = Path(name)
+        live = folder / "live.db"
+        base = {**os.environ, "PYTHONPATH": str(options.package), "CI": "true"}
+        base.pop("OSRL_COMPILE", None)
+        say(f"{options.trials:,} trials ...")
+        made = run([MAKE, str(live), str(options.trials), str(WINDOW)], {**base, "OSRL_COMPILE": "now"})
+        assert made.problem == "" and made.seconds is not None, made
+        found = []
+        for state in ("now", "warm", "empty"):  # the first fills the cache
+            say(state)
+            (folder / state).mkdir()
+            environment = {**base, "TRIALS": str(options.trials)}
+            if state == "now":
+                environment["OSRL_COMPILE"] = "now"
+            found.append(list(walk(folder / state, live, environment, fresh=state == "empty")))
+    text = report(options.trials, found[1], found[2])
+    print(text)
+    if out is not None:
+        out.mkdir(parents=True, exist_ok=True)
+        (out / "commands.md").write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
