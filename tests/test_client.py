@@ -173,6 +173,8 @@ def test_its_life(new: New) -> None:
         trial = study.ask()
         study.tell(trial, 0)
         study.correct(trial, 1, reason="typo")
+        study.amend(trial, 0, reason="another one")
+        assert study.trial(trial).amended == 0.0
         study.recover("a test")
         assert study.trial(trial).reward == 1.0 and study.settings.representations == ["B", "C"]
         with pytest.raises(osrl.BudgetSpent):

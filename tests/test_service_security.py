@@ -188,6 +188,7 @@ CALLS: list[tuple[str, str, str, Any]] = [
     ("own", "POST", "close", {"reason": ""}),
     ("own", "POST", "withdraw", {"reason": ""}),
     ("own", "POST", "correct", {"trial": 999, "reward": 1, "reason": "r"}),
+    ("own", "POST", "amend", {"trial": 999, "reward": 1, "reason": "r"}),
 ]
 
 

@@ -13,7 +13,7 @@ import pytest
 from osrl.cli import main
 from osrl.errors import OsrlError, RewardRefused
 from osrl.policies.states import differences
-from osrl.study.events import Corrected, Kept, Told, Verdict
+from osrl.study.events import Amended, Corrected, Kept, Told, Verdict
 from osrl.study.replay import verify
 from osrl.study.study import Study
 from osrl.study.trial import Trial
@@ -209,3 +209,56 @@ def test_a_correction_from_the_shell(path: str, capsys: Any) -> None:
     assert main(["study", "correct", path, "1", "1", "--reason", "no", "--json"]) == 2
     assert "corrected once" in capsys.readouterr().err
     assert main(["study", "correct", path, "1", "1"]) == 2
+
+
+# After it was used --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("policy", ["osrl", "tas"])
+def test_a_reward_that_was_used_is_amended_and_the_evidence_stays(
+    policy: str, place: str, tmp_path: Path
+) -> None:
+    """The log has the right value, for everybody; what was computed from the wrong one goes on with it."""
+    with new_study(place, policy=policy, delta=1e-4) as study, Study.open(place) as reader:
+        one, two, _, lost = waiting(study)
+        study.tell(one, 1)
+        study.abandon(lost, ignorable=True)
+        study.ask()
+        with refused("the right value can only be noted (`osrl study amend`)"):
+            study.correct(one, 0, reason="the wrong box")
+        arrays = dict(folded(study).arrays())
+        before, arms, events = study.history, study.arms, len(list(study.events()))
+        study.amend(one, 0, reason="the wrong box", by="Ada")
+        study.amend(one.id, 0, reason="said twice, counts once")
+        with refused("was amended from 1 to 0; a reward is amended once"):
+            study.amend(one, 1, reason="or not")
+        for trial in (two, lost):
+            with refused(f"trial {trial.id} has not told a reward; there is nothing to amend"):
+                study.amend(trial, 1, reason="r")
+        with refused("there is no reason"):
+            study.amend(one, 0, reason=" ")
+        study.write_log(tmp_path / "log.jsonl")
+        with Study.read_log(str(tmp_path / "again.db"), tmp_path / "log.jsonl") as again:
+            for each in (study, reader, again):
+                assert differences(dict(folded(each).arrays()), arrays) == []
+                assert each.history.equals(before) and each.arms.equals(arms)
+                record = each.trial(one.id)
+                assert (record.status, record.reward, record.amended) == ("told", 1.0, 0.0)
+                assert each.records(one.id, one.id) == [record] and each.trial(two.id).amended is None
+        bodies = [event.body for event in study.events()][events:]
+        assert bodies == [Amended(one.id, 1.0, 0.0, "the wrong box", "Ada")]
+        study.tell(two, 1)
+        assert study.verify().ok and len(study.ask(n=3)) == 3
+
+
+def test_amending_on_the_command_line(path: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with new_study(path) as study:
+        study.tell(study.ask(), 1)
+        study.close("enough")  # also afterwards
+    assert main(["study", "amend", path, "1", "0", "--reason", "the wrong box"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "evidence, means and verdict go on with 1, which was used; verdict: closed" in said
+    assert main(["study", "amend", path, "1", "0", "--reason", "again", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["used"] == 1.0
+    assert main(["study", "report", path, "--out", f"{path}.html"]) == 0
+    assert "the evidence goes on with 1, which was used" in Path(f"{path}.html").read_text(encoding="utf-8")

@@ -248,6 +248,31 @@ def correct(
         echo(f"head of the log: {head}")
 
 
+@app.command(context_settings={"ignore_unknown_options": True})
+def amend(
+    place: Place,
+    trial: Annotated[str, typer.Argument(metavar="TRIAL", help="The number of the trial, or its token.")],
+    reward: Annotated[str, typer.Argument(metavar="REWARD", help="The right reward.")],
+    reason: Annotated[str, typer.Option(metavar="TEXT", help="Why the reward was wrong, kept in the log.")],
+    by: By = None,
+    name: Name = None,
+    as_json: Json = False,
+) -> None:
+    """Note the right reward where it is too late to correct it. The evidence stays as it is."""
+    with opened(place, name) as study:
+        right = read_reward(reward)
+        study.amend(number := _meant(trial), right, reason=reason, by=by)  # type: ignore[arg-type]
+        used, verdict, head = study.trial(number).reward, study.verdict, study.head
+    if as_json:
+        print_json({"trial": number, "reward": float(right), "used": used, "verdict": verdict, "head": head})
+    else:
+        echo(
+            f"trial {number}: that the reward is {float(right):g} is noted; evidence, means and verdict "
+            f"go on with {used:g}, which was used; verdict: {verdict}"
+        )
+        echo(f"head of the log: {head}")
+
+
 @app.command()
 def abandon(
     place: Place,

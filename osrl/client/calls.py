@@ -117,6 +117,11 @@ class StudyCalls:
         given = {**_which(trial, None), "reward": _number("reward", reward), "reason": reason, "by": by}
         return self._post("correct", given)
 
+    def amend(self, trial: Any, reward: Any, reason: str, by: str | None) -> Call[dict[str, Any]]:
+        """The right reward of a trial whose wrong one was used."""
+        given = {**_which(trial, None), "reward": _number("reward", reward), "reason": reason, "by": by}
+        return self._post("amend", given)
+
     def change(self, what: str, *, again: bool = True, **given: Any) -> Call[dict[str, Any]]:
         """Something that is done to the study."""
         return self._post(what, given, again)

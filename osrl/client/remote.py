@@ -277,6 +277,10 @@ class RemoteStudy:
         """The reward of a trial was told wrong."""
         self._send(self._calls.correct(trial, reward, reason, by))
 
+    def amend(self, trial: Which, reward: SupportsFloat, *, reason: str, by: str | None = None) -> None:
+        """Note the right reward of a trial, where it is too late to correct it."""
+        self._send(self._calls.amend(trial, reward, reason, by))
+
     def abandon(
         self,
         trial: Which | None = None,

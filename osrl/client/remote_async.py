@@ -143,6 +143,10 @@ class AsyncRemoteStudy:
         """The reward of a trial was told wrong."""
         await self._send(self._calls.correct(trial, reward, reason, by))
 
+    async def amend(self, trial: Which, reward: SupportsFloat, *, reason: str, by: str | None = None) -> None:
+        """Note the right reward of a trial, where it is too late to correct it."""
+        await self._send(self._calls.amend(trial, reward, reason, by))
+
     async def run(
         self,
         function: Function,

@@ -12,6 +12,7 @@ from osrl.page.writing import share_of
 from osrl.study.corrections import overrule
 from osrl.study.events import (
     Abandoned,
+    Amended,
     Budgeted,
     Closed,
     Continued,
@@ -30,7 +31,7 @@ RECENT = 200  # results by which the pace is judged
 MOST_DEEDS = 50
 
 Key = tuple[str | None, str, str | None]  # task, representation, predictor, as in a `Hypothesis`
-_DEEDS = (Paused, Continued, Budgeted, Staged, Closed, Recovered, Corrected)
+_DEEDS = (Paused, Continued, Budgeted, Staged, Closed, Recovered, Corrected, Amended)
 
 
 class Point(NamedTuple):
@@ -132,6 +133,11 @@ def _deed(event: Event) -> Deed:
             what = "Choices withdrawn or added: evidence counts from here on"
         case Corrected():
             what = f"Result of trial {body.trial:,} corrected from {body.old:g} to {body.reward:g}"
+        case Amended():
+            what = (
+                f"Right result of trial {body.trial:,} noted as {body.reward:g}; the evidence goes on with "
+                f"{body.used:g}, which was used"
+            )
         case Recovered():
             what = "The log was confirmed by a person"
         case _:

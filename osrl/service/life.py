@@ -124,6 +124,17 @@ async def correct(request: Request, name: str, body: Correct) -> Response:
     )
 
 
+@router.post("/{name:study}/amend", response_model=LifeDocument)
+@needs(OWN)
+async def amend(request: Request, name: str, body: Correct) -> Response:
+    """Note the right reward of a trial, where it is too late to correct it: the evidence is unchanged."""
+    return await _do(
+        request,
+        name,
+        lambda study: study.amend(body.trial, body.reward, reason=body.reason, by=body.by),
+    )
+
+
 @router.post("/{name:study}/recover", response_model=LifeDocument)
 @needs(OWN)
 async def recover(request: Request, name: str, body: Why) -> Response:

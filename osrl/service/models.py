@@ -256,6 +256,7 @@ class RecordDocument(TrialDocument):
     reward: float | None
     asked_at: int
     ended_at: int | None
+    amended: float | None = None
 
 
 class PageDocument(BaseModel):

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from osrl.errors import OsrlError, StorageDamaged, UnknownTrial
 from osrl.study.checks import check_ask
-from osrl.study.events import Abandoned, Asked, Corrected, Created, Event, Told, now
+from osrl.study.events import Abandoned, Amended, Asked, Corrected, Created, Event, Told, now
 from osrl.study.practice import practise_ask
 from osrl.study.session import Session, Turn
 from osrl.study.trial import Trial, new_trial, read_key, read_lease, read_note, read_token
@@ -23,13 +23,15 @@ MOST_AT_ONCE = 1000  # trials of one ask: others wait while they are handed out
 class TrialRecord(Trial):
     """A trial with what became of it; times in microseconds since 1970 (UTC).
 
-    ``status`` is ``pending``, ``told``, ``abandoned`` or ``abandoned, ignorable``.
+    ``status`` is ``pending``, ``told``, ``abandoned`` or ``abandoned, ignorable``. ``amended``: the right
+    reward, where it became known after the wrong one was used.
     """
 
     status: str
     reward: float | None
     asked_at: int
     ended_at: int | None
+    amended: float | None = None
 
 
 class Wanted(NamedTuple):
@@ -175,8 +177,11 @@ def _handed_out(events: Sequence[Event], number: int, key: str | None) -> tuple[
 
 
 def _record(asked: Asked, created: Created, events: Sequence[Event]) -> TrialRecord:
-    status, reward, ended = "pending", None, None
+    status, reward, ended, amended = "pending", None, None, None
     for event in events[1:]:
+        if isinstance(event.body, Amended):
+            amended = event.body.reward
+            continue
         ended = event.at
         match event.body:
             case Told() | Corrected() as told:
@@ -184,4 +189,6 @@ def _record(asked: Asked, created: Created, events: Sequence[Event]) -> TrialRec
             case Abandoned() as lost:
                 status = "abandoned, ignorable" if lost.ignorable else "abandoned"
     trial = new_trial(asked, created, events[0].hash)
-    return TrialRecord(**vars(trial), status=status, reward=reward, asked_at=events[0].at, ended_at=ended)
+    return TrialRecord(
+        **vars(trial), status=status, reward=reward, asked_at=events[0].at, ended_at=ended, amended=amended
+    )

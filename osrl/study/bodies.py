@@ -171,6 +171,20 @@ class Corrected:
 
 
 @dataclass(frozen=True)
+class Amended:
+    """The reward of a trial was told wrong, and was used before that was known.
+
+    The right one is noted. Nothing else changes: evidence, means and verdict go on with the one ``used``.
+    """
+
+    trial: int
+    used: float
+    reward: float
+    reason: str
+    by: str | None = None
+
+
+@dataclass(frozen=True)
 class Overruled:
     """A tell that a later correction overrules. It is stored as a tell; so it is read."""
 
@@ -283,9 +297,15 @@ def sound(body: object) -> bool:
             return type(body.trial) is int and type(body.ignorable) is bool
         case Corrected():
             rewards = (body.old, body.reward)
-            numbers = all(type(each) in (float, int) and abs(each) < 2**63 for each in rewards)
-            return type(body.trial) is int and numbers and type(body.reason) is str
+            return type(body.trial) is int and all(map(_is_reward, rewards)) and type(body.reason) is str
+        case Amended():
+            rewards = (body.used, body.reward)
+            return type(body.trial) is int and all(map(_is_reward, rewards)) and type(body.reason) is str
     return True
+
+
+def _is_reward(value: object) -> bool:
+    return isinstance(value, float | int) and type(value) is not bool and abs(value) < 2**63
 
 
 def _are_names(names: object) -> bool:

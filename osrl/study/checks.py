@@ -123,5 +123,5 @@ def check_same_decisions(trial: int, now: Progress, without: Progress) -> None:
 def _too_late(trial: int, why: str) -> RewardRefused:
     return RewardRefused(
         f"the reward of trial {trial} can no longer be corrected: {why}; "
-        "evidence that was used is not taken back"
+        "evidence that was used is not taken back, the right value can only be noted (`osrl study amend`)"
     )

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, SupportsFloat
 
 from osrl.errors import OsrlError, RewardRefused, StorageBusy, UnknownTrial
 from osrl.study.checks import check_correction, check_loss, check_same_decisions, check_same_harm, ending
-from osrl.study.events import Abandoned, Corrected, Told
+from osrl.study.events import Abandoned, Amended, Corrected, Told
 from osrl.study.life import withdraw_by_rule
 from osrl.study.practice import practise_loss, practise_reward
 from osrl.study.session import Session, Turn
@@ -216,3 +216,25 @@ def correct(session: Session, trial: Which, reward: SupportsFloat, reason: str, 
                 turn.note(Corrected(number, before.reward, value, reason, verdict, by))
                 return
     raise StorageBusy(f"others keep writing to the study; call again to correct trial {number}")
+
+
+def amend(session: Session, trial: Which, reward: SupportsFloat, reason: str, by: str | None) -> None:
+    """Note the right reward of a trial whose wrong one was used."""
+    check_said(by, reason)
+    if not reason.strip():
+        raise OsrlError("there is no reason; say in a few words why the reward was wrong")
+    token = read_token(trial)
+    number = token.trial
+    with session.turn() as turn:
+        value = read_reward(reward, turn.progress.created)
+        used = ending(turn, token)
+        if used is None or isinstance(used, Abandoned):
+            raise RewardRefused(f"trial {number} has not told a reward; there is nothing to amend")
+        about = (*turn.log.about(number), *turn.about.get(number, ()))
+        noted = next((event.body.reward for event in about if isinstance(event.body, Amended)), None)
+        if noted is None and value != used.reward:
+            turn.note(Amended(number, used.reward, value, reason, by))
+        elif value != (used.reward if noted is None else noted):
+            raise RewardRefused(
+                f"trial {number} was amended from {used.reward:g} to {noted:g}; a reward is amended once"
+            )

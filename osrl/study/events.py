@@ -28,6 +28,7 @@ from osrl.study.bodies import REVISION as REVISION
 from osrl.study.bodies import SAMPLING as SAMPLING
 from osrl.study.bodies import SECRET_BITS as SECRET_BITS
 from osrl.study.bodies import Abandoned as Abandoned
+from osrl.study.bodies import Amended as Amended
 from osrl.study.bodies import Asked as Asked
 from osrl.study.bodies import Budgeted as Budgeted
 from osrl.study.bodies import Closed as Closed
@@ -47,7 +48,18 @@ from osrl.study.bodies import sound
 
 Life = Paused | Continued | Budgeted | Staged | Closed
 Body = (
-    Created | Resumed | Kept | Recovered | Designed | Asked | Told | Abandoned | Corrected | Overruled | Life
+    Created
+    | Resumed
+    | Kept
+    | Recovered
+    | Designed
+    | Asked
+    | Told
+    | Abandoned
+    | Corrected
+    | Amended
+    | Overruled
+    | Life
 )
 
 KINDS: dict[str, type[Body]] = {
@@ -60,6 +72,7 @@ KINDS: dict[str, type[Body]] = {
     "tell": Told,
     "abandon": Abandoned,
     "correct": Corrected,
+    "amend": Amended,
     "pause": Paused,
     "continue": Continued,
     "budget": Budgeted,

@@ -265,6 +265,16 @@ class Study(Reading):
         """
         ending.correct(self._session, trial, reward, reason, by)
 
+    def amend(
+        self, trial: Trial | str | int, reward: SupportsFloat, *, reason: str, by: str | None = None
+    ) -> None:
+        """Note the right reward of a trial, once, where it is too late to `correct` it.
+
+        It is an event of the log and stands in `trial`. Nothing else changes: evidence, means and verdict
+        go on with the reward that was used, and the guarantee is about the rewards as they were told.
+        """
+        ending.amend(self._session, trial, reward, reason, by)
+
     def abandon(
         self,
         trial: Trial | str | int | None = None,
