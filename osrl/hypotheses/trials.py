@@ -131,7 +131,7 @@ def take_reward(hypotheses: Hypotheses, x: int, a: int, reward: float, ticket: F
     for b in range(n):
         if terms[b, 0] != 0.0:
             settle(wealth[WEALTH, x, b], terms[b], beta, reward)
-    close = _refresh(hypotheses, x, terms[:n]) >= numbers[LIMIT_G]
+    close = refresh_task(hypotheses, x, terms[:n]) >= numbers[LIMIT_G]
     first = a // predictors * predictors
     for h in range(predictors):
         if terms[n + h, 0] != 0.0:
@@ -154,7 +154,7 @@ def take_reward(hypotheses: Hypotheses, x: int, a: int, reward: float, ticket: F
 
 
 @kernel_in_place
-def _refresh(hypotheses: Hypotheses, x: int, changed: Floats) -> float:
+def refresh_task(hypotheses: Hypotheses, x: int, changed: Floats) -> float:
     """Bring the evidence of a task about representations up to date, see `refresh`."""
     wealth = hypotheses.wealth
     held, pending = wealth[WEALTH, x], wealth[PENDING, x]
@@ -188,7 +188,7 @@ def _worst(hypotheses: Hypotheses, x: int, a: int, ticket: Floats, row: int, loc
     for b in range(n + predictors):
         if terms[b, 0] != 0.0:
             settle_worst(wealth[row, x, b] if b < n else wealth[local_row, x, first + b - n], terms[b], beta)
-    _refresh(hypotheses, x, terms[:n])
+    refresh_task(hypotheses, x, terms[:n])
     if terms.shape[0] > n + predictors:
         worst_comparisons(
             hypotheses.tolerance, x, a, HELD if row == WEALTH else NOT_REPORTED, terms[n + predictors :]
@@ -203,6 +203,6 @@ def clear_trials(hypotheses: Hypotheses) -> None:
         wealth[PENDING] = 0.0
         everything = np.ones((wealth.shape[2], 1))
         for x in range(wealth.shape[1]):
-            _refresh(hypotheses, x, everything)
+            refresh_task(hypotheses, x, everything)
     wealth[LOCAL_PENDING] = 0.0
     hypotheses.tolerance.wealth[NOT_REPORTED] = 0.0

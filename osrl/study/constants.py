@@ -18,6 +18,7 @@ from osrl.evidence.betting import FAR, check_bets
 from osrl.evidence.tilts import Tilts, check_tilts
 from osrl.evidence.watch import LEVEL
 from osrl.families import Family
+from osrl.hypotheses.late import STEP
 from osrl.hypotheses.possible import CLEAR, PATIENCE, Hypotheses, new_hypotheses
 from osrl.hypotheses.shared import APART
 from osrl.stopping.contests import contest_thresholds
@@ -27,12 +28,15 @@ from osrl.stopping.phases import new as new_phases
 from osrl.stopping.tasks import Tasks
 from osrl.stopping.transfer import Transfer
 from osrl.study.events import Created, to_lists
+from osrl.study.prefix import PASSED
 
 T = TypeVar("T")
 
 TOLERANCE_LIMITS = "tolerance.limits"
 WATCH = "watch.level"  # absent from studies that were begun before losses were watched
 CONTEST_RISK = "contests.risk"  # absent from studies of `tas` that were begun when it looked at delta_g alone
+# The same where pending trials were counted one by one, and passed all at once.
+LATE = {"late.step": STEP, "late.passed": PASSED}
 _TILTS = tuple(f"tilts.{name}" for name in ("up", "down", "pair", "task", "local", "shares", "by_pairs"))
 _HALF, _WEIGHT, _MIXTURE = "tilts.half", "tilts.weight", "tilts.mixture"  # of osrl 0.1
 # By osrl 0.1, which used these (and did not look at vectors).
@@ -49,7 +53,7 @@ def constants_of(state: Any) -> dict[str, Any]:
     written = dict(zip(_TILTS, (*tilts.grid, tilts.shares, tilts.by_pairs), strict=True))
     constants = {name: to_lists(np.asarray(value)) for name, value in (_parts(state) | written).items()}
     hypotheses = _find(state, Hypotheses)
-    return constants | ({WATCH: LEVEL} if hypotheses is not None and hypotheses.noise == 0 else {})
+    return constants | ({WATCH: LEVEL, **LATE} if hypotheses is not None and hypotheses.noise == 0 else {})
 
 
 def set_constants(state: Any, created: Created) -> Any:
@@ -61,9 +65,12 @@ def set_constants(state: Any, created: Created) -> Any:
         return state
     parts, evidence = _parts(state), {**_NOT_WRITTEN, **created.evidence}
     tilts = _read_tilts(evidence, created)
-    others = {name for name in evidence if not name.startswith("tilts.") and name != WATCH}
+    others = {name for name in evidence if not name.startswith("tilts.") and name not in (WATCH, *LATE)}
     if _find(state, Hypotheses) is not None and parts.keys() != others:
         raise _refusal(created, "other kinds of evidence")
+    for name, value in LATE.items():
+        if LATE.keys() & evidence.keys() and evidence.get(name) != value:
+            raise _refusal(created, f"{name} = {evidence.get(name)}; this one has {value}")
     for name, value in parts.items():
         kept = np.array(evidence[name], np.asarray(value).dtype)
         if kept.shape != np.shape(value):

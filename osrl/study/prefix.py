@@ -9,7 +9,8 @@ late result the first is the better one; when many are out at once, the second.
 
 Tests of representations use one order over all tasks, tests of predictors one for each task. A trial that
 holds up more than `WINDOW` others is passed: it counts by its worst factor here too, for good. That bounds
-what has to be remembered, and is a lower bound still.
+what has to be remembered, and is a lower bound still. When many trials are to be passed, at most `PASSED` are
+for each that ends: nobody waits for all of them.
 """
 
 from __future__ import annotations
@@ -24,12 +25,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osrl.arrays import Floats
+from osrl.compiled import direct
 from osrl.hypotheses.current import refresh_evidence
 from osrl.hypotheses.possible import LIMIT_G, Hypotheses, settle_verdict
 from osrl.hypotheses.trials import clear_trials, forfeit_trial, take_reward
 from osrl.policies.states import arrays_of
 
 WINDOW = 256  # trials that have ended and wait for one that has not
+PASSED = 2  # trials that are passed when one ends
 
 
 class Ended(NamedTuple):
@@ -50,8 +53,10 @@ LEFT_OUT = Ended(-1, -1, np.zeros(0), 0.0)
 class Prefix:
     """The tests of a study as they would be after its first trials; what is rejected, they share."""
 
-    def __init__(self, hypotheses: Hypotheses) -> None:
+    def __init__(self, hypotheses: Hypotheses, at_once: float) -> None:
         self._all = hypotheses
+        self._at_once = at_once  # trials that may be passed when one ends
+        self._forfeit, self._reward = direct(forfeit_trial), direct(take_reward)
         self._in_order = _like(hypotheses)  # of all tasks
         self._by_task = _like(hypotheses)  # each task in an order of its own: says nothing of representations
         self._by_task.numbers[LIMIT_G] = math.inf
@@ -89,8 +94,10 @@ class Prefix:
             return
         self.ended[trial] = ended
         changed = self._advance()
-        while len(self.ended) > WINDOW:
+        left = self._at_once
+        while len(self.ended) > WINDOW and left > 0:
             late = self.order[0]
+            left -= 1
             self.passed.add(late)
             self.ended[late] = Ended(pending[late].x, pending[late].a, pending[late].ticket, np.nan)
             changed |= self._advance()
@@ -107,17 +114,26 @@ class Prefix:
         for part in (self._in_order, self._by_task):
             _copy(self._all, part)
             for one in pending.values():
-                forfeit_trial(part, one.x, one.a, one.ticket)
+                self._forfeit(part, one.x, one.a, one.ticket)
 
     def _advance(self) -> bool:
         """Take in every trial that no longer waits for another; whether something is rejected by it."""
         changed = False
         for queue in self.of_task:
             while queue and queue[0] in self.ended:
-                changed |= _take(self._by_task, self.ended[queue.popleft()])
+                changed |= self._take(self._by_task, self.ended[queue.popleft()])
         while self.order and self.order[0] in self.ended:
-            changed |= _take(self._in_order, self.ended.pop(self.order.popleft()))
+            changed |= self._take(self._in_order, self.ended.pop(self.order.popleft()))
         return changed
+
+    def _take(self, hypotheses: Hypotheses, ended: Ended) -> bool:
+        """Take in the end of a trial; whether something is rejected by it."""
+        if ended.x < 0:
+            return False
+        if math.isnan(ended.reward):
+            self._forfeit(hypotheses, ended.x, ended.a, ended.ticket)
+            return False
+        return self._reward(hypotheses, ended.x, ended.a, ended.reward, ended.ticket)
 
     def evidence(self) -> tuple[Floats, Floats]:
         """Log evidence of the first trials: (G,) against representations, (X, n) against predictors."""
@@ -156,13 +172,3 @@ def _copy(hypotheses: Hypotheses, to: Hypotheses) -> None:
         own[...] = array
     to.limits[...] = limits
     clear_trials(to)
-
-
-def _take(hypotheses: Hypotheses, ended: Ended) -> bool:
-    """Take in the end of a trial; whether something is rejected by it."""
-    if ended.x < 0:
-        return False
-    if math.isnan(ended.reward):
-        forfeit_trial(hypotheses, ended.x, ended.a, ended.ticket)
-        return False
-    return take_reward(hypotheses, ended.x, ended.a, ended.reward, ended.ticket)

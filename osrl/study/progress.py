@@ -21,10 +21,11 @@ import numpy as np
 
 import osrl.policies  # noqa: F401  (registers the policies of the package)
 from osrl.arrays import Floats
-from osrl.compiled import one_job
+from osrl.compiled import direct, one_job
 from osrl.contract import find
 from osrl.draws import pick
 from osrl.errors import OsrlError, StorageDamaged
+from osrl.hypotheses.late import BACK, OUT, count_late, write_late
 from osrl.hypotheses.possible import compare, reject
 from osrl.outcome import RUNNING, STATUS, VERDICTS
 from osrl.policies.round import conclude
@@ -95,9 +96,11 @@ class Progress(Stages):
         self.left_out = 0  # of those that were abandoned, how many were declared ignorable
         self.design: int | None = None
         self.pending: dict[int, Pending] = {}
+        self.current = self.pending  # those of this stage. Earlier ones may report, and are no evidence
         self.pace = Pace(self.shape[0])
         self.verdict: Verdict | None = None
         self._some_count = True  # whether pending trials may count in the state by their worst factor
+        self._count_late, self._write_late = direct(count_late), direct(write_late)
 
     def begin_stage(
         self,
@@ -114,16 +117,9 @@ class Progress(Stages):
         nothing = np.zeros(0)
         for trial, one in self.pending.items():
             self.pending[trial] = one._replace(ticket=nothing, draw=nothing)
+        self.current = {}
         if alarm and self.losses is not None:
             self.losses.expect_the_worst()
-
-    @property
-    def current(self) -> Mapping[int, Pending]:
-        """The pending trials of this stage. Earlier ones may report, and are no evidence any more."""
-        stage = len(self.stages)
-        if stage == 1:
-            return self.pending
-        return {trial: one for trial, one in self.pending.items() if one.stage == stage}
 
     def trial_of(self, pending: Pending) -> Trial:
         """A pending trial, as people know it."""
@@ -295,22 +291,37 @@ class Progress(Stages):
         if self.harm is not None:
             self.harm.hand_out(asked.representation, asked.predictor)
         stage = len(self.stages)
-        self.pending[asked.trial] = Pending(x, a, event.at, ticket, event.hash, draw, asked, stage)
+        self.wait_for(asked.trial, Pending(x, a, event.at, ticket, event.hash, draw, asked, stage))
+        if self.late is not None:
+            self._count_late(self.hypotheses, self.late, x, a, ticket, OUT)
         if self.prefix is not None:
             self.prefix.hand_out(asked.trial, x)
         self.pace.hand_out(x, asked.given, event.at)
         self.asked += 1
 
+    def wait_for(self, trial: int, pending: Pending) -> None:
+        """A trial is pending."""
+        self.pending[trial] = pending
+        if pending.stage == len(self.stages):
+            self.current[trial] = pending
+
+    def _end(self, trial: int) -> Pending:
+        """A trial is pending no more."""
+        ended = self.pending.pop(trial)
+        if self.current.pop(trial, ended).stage == len(self.stages) and self.late is not None:
+            self._count_late(self.hypotheses, self.late, ended.x, ended.a, ended.ticket, BACK)
+        self.pace.end(self.asked - trial)
+        return ended
+
     def take(self, trial: int, reward: float, harm: float | None = None) -> Verdict | None:
         """A reward comes in, perhaps with a harm; the verdict, if it ends the study."""
-        told = self.pending.pop(trial)
+        told = self._end(trial)
         self.told += 1
         reward = float(self.scaled(reward))
         self.tally.tell(told.asked, reward)
         known = bool(self.created.revision) or told.stage == len(self.stages)
         if self.harm is not None and harm is not None and known:
             self.harm.take(told.asked.representation, told.asked.predictor, harm)
-        self.pace.end(self.asked - trial)
         alarm = self._watch(told, ignorable=False)
         if self.verdict is not None or told.stage != len(self.stages):
             return self._judge()
@@ -335,9 +346,8 @@ class Progress(Stages):
 
         After an alarm of the watch, no loss is ignorable.
         """
-        lost = self.pending.pop(trial)
+        lost = self._end(trial)
         self.abandoned += 1
-        self.pace.end(self.asked - trial)
         self.left_out += ignorable
         self.tally.lose(lost.asked, ignorable)
         alarm = self._watch(lost, ignorable)
@@ -379,6 +389,7 @@ class Progress(Stages):
         """After an alarm: every loss so far counts by its worst factor, and so will those to come."""
         assert self.losses is not None and self.prefix is not None
         self.losses.take_over()
+        self.clear_pending()
         self.prefix.begin_again(self.current)
         self.count_pending()
         for x in range(self.shape[0]):
@@ -403,15 +414,18 @@ class Progress(Stages):
             self.prefix.end(trial, ended, self.current)
 
     def count_pending(self) -> None:
-        """Let every trial that has not reported count by its worst factor, in order of hand-out."""
+        """Let every trial that has not reported count by its worst factor."""
         pend = self.steps.pend
-        if pend is None or not (self.pending or self._some_count):
+        if pend is None or not (self.current or self._some_count):
             return
-        pending = self.current
+        self._some_count = bool(self.current)
+        if self.late is not None and self.current:
+            self._write_late(self.state.stopping, self.late)
+            return
         self.clear_pending()
-        self._some_count = bool(pending)
-        for trial in pending.values():
-            pend(self.state.stopping, trial.x, trial.a, trial.ticket)
+        if self.steps.ticket_size or self.hypotheses is None:  # otherwise nothing is known of the worst
+            for trial in self.current.values():
+                pend(self.state.stopping, trial.x, trial.a, trial.ticket)
 
     def _judge(self) -> Verdict | None:
         """The verdict, when there is one now."""

@@ -124,7 +124,7 @@ def _unpack(snapshot: Snapshot, created: Created) -> Progress | None:
     for number, x, a, at, handed_out, asked, stage, _ in header["pending"]:
         ticket, draw = next(parts).copy(), next(drawn).copy() if stage == now else np.zeros(0)
         said = Asked(**asked)
-        progress.pending[number] = Pending(x, a, at, ticket, handed_out, draw, said, stage)
+        progress.wait_for(number, Pending(x, a, at, ticket, handed_out, draw, said, stage))
     if progress.prefix is not None:
         _unpack_prefix(progress.prefix, header, parts, rewards)
     progress.position = snapshot.position

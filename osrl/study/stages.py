@@ -6,6 +6,7 @@ A stage has its tasks and arms, and a state that knows nothing of the stages bef
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -18,15 +19,16 @@ from osrl.contract import Criterion, Problem, find
 from osrl.draws import START, Key, new_key, uniform
 from osrl.errors import OsrlError
 from osrl.families import Family
+from osrl.hypotheses.late import Late, new_late
 from osrl.hypotheses.possible import Hypotheses
 from osrl.outcome import VERDICTS
 from osrl.policies.round import Steps, conclude
 from osrl.policies.states import arrays_of
-from osrl.study.constants import TOLERANCE_LIMITS, WATCH, constants_of, set_constants
+from osrl.study.constants import LATE, TOLERANCE_LIMITS, WATCH, constants_of, set_constants
 from osrl.study.events import Created, Verdict
 from osrl.study.harm import Harm
 from osrl.study.losses import Losses
-from osrl.study.prefix import Prefix
+from osrl.study.prefix import PASSED, Prefix
 from osrl.study.renamed import old_names, old_options
 from osrl.study.tally import Tally
 from osrl.study.trial import short_id
@@ -57,7 +59,12 @@ class Stages:
         self.hypotheses: Hypotheses | None = stopping if isinstance(stopping, Hypotheses) else None
         # Counts in the order of hand-out and in that of reports are two e-processes: one has to be chosen.
         bets = self.hypotheses is not None and self.family.noise == 0
-        self.prefix = Prefix(self.hypotheses) if bets and self.hypotheses is not None else None
+        summed = LATE.keys() <= created.evidence.keys()
+        self.prefix: Prefix | None = None
+        self.late: Late | None = None  # None: every pending trial is counted in every tell
+        if bets and self.hypotheses is not None:
+            self.prefix = Prefix(self.hypotheses, PASSED if summed else math.inf)
+            self.late = new_late(self.hypotheses) if summed else None
         before = self.losses if created.revision else None
         self.losses = None
         if self.hypotheses is not None and self.prefix is not None:
@@ -97,6 +104,8 @@ class Stages:
         """Forget which trials have not reported, where they count."""
         if self.steps.clear_pending is not None:
             self.steps.clear_pending(self.state.stopping)
+        if self.late is not None:
+            self.late.stale[:] = True
 
     def answer(self) -> Verdict:
         """The verdict as the state has it."""
@@ -133,6 +142,9 @@ class Stages:
             yield from self.prefix.arrays()
         if self.losses is not None:
             yield from self.losses.arrays()
+        if self.late is not None:
+            yield "late.sums", self.late.sums
+            yield "late.compared", self.late.compared
         if self.harm is not None:
             yield from self.harm.arrays()
 

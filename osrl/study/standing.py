@@ -76,6 +76,8 @@ def current(progress: Progress) -> Hypotheses | None:
         return None
     now = copy.copy(progress)
     now.state = copy.deepcopy(progress.state)
+    if progress.late is not None:
+        now.late = progress.late._replace(stale=np.ones_like(progress.late.stale))
     if progress.verdict is None:
         now.count_pending()
     hypotheses: Hypotheses = now.state.stopping
