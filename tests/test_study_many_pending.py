@@ -2,27 +2,35 @@
 
 from __future__ import annotations
 
+import copy
+import math
 import random
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from types import FrameType
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from osrl.errors import OsrlError
+from osrl.errors import OsrlError, RewardRefused
 from osrl.hypotheses.late import BACK, OUT, STEP, count_late, new_late
-from osrl.hypotheses.possible import LOCAL_PENDING, PENDING
-from osrl.hypotheses.trials import pend_trial
+from osrl.hypotheses.possible import LOCAL_PENDING, LOCAL_WEALTH, PENDING, WEALTH
+from osrl.hypotheses.trials import clear_trials, forfeit_trial, pend_trial
+from osrl.policies.states import differences
 from osrl.study.constants import LATE
-from osrl.study.prefix import PASSED
+from osrl.study.prefix import NO_LIMIT, PASSED, AtOnce, Prefix
 from osrl.study.progress import Progress
 from osrl.study.standing import read_hypotheses
+from osrl.study.study import Study
 from tests.live import Live
+from tests.studies import assert_sound, folded
 
-NAMES = {
+NAMES: dict[str, Any] = {
     "tasks": ["a", "b"],
     "representations": ["g1", "g2", "g3"],
     "predictors": ["h1", "h2"],
@@ -148,7 +156,152 @@ def test_trials_that_hold_up_others_are_not_passed_all_at_once(monkeypatch: pyte
     assert steps.max() == PASSED and passed[-1] == 60 and len(prefix.ended) <= 5
 
 
+def test_trials_that_have_waited_are_taken_in_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody waits until all of them are; in the end they all are, in the same order."""
+    monkeypatch.setattr("osrl.study.prefix.WINDOW", 1_000)
+    studies = [Live(**NAMES, seed=6) for _ in range(2)]
+    few, all_at_once = (study.progress.prefix for study in studies)
+    assert few is not None and all_at_once is not None
+    monkeypatch.setattr(few, "_at_once", AtOnce(PASSED, 16))
+    monkeypatch.setattr(all_at_once, "_at_once", NO_LIMIT)
+    taken = 0
+
+    def count(hypotheses: Any, ended: Any) -> bool:
+        nonlocal taken
+        taken += 1
+        return Prefix._take(few, hypotheses, ended)
+
+    monkeypatch.setattr(few, "_take", count)
+    counts = []
+    for study in studies:
+        first, *others = [study.ask().trial for _ in range(200)]
+        late = study.ask().trial
+        for trial in [*others, first, *(study.ask().trial for _ in range(20))]:
+            taken = 0
+            study.tell(trial, float(trial % 3 == 0))
+            counts.append(taken)
+        assert late in study.progress.pending
+    assert 32 <= max(counts) <= 48
+    assert len(few.ended) == len(all_at_once.ended) == 20
+    assert differences(dict(few.arrays()), dict(all_at_once.arrays())) == []
+
+
+def test_after_an_alarm_every_pending_trial_stays_at_its_worst() -> None:
+    study = Live(**NAMES, seed=7, epsilon=0.2)
+    progress = study.progress
+    hand_out(study, 10)
+    for _ in range(600):
+        if progress.alarm:
+            break
+        asked = study.ask()
+        if asked.representation == "g1":
+            study.abandon(asked.trial, ignorable=True)
+        else:
+            study.tell(asked.trial, 1.0)
+    assert progress.prefix is not None and progress.hypotheses is not None
+    assert progress.alarm and len(progress.pending) == 10
+    literal = copy.deepcopy(progress.hypotheses)
+    clear_trials(literal)
+    for one in progress.pending.values():
+        forfeit_trial(literal, one.x, one.a, one.ticket)
+    summed = dict(progress.prefix.arrays())
+    rows = (
+        ((WEALTH, LOCAL_WEALTH), literal.wealth, "wealth"),
+        ((0,), literal.tolerance.wealth, "tolerance.wealth"),
+    )
+    for which, exact, name in rows:
+        kept = summed[f"in_order.{name}"]
+        assert (kept[[*which]] <= exact[[*which]] + 1e-12).all()
+        assert (kept[[*which]] >= exact[[*which]] - len(progress.pending) * STEP - 1e-12).all()
+
+
 def test_a_log_that_sums_otherwise_is_refused() -> None:
     created = Live(**NAMES, seed=1).progress.created
     with pytest.raises(OsrlError, match=r"late\.step = 0\.5; this one has .*go on with that version"):
         Progress(replace(created, evidence={**created.evidence, "late.step": 0.5}))
+
+
+# Kept sums against a literal recount, whatever happens to a study -----------------------------------------
+
+ACTS = st.lists(
+    st.tuples(
+        st.sampled_from(["ask", "ask", "tell", "tell", "correct", "abandon", "leave out", "withdraw", "add"]),
+        st.integers(0, 99),
+    ),
+    min_size=10,
+    max_size=40,
+)
+
+
+def recounted(progress: Progress) -> tuple[Any, Any]:
+    """The sums of `Late`, computed anew from the tickets of the trials that are pending in this stage."""
+    assert progress.hypotheses is not None and progress.late is not None
+    bets, wider = progress.hypotheses.bets.beta, progress.hypotheses.tolerance.bets.beta
+    n, predictors = progress.shape[1] * progress.shape[2], progress.shape[2]
+    sums, compared = np.zeros_like(progress.late.sums), np.zeros_like(progress.late.compared)
+    for one in progress.pending.values():
+        if one.stage != len(progress.stages):
+            continue
+        for i, (xi, level, optimal, most) in enumerate(one.ticket.reshape(-1, 4).tolist()):
+            if xi == 0:
+                continue
+            k = i - n - predictors
+            if i < n:
+                to, beta = sums[0, one.x, i], bets
+            elif i < n + predictors:
+                to, beta = sums[1, one.x, one.a // predictors * predictors + i - n], bets
+            else:
+                to, beta = compared[one.x, one.a, k] if k < n else compared[one.x, k - n, one.a], wider
+            for j in range(1, beta.size):
+                bet = min(optimal if beta[j] < 0 else beta[j], most)
+                worst = min(math.log1p(bet * xi * (reward - level)) for reward in (0.0, 1.0))
+                to[j] += math.floor(worst / STEP)
+    return sums, compared
+
+
+def act(study: Study, what: str, which: int, said: list[int]) -> None:
+    """Do something to a study; ``said`` are the trials that were told, the last one at the end."""
+    pending, reward = study.pending, which % 2
+    if what == "ask":
+        study.ask(n=1 + which % 4)
+    elif what == "correct" and said:
+        with suppress(RewardRefused):
+            study.correct(said[-1], 1 - reward, reason="read again")
+    elif what == "withdraw" and len(study.settings.representations) > 2:
+        study.withdraw(representation=study.settings.representations[which % 2], reason="too dear")
+    elif what == "add" and len(study.settings.representations) < 4:
+        study.add(representation=f"new{len(list(study.events()))}", reason="found late")
+    elif pending and what == "tell":
+        said.append(pending[which * len(pending) // 100])
+        study.tell(said[-1], reward)
+    elif pending and what in ("abandon", "leave out"):
+        study.abandon(pending[which * len(pending) // 100], ignorable=what == "leave out")
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 0.2])
+@settings(max_examples=15)
+@given(acts=ACTS, close=st.booleans())
+def test_kept_sums_are_those_of_a_recount(
+    epsilon: float, acts: list[tuple[str, int]], close: bool, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """After every call, and for whoever reads the log anew or begins with a snapshot: bit for bit."""
+    place = str(tmp_path_factory.mktemp("study") / "s.db")
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        Study.create(place, **NAMES, epsilon=epsilon, seed=1) as study,
+    ):
+        patch.setattr("osrl.study.prefix.WINDOW", 3)
+        patch.setattr("osrl.study.session.EVERY", 20)
+        said: list[int] = []
+        for what, which in acts:
+            act(study, what, which, said)
+            with study._session.reading() as progress:
+                assert progress.late is not None
+                expected = recounted(progress)
+                assert np.array_equal(progress.late.sums, expected[0])
+                assert np.array_equal(progress.late.compared, expected[1])
+        if close:
+            study.close("enough")
+        assert_sound(study)
+        with Study.open(place) as again, again._session.reading() as progress:
+            assert differences(dict(progress.arrays()), dict(folded(study).arrays())) == []

@@ -20,7 +20,16 @@ import numpy as np
 from osrl.arrays import Flags, Floats, Integers
 from osrl.compiled import kernel_in_place
 from osrl.evidence.betting import BETA, TICKET
-from osrl.hypotheses.possible import LOCAL_PENDING, OF_G, OF_TASK, PENDING, Hypotheses
+from osrl.hypotheses.possible import (
+    LOCAL_PENDING,
+    LOCAL_WEALTH,
+    OF_G,
+    OF_TASK,
+    PENDING,
+    WEALTH,
+    Hypotheses,
+)
+from osrl.hypotheses.tolerance import HELD
 from osrl.hypotheses.tolerance import PENDING as NOT_REPORTED
 from osrl.hypotheses.trials import refresh_task
 
@@ -102,3 +111,14 @@ def write_late(hypotheses: Hypotheses, late: Late) -> None:
             for c in range(compared.shape[2]):
                 for j in range(compared.shape[3]):
                     wider[NOT_REPORTED, x, b, c, j] = compared[x, b, c, j] * STEP
+
+
+def forfeit_late(hypotheses: Hypotheses, late: Late) -> None:
+    """Let every pending trial stay at its worst factors for ever, like `forfeit_trial`."""
+    wealth = hypotheses.wealth
+    wealth[WEALTH] += late.sums[OF_TASK] * STEP
+    wealth[LOCAL_WEALTH] += late.sums[OF_G] * STEP
+    hypotheses.tolerance.wealth[HELD] += late.compared * STEP
+    everything = np.ones((wealth.shape[2], 1))
+    for x in range(wealth.shape[1]):
+        refresh_task(hypotheses, x, everything)

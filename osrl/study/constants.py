@@ -28,7 +28,7 @@ from osrl.stopping.phases import new as new_phases
 from osrl.stopping.tasks import Tasks
 from osrl.stopping.transfer import Transfer
 from osrl.study.events import Created, to_lists
-from osrl.study.prefix import PASSED
+from osrl.study.prefix import PASSED, TAKEN
 
 T = TypeVar("T")
 
@@ -36,7 +36,7 @@ TOLERANCE_LIMITS = "tolerance.limits"
 WATCH = "watch.level"  # absent from studies that were begun before losses were watched
 CONTEST_RISK = "contests.risk"  # absent from studies of `tas` that were begun when it looked at delta_g alone
 # The same where pending trials were counted one by one, and passed all at once.
-LATE = {"late.step": STEP, "late.passed": PASSED}
+LATE = {"late.step": STEP, "late.passed": PASSED, "late.taken": TAKEN}
 _TILTS = tuple(f"tilts.{name}" for name in ("up", "down", "pair", "task", "local", "shares", "by_pairs"))
 _HALF, _WEIGHT, _MIXTURE = "tilts.half", "tilts.weight", "tilts.mixture"  # of osrl 0.1
 # By osrl 0.1, which used these (and did not look at vectors).

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, SupportsFloat
 
@@ -207,7 +206,7 @@ def correct(session: Session, trial: Which, reward: SupportsFloat, reason: str, 
                     "corrected once"
                 )
             check_correction(turn, number)
-            known = copy.deepcopy(turn.progress)
+            known = turn.progress.twin()
         without = session.without(number)  # which may take long
         check_same_decisions(number, known, without)
         with session.turn(without) as turn:

@@ -9,8 +9,9 @@ late result the first is the better one; when many are out at once, the second.
 
 Tests of representations use one order over all tasks, tests of predictors one for each task. A trial that
 holds up more than `WINDOW` others is passed: it counts by its worst factor here too, for good. That bounds
-what has to be remembered, and is a lower bound still. When many trials are to be passed, at most `PASSED` are
-for each that ends: nobody waits for all of them.
+what has to be remembered, and is a lower bound still. When a trial ends, at most `PASSED` others are passed
+and only a few times `TAKEN` are taken in, so that nobody waits for thousands of them; the rest follows when
+the next ones end.
 """
 
 from __future__ import annotations
@@ -21,41 +22,38 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-import numpy as np
 from numpy.typing import NDArray
 
 from osrl.arrays import Floats
 from osrl.compiled import direct
 from osrl.hypotheses.current import refresh_evidence
+from osrl.hypotheses.late import Late, forfeit_late
 from osrl.hypotheses.possible import LIMIT_G, Hypotheses, settle_verdict
 from osrl.hypotheses.trials import clear_trials, forfeit_trial, take_reward
 from osrl.policies.states import arrays_of
+from osrl.study.waiting import LEFT_OUT, LOST, Ended, Pending
 
 WINDOW = 256  # trials that have ended and wait for one that has not
 PASSED = 2  # trials that are passed when one ends
+TAKEN = WINDOW  # trials that are taken in at a time: usually all that have waited
 
 
-class Ended(NamedTuple):
-    """A trial that waits for an earlier one: task, arm, ticket, and its reward; NaN: lost, at its worst.
+class AtOnce(NamedTuple):
+    """How many trials may be passed when one ends, and how many taken in at a time."""
 
-    Task -1: it is left out.
-    """
-
-    x: int
-    a: int
-    ticket: Floats
-    reward: float
+    passed: float
+    taken: float
 
 
-LEFT_OUT = Ended(-1, -1, np.zeros(0), 0.0)
+NO_LIMIT = AtOnce(math.inf, math.inf)
 
 
 class Prefix:
     """The tests of a study as they would be after its first trials; what is rejected, they share."""
 
-    def __init__(self, hypotheses: Hypotheses, at_once: float) -> None:
+    def __init__(self, hypotheses: Hypotheses, at_once: AtOnce) -> None:
         self._all = hypotheses
-        self._at_once = at_once  # trials that may be passed when one ends
+        self._at_once = at_once
         self._forfeit, self._reward = direct(forfeit_trial), direct(take_reward)
         self._in_order = _like(hypotheses)  # of all tasks
         self._by_task = _like(hypotheses)  # each task in an order of its own: says nothing of representations
@@ -84,28 +82,28 @@ class Prefix:
             _copy(self._all, self._in_order)
             _copy(self._all, self._by_task)
 
-    def end(self, trial: int, ended: Ended, pending: Mapping[int, Any]) -> None:
-        """A trial has ended while others are pending; reject what can be rejected now.
-
-        ``pending`` holds what is known of those, with ``x``, ``a`` and ``ticket``.
-        """
+    def end(self, trial: int, ended: Ended, pending: Mapping[int, Pending]) -> None:
+        """A trial has ended while others are ``pending``; reject what can be rejected now."""
         if trial in self.passed:
             self.passed.remove(trial)
-            return
-        self.ended[trial] = ended
+        else:
+            self.ended[trial] = ended
         changed = self._advance()
-        left = self._at_once
-        while len(self.ended) > WINDOW and left > 0:
+        left = self._at_once.passed
+        while len(self.ended) > WINDOW and left > 0 and self.order[0] not in self.ended:
             late = self.order[0]
             left -= 1
             self.passed.add(late)
-            self.ended[late] = Ended(pending[late].x, pending[late].a, pending[late].ticket, np.nan)
+            self.ended[late] = Ended(pending[late].x, pending[late].a, pending[late].ticket, LOST)
             changed |= self._advance()
         if changed:
             settle_verdict(self._all)
 
-    def begin_again(self, pending: Mapping[int, Any]) -> None:
-        """The tests have changed: begin with all trials so far, the pending ones at their worst for good."""
+    def begin_again(self, pending: Mapping[int, Pending], late: Late | None) -> None:
+        """The tests have changed: begin with all trials so far, the pending ones at their worst for good.
+
+        ``late`` are the sums of their worst factors, where they are kept.
+        """
         for queue in self.queues():
             queue.clear()
         self.ended.clear()
@@ -113,22 +111,34 @@ class Prefix:
         self.whole = not pending
         for part in (self._in_order, self._by_task):
             _copy(self._all, part)
+            if late is not None:
+                forfeit_late(part, late)
+                continue
             for one in pending.values():
                 self._forfeit(part, one.x, one.a, one.ticket)
 
     def _advance(self) -> bool:
-        """Take in every trial that no longer waits for another; whether something is rejected by it."""
-        changed = False
+        """Take in trials that no longer wait for another; whether something is rejected by it."""
+        changed, left = False, self._at_once.taken
         for queue in self.of_task:
-            while queue and queue[0] in self.ended:
+            while left > 0 and queue and queue[0] in self.ended:
                 changed |= self._take(self._by_task, self.ended[queue.popleft()])
-        while self.order and self.order[0] in self.ended:
-            changed |= self._take(self._in_order, self.ended.pop(self.order.popleft()))
+                left -= 1
+        left = self._at_once.taken
+        while left > 0 and self.order and self.order[0] in self.ended:
+            trial = self.order.popleft()
+            ended = self.ended.pop(trial)
+            queue = self.of_task[ended.x]
+            if queue and queue[0] == trial:  # there was no time for it in the order of its task
+                queue.popleft()
+                changed |= self._take(self._by_task, ended)
+            changed |= self._take(self._in_order, ended)
+            left -= 1
         return changed
 
     def _take(self, hypotheses: Hypotheses, ended: Ended) -> bool:
         """Take in the end of a trial; whether something is rejected by it."""
-        if ended.x < 0:
+        if ended.reward == LEFT_OUT:
             return False
         if math.isnan(ended.reward):
             self._forfeit(hypotheses, ended.x, ended.a, ended.ticket)

@@ -13,14 +13,14 @@ rewards have no worst factor, and count in the order of their reports.
 
 from __future__ import annotations
 
+import copy
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 import osrl.policies  # noqa: F401  (registers the policies of the package)
-from osrl.arrays import Floats
 from osrl.compiled import direct, one_job
 from osrl.contract import find
 from osrl.draws import pick
@@ -53,32 +53,16 @@ from osrl.study.events import (
     to_lists,
 )
 from osrl.study.pace import Pace
-from osrl.study.prefix import LEFT_OUT, Ended
 from osrl.study.stages import Stages, staged
 from osrl.study.stretch import Pair, Stretch, in_parts, in_stretches, new_stretch, run_stretch
 from osrl.study.trial import Trial, new_trial
+from osrl.study.waiting import LEFT_OUT, LOST, Ended, Pending
 
 _ENDS = (Told, Abandoned, Corrected, Overruled)
 
 
 class CorrectedPastError(OsrlError):
     """A reward is corrected that was taken in with its old value: the progress has to begin anew."""
-
-
-class Pending(NamedTuple):
-    """A trial that has not reported: task, arm of the task, when it was handed out (microseconds since
-    1970), what its reward will be judged with, the hash of the event that handed it out, how its arm was
-    drawn (empty where losses are not watched), what that event says, and the stage of the study then.
-    """
-
-    x: int
-    a: int
-    at: int
-    ticket: Floats
-    hash: str
-    draw: Floats
-    asked: Asked
-    stage: int
 
 
 class Progress(Stages):
@@ -120,6 +104,13 @@ class Progress(Stages):
         self.current = {}
         if alarm and self.losses is not None:
             self.losses.expect_the_worst()
+
+    def twin(self) -> Progress:
+        """Return a copy that can go its own way. It shares the trials, which are never changed."""
+        held: list[Any] = [self.pending, self.current]
+        if self.prefix is not None:
+            held += [*self.prefix.queues(), self.prefix.ended, self.prefix.passed]
+        return copy.deepcopy(self, {id(each): each.copy() for each in held})
 
     def trial_of(self, pending: Pending) -> Trial:
         """A pending trial, as people know it."""
@@ -308,7 +299,8 @@ class Progress(Stages):
     def _end(self, trial: int) -> Pending:
         """A trial is pending no more."""
         ended = self.pending.pop(trial)
-        if self.current.pop(trial, ended).stage == len(self.stages) and self.late is not None:
+        self.current.pop(trial, None)
+        if ended.stage == len(self.stages) and self.late is not None:
             self._count_late(self.hypotheses, self.late, ended.x, ended.a, ended.ticket, BACK)
         self.pace.end(self.asked - trial)
         return ended
@@ -354,7 +346,7 @@ class Progress(Stages):
         if self.verdict is not None or lost.stage != len(self.stages):
             return self._judge()
         ignorable = ignorable and (alarm or not self.alarm)
-        ended = LEFT_OUT if ignorable else Ended(lost.x, lost.a, lost.ticket, np.nan)
+        ended = Ended(lost.x, lost.a, lost.ticket, LEFT_OUT if ignorable else LOST)
         self._before_end()
         first = bool(self.created.revision)  # strict tests part before anything is ruled out by the loss
         if first:
@@ -390,7 +382,7 @@ class Progress(Stages):
         assert self.losses is not None and self.prefix is not None
         self.losses.take_over()
         self.clear_pending()
-        self.prefix.begin_again(self.current)
+        self.prefix.begin_again(self.current, self.late)
         self.count_pending()
         for x in range(self.shape[0]):
             reject(self.state.stopping, x, 0, self.shape[1] * self.shape[2])
@@ -401,7 +393,7 @@ class Progress(Stages):
         if self.losses is not None and ignorable:
             self.losses.leave_out(lost.x, lost.a, lost.ticket)
         elif self.losses is not None:
-            self.losses.count(lost.x, lost.a, lost.ticket, np.nan)
+            self.losses.count(lost.x, lost.a, lost.ticket, LOST)
 
     def _before_end(self) -> None:
         """A trial is about to end, in the order of reports."""

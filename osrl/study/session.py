@@ -11,7 +11,6 @@ a person has confirmed it (`osrl study recover`, which is an event of the log).
 
 from __future__ import annotations
 
-import copy
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -297,7 +296,7 @@ class Session:
             key = what, progress.policy.name, progress.family.name, process.epoch
             if key in _done_once:
                 return
-            twin = copy.deepcopy(progress)
+            twin = progress.twin()
         _done_once.add(key)
         with suppress(Exception):
             act(twin)

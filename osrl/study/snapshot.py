@@ -18,12 +18,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osrl.study.events import Asked, Created, Event, Kept, Verdict
-from osrl.study.prefix import Ended, Prefix
-from osrl.study.progress import Pending, Progress
+from osrl.study.prefix import Prefix
+from osrl.study.progress import Progress
 from osrl.study.storage import Snapshot
 from osrl.study.versions import versions
+from osrl.study.waiting import Ended, Pending
 
-FORMAT = 12
+FORMAT = 13
 EVERY = 1000  # events between two snapshots
 
 _HEADER, _TICKETS, _DRAWS, _REWARDS, _STATE = "header", "tickets", "draws", "rewards", "state."

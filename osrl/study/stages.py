@@ -6,7 +6,6 @@ A stage has its tasks and arms, and a state that knows nothing of the stages bef
 from __future__ import annotations
 
 import copy
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -28,7 +27,7 @@ from osrl.study.constants import LATE, TOLERANCE_LIMITS, WATCH, constants_of, se
 from osrl.study.events import Created, Verdict
 from osrl.study.harm import Harm
 from osrl.study.losses import Losses
-from osrl.study.prefix import PASSED, Prefix
+from osrl.study.prefix import NO_LIMIT, PASSED, TAKEN, AtOnce, Prefix
 from osrl.study.renamed import old_names, old_options
 from osrl.study.tally import Tally
 from osrl.study.trial import short_id
@@ -63,7 +62,7 @@ class Stages:
         self.prefix: Prefix | None = None
         self.late: Late | None = None  # None: every pending trial is counted in every tell
         if bets and self.hypotheses is not None:
-            self.prefix = Prefix(self.hypotheses, PASSED if summed else math.inf)
+            self.prefix = Prefix(self.hypotheses, AtOnce(PASSED, TAKEN) if summed else NO_LIMIT)
             self.late = new_late(self.hypotheses) if summed else None
         before = self.losses if created.revision else None
         self.losses = None
