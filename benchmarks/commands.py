@@ -25,6 +25,7 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parents[1]
 TRIALS = 100_000
 WINDOW = 10
+WARM = 1_000  # trials of a study whose commands fill the cache
 LIMIT = 300  # seconds of the processor, after which a command is given up
 CLI = "import sys; from osrl.cli import main; sys.exit(main())"
 
@@ -50,7 +51,7 @@ with Study.create(place, tasks=2, representations=3, predictors=2, delta=1e-12, 
                     reward = float(rng.randrange(2))
                     turn.note(Told(trial, reward, progress.take(trial, reward)))
         behind = progress.position - progress.kept
-    print(study.trials)
+    print(*list(study.pending)[:2])
 """
 
 
@@ -119,17 +120,28 @@ def run(arguments: list[str], environment: dict[str, str]) -> Cost:
     return Cost(used.ru_utime + used.ru_stime, "".join(problem)[:80])
 
 
-def walk(folder: Path, live: Path, environment: dict[str, str], fresh: bool) -> Iterator[Cost]:
+def make(place: Path, trials: int, environment: dict[str, str]) -> list[str]:
+    """A study with so many trials; two that are out."""
+    command = [sys.executable, "-c", MAKE, str(place), str(trials), str(WINDOW)]
+    done = subprocess.run(
+        command, env={**environment, "OSRL_COMPILE": "now"}, check=True, stdout=subprocess.PIPE
+    )
+    return done.stdout.decode().split()
+
+
+def walk(
+    folder: Path, live: Path, pending: list[str], environment: dict[str, str], fresh: bool
+) -> Iterator[Cost]:
     """Every command in turn, on a copy; with ``fresh``, each with an empty cache."""
     copy = folder / "walked.db"
     shutil.copyfile(live, copy)
-    trial = str(int(environment.pop("TRIALS")) - 1)
-    names = {"live": copy, "folder": folder, "trial": trial, "lost": str(int(trial) + 1)}
+    names = {"live": copy, "folder": folder, "trial": pending[0], "lost": pending[1]}
     for i, command in enumerate(COMMANDS):
-        say(command.words)
         if fresh:
             environment["NUMBA_CACHE_DIR"] = str(folder / f"empty-{i}")
-        yield run([CLI, *command.words.format(**names).split()], environment)
+        cost = run([CLI, *command.words.format(**names).split()], environment)
+        say(f"{command.words}: {cost.seconds or LIMIT:.1f} s {cost.problem}")
+        yield cost
 
 
 def report(trials: int, warm: list[Cost], empty: list[Cost]) -> str:
@@ -169,17 +181,18 @@ def main() -> None:
         base = {**os.environ, "PYTHONPATH": str(options.package), "CI": "true"}
         base.pop("OSRL_COMPILE", None)
         say(f"{options.trials:,} trials ...")
-        made = run([MAKE, str(live), str(options.trials), str(WINDOW)], {**base, "OSRL_COMPILE": "now"})
-        assert made.problem == "" and made.seconds is not None, made
+        out_there = make(live, options.trials, base)
+        small = folder / "small.db"
+        of_small = make(small, WARM, base)
+        say("compiling")
+        (folder / "compiling").mkdir()
+        list(walk(folder / "compiling", small, of_small, {**base, "OSRL_COMPILE": "now"}, fresh=False))
         found = []
-        for state in ("now", "warm", "empty"):  # the first fills the cache
+        for state in ("full", "empty"):
             say(state)
             (folder / state).mkdir()
-            environment = {**base, "TRIALS": str(options.trials)}
-            if state == "now":
-                environment["OSRL_COMPILE"] = "now"
-            found.append(list(walk(folder / state, live, environment, fresh=state == "empty")))
-    text = report(options.trials, found[1], found[2])
+            found.append(list(walk(folder / state, live, out_there, dict(base), fresh=state == "empty")))
+    text = report(options.trials, found[0], found[1])
     print(text)
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)

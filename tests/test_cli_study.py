@@ -210,6 +210,44 @@ def test_a_person_who_watches_sees_what_happens_and_may_leave(db: str) -> None:
             os.close(terminal)
 
 
+@pytest.mark.parametrize(
+    ("command", "line"),
+    [(["report", "--out", "page.html"], "events"), (["verify"], "replaying the log")],
+)
+def test_who_waits_for_a_replay_sees_that_it_goes_on(
+    db: str, command: list[str], line: str, tmp_path: Path
+) -> None:
+    """On a terminal, and nowhere else: what is printed stays what it is."""
+    with new_study(db, policy="uniform", delta=0.01) as study:
+        play(study, 3)
+    terminal, end = pty.openpty()
+    code = "import sys; from osrl.cli import main; sys.exit(main())"
+    start = [sys.executable, "-c", code, "study", command[0], db, *command[1:]]
+    with subprocess.Popen(
+        start,
+        stdout=subprocess.PIPE,
+        stderr=end,
+        text=True,
+        cwd=tmp_path,
+        env={**os.environ, "TERM": "xterm"},
+    ) as run:
+        os.close(end)
+        try:
+            wait_for(terminal, line)
+            assert run.stdout is not None and line not in run.stdout.read()
+            assert run.wait() == 0
+        finally:
+            run.kill()
+            os.close(terminal)
+
+
+def test_a_list_does_not_look_ahead(run: Run, db: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """To name studies takes no forecast of each."""
+    new_study(db, policy="uniform").close()
+    monkeypatch.setattr("osrl.study.forecast.look_ahead", None)
+    assert run("list", db) == "study: running, 0 of 0 trials told\n"
+
+
 def wait_for(terminal: int, text: str) -> str:
     """Read from a terminal until a text appears."""
     said, end = "", time.monotonic() + 60

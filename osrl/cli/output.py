@@ -5,9 +5,9 @@ from __future__ import annotations
 import io
 import json
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
 
@@ -15,6 +15,8 @@ from osrl.shown import shown
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
+
+T = TypeVar("T")
 
 
 def print_json(document: Mapping[str, Any]) -> None:
@@ -39,12 +41,13 @@ def print_report(report: RenderableType) -> None:
 class Progress:
     """How far something is: shown on a terminal, and remembered everywhere."""
 
-    def __init__(self, show: Callable[[int, int], None] | None = None) -> None:
-        self.done = self.total = 0
+    def __init__(self, show: Callable[[int, int | None], None] | None = None) -> None:
+        self.done = 0
+        self.total: int | None = 0
         self._show = show
 
-    def update(self, done: int, total: int) -> None:
-        """So much is done."""
+    def update(self, done: int, total: int | None) -> None:
+        """So much is done, of all that there is, where that is known."""
         self.done, self.total = done, total
         if self._show is not None:
             self._show(done, total)
@@ -69,6 +72,14 @@ def progress_bar(unit: str) -> Iterator[Progress]:
     with rich.Progress(*parts, console=console, transient=True, expand=True) as bar:
         task = bar.add_task(unit, total=None)
         yield Progress(lambda done, total: bar.update(task, completed=done, total=total))
+
+
+def counted(items: Iterable[T], bar: Progress, every: int = 500) -> Iterator[T]:
+    """The same items, with a bar that says how many there were."""
+    for done, item in enumerate(items, 1):
+        yield item
+        if done % every == 0:
+            bar.update(done, None)
 
 
 @contextmanager

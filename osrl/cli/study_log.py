@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from osrl.cli.output import echo, print_json
+from osrl.cli.output import echo, print_json, working
 from osrl.cli.places import check_local, delete_study, deleted_studies, list_studies
 from osrl.cli.study import By, Json, Name, Place, Reason, app, opened, shown
 from osrl.errors import OsrlError, StorageDamaged
@@ -22,9 +22,8 @@ def list_all(place: Place, as_json: Json = False) -> None:
     summaries = []
     for name in names:
         with opened(place, name) as study:
-            status = study.status
-        told, out = status.told, status.handed_out
-        summaries.append({"study": name, "verdict": status.verdict, "handed_out": out, "told": told})
+            known = study.summary
+        summaries.append({"study": name, **{key: known[key] for key in ("verdict", "handed_out", "told")}})
     if as_json:
         gone = [each._asdict() for each in deleted]
         print_json({"studies": list(names), "summaries": summaries, "deleted": gone})
@@ -70,7 +69,9 @@ def import_log(
     from osrl.study.study import Study
 
     check_local(place)
-    with Study.read_log(place, file, name) as study:
+    with working("replaying the log"):
+        read = Study.read_log(place, file, name)
+    with read as study:
         handed_out, verdict = study.trials, study.verdict
     if as_json:
         print_json({"study": name, "trials": handed_out, "verdict": verdict})
@@ -92,7 +93,8 @@ def verify(
 ) -> None:
     """Replay the log from its first event and compare. The exit code is 5 if something differs."""
     with opened(place, name) as study:
-        checked = study.verify(head)
+        with working("replaying the log"):
+            checked = study.verify(head)
     if as_json:
         print_json({"ok": checked.ok, **checked._asdict()})
     else:
@@ -139,7 +141,9 @@ def backup(
     from osrl.study.backup import backup
 
     check_local(place)
-    _print_copied(backup(place, file, force=force), file, as_json)
+    with working("copying the studies, and replaying their logs"):
+        copied = backup(place, file, force=force)
+    _print_copied(copied, file, as_json)
 
 
 @app.command()
@@ -152,7 +156,9 @@ def restore(
     from osrl.study.backup import restore
 
     check_local(place)
-    _print_copied(restore(place, file), shown(place), as_json)
+    with working("replaying the logs of the backup"):
+        copied = restore(place, file)
+    _print_copied(copied, shown(place), as_json)
 
 
 @app.command()

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from osrl.cli.output import echo, print_json
+from osrl.cli.output import counted, echo, print_json, progress_bar
 from osrl.cli.study import Json, Name, Place, app, opened
 
 
@@ -29,8 +29,8 @@ def report(
     from osrl.page.moment import freeze
     from osrl.page.render import frozen_page
 
-    with opened(place, name) as study:
-        moment = freeze(study.name, study.events(), at)
+    with opened(place, name) as study, progress_bar("events") as bar:
+        moment = freeze(study.name, counted(study.events(), bar), at)
         page = frozen_page(study.name, moment)
     replace_file(Path(out), page.encode(), private=True)
     head, verdict = moment.document["head"], moment.document["verdict"]
