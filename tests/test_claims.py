@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import io
 import random
+from datetime import UTC, datetime
 
 import numpy as np
 import pytest
+from rich.console import Console
 
+from osrl.page.words import say
 from osrl.report.assumptions import SHARED
-from osrl.report.claims import WITHIN, Chosen, claims_of, guarantee
+from osrl.report.claims import WITHIN, Chosen, claims_of, guarantee, guarantee_of
 from osrl.report.guess import beaten, looks_best, without_result
+from osrl.report.study import StudyReport
+from osrl.study.status import Alarm, read_status
 from tests.attacks import allowed
 from tests.attacks_claims import (
     all_within,
@@ -108,3 +114,29 @@ def test_one_representation_is_not_claimed_to_be_the_best() -> None:
     assert guarantee(chosen, "decided", (0.0, 0.02), "{:g}".format).startswith(
         "The chance that what goes with it is wrong is at most 0.02"
     )
+
+
+@pytest.mark.parametrize("shape", [(2, 2, 2), (2, 2, 1), (1, 1, 2)])
+def test_a_policy_that_shares_nothing_is_right_in_each_task_by_itself(shape: tuple[int, int, int]) -> None:
+    """It said one risk of the representation in every task, which each task takes anew."""
+    risk = min(each for each, arms in zip((0.1, 0.2), shape[1:], strict=True) if arms > 1)
+    told = guarantee_of("tas", "decided", None, shape, (0.1, 0.2), "{:g}".format)
+    assert f"chance that the answer is wrong is at most {risk:g}." in told
+    assert ("For all 2 tasks at once it is at most 0.2." in told) == (shape[0] > 1)
+
+
+def test_after_an_alarm_that_makes_a_verdict_void_no_risk_is_claimed() -> None:
+    study = Live(tasks=1, representations=2, predictors=1, delta=0.1, seed=1)
+    while study.running:
+        asked = study.ask()
+        study.tell(asked.trial, study.arm(asked)[1] == 0)
+    document = document_of(study)
+    assert "is at most 10 %" in " ".join(say(document, None, None).more)
+    document["alarm"] = {"log_evidence": 20.0, "void": True, "suspects": []}
+    assert "at most" not in " ".join(say(document, None, None).more)
+    status = read_status(study.progress)
+    void = StudyReport("", "s", status._replace(alarm=Alarm(20.0, (), True)), datetime.now(UTC))
+    printed = Console(width=200, record=True, file=io.StringIO())
+    printed.print(void)
+    text = printed.export_text()
+    assert "at most" not in text and "could be claimed" not in text

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from osrl.page.writing import listed, risk, share_of, things
-from osrl.report.claims import Chosen, claims_of, guarantee
+from osrl.report.claims import Chosen, claims_of, guarantee_of
 from osrl.report.guess import beaten, looks_best, without_result
 from osrl.report.study import in_words
 
@@ -191,14 +191,14 @@ def _needs(document: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _guarantee(document: dict[str, Any]) -> str:
-    """The risk that was accepted, in words."""
+    """The risk that was accepted, in words; nothing where an alarm has made it void."""
+    if document["alarm"] is not None and document["alarm"]["void"]:
+        return "No risk of being wrong is guaranteed any more: see the alarm."
     often = "This holds however often you have looked."
-    of_g = document["delta_g"] if len(document["representations"]) > 1 else 0.0
-    chosen, delta = _chosen(document), (of_g, document["delta_h"])
-    if chosen is None:
-        one = min(sum(delta), 1.0)
-        return f"In each task the chance that the answer is wrong is at most {risk(one)}. {often}"
-    return f"{guarantee(chosen, document['verdict'], delta, risk)} {often}"
+    shape = (len(document["tasks"]), len(document["representations"]), len(document["predictors"]))
+    delta = document["delta_g"], document["delta_h"]
+    said = guarantee_of(document["policy"], document["verdict"], _chosen(document), shape, delta, risk)
+    return f"{said} {often}"
 
 
 def _needs_no_more() -> str:

@@ -4,7 +4,8 @@ Page, status, report and notebook take their sentences from here. Without a tole
 (docs/guarantee.md): the answer names a wrong representation with probability at most delta_g, and in each
 task it names the right one with a wrong predictor with probability at most delta_h. With a tolerance the
 statement is about one task: its answer is not within the tolerance with probability at most
-delta_g + delta_h. What holds for all tasks at once has the sum of these risks.
+delta_g + delta_h. What holds for all tasks at once has the sum of these risks. A policy that shares nothing
+names the best arm of a task, and is wrong in each with the smaller of its risks.
 """
 
 from __future__ import annotations
@@ -12,7 +13,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
+from osrl.contract import find
+
 WITHIN = "decided within the tolerance"
+ALONE = "tasks"  # the stopping rule that decides every task by itself
 
 
 class Chosen(NamedTuple):
@@ -91,6 +95,28 @@ def _either(one: float, other: float) -> float:
     return min(2 * max(one, other), 1.0) if min(one, other) > 0 else max(one, other)
 
 
+def guarantee_of(
+    policy: str,
+    verdict: str,
+    chosen: Chosen | None,
+    shape: tuple[int, int, int],
+    delta: tuple[float, float],
+    write: Callable[[float], str],
+) -> str:
+    """Say the accepted risks of a verdict of a study with this policy, ``shape`` tasks, arms and ``delta``.
+
+    A policy that decides every task by itself names its arm there with the smaller of both risks
+    (`osrl.stopping.tasks`). Nothing is said where there is no answer to speak of.
+    """
+    tasks, representations, predictors = shape
+    if find(policy).stopping.name == ALONE:
+        risk = delta[1] if representations == 1 else delta[0] if predictors == 1 else min(delta)
+        return _in_tasks("the answer is wrong", tasks, risk, write)
+    if chosen is None:
+        return ""
+    return guarantee(chosen, verdict, (delta[0] if representations > 1 else 0.0, delta[1]), write)
+
+
 def guarantee(chosen: Chosen, verdict: str, delta: tuple[float, float], write: Callable[[float], str]) -> str:
     """Say the accepted risks of a verdict: of each statement, and of all of them together.
 
@@ -117,7 +143,12 @@ def _guarantee_within(chosen: Chosen, delta: tuple[float, float], write: Callabl
     better = f"something is better than this by more than {wide:g} on average"
     if chosen.several and wide != near:
         better += f" (more than {near:g} if {chosen.representation} is the best)"
-    said = f"{_where(tasks)} chance that {better} is at most {write(risk)}."
+    return _in_tasks(better, tasks, risk, write)
+
+
+def _in_tasks(event: str, tasks: int, risk: float, write: Callable[[float], str]) -> str:
+    """Say the risk of an event in each task, and that it happens in any of them."""
+    said = f"{_where(tasks)} chance that {event} is at most {write(risk)}."
     if tasks < 2:
         return said
     return f"{said} {_together(f'For all {tasks} tasks at once it', tasks * risk, write)}"

@@ -9,7 +9,7 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
 from osrl.report.assumptions import alarm_document, assumed_by_study, describe_alarm
-from osrl.report.claims import guarantee
+from osrl.report.claims import guarantee_of
 from osrl.report.guess import NAME, without_result
 from osrl.report.harm import HarmView
 from osrl.report.hypotheses import (
@@ -168,14 +168,14 @@ class StudyReport(NamedTuple):
             verdict.append(f"\n{describe_as_good(status.as_good)}")
         epsilon = settings.epsilon_g, settings.epsilon_h
         chosen = chosen_by(status.best, settings.predictors, epsilon)
-        if (
-            chosen is not None
-            and status.verdict in ENDINGS
-            and (status.alarm is None or not status.alarm.void)
+        if status.verdict in ENDINGS and (status.alarm is None or not status.alarm.void):
+            shape = (len(settings.tasks), len(settings.representations), len(settings.predictors))
+            delta = settings.delta_g, settings.delta_h
+            said = guarantee_of(settings.policy, status.verdict, chosen, shape, delta, write_risk)
+            verdict.append(f"\n{printable(said)}")
+        elif (
+            status.verdict not in ENDINGS and chosen is not None and status.told and status.claim is not None
         ):
-            delta = settings.delta_g if len(settings.representations) > 1 else 0.0, settings.delta_h
-            verdict.append(f"\n{printable(guarantee(chosen, status.verdict, delta, write_risk))}")
-        elif chosen is not None and status.told and status.claim is not None:
             verdict.append(f"\n{describe_claim(status.claim, chosen)}")
         if status.verdict == "no shared representation" and status.objections:
             verdict.append(f"\n{describe_objections(status.objections)}")
