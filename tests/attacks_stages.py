@@ -11,11 +11,15 @@ import random
 import tempfile
 from typing import Any
 
+import numpy as np
+
 from osrl.errors import OsrlError
+from osrl.evidence.intervals import mean_intervals
 from osrl.evidence.watch import evidence_of
 from osrl.study.events import REVISION
 from osrl.study.harm import LEVEL
 from osrl.study.progress import Progress
+from osrl.study.rates import COVERAGE
 from osrl.study.study import Study
 from tests.live import Live
 
@@ -141,3 +145,27 @@ def dropped_harm(how: str, seed: int) -> bool:
         except OsrlError:
             return False
         return len(study.settings.representations) == 3 and study.look()[0].paused is None
+
+
+def intervals_over_groups(seed: int, each: bool = False) -> bool:
+    """Twenty tasks are added one by one; in each the arm is sampled whose interval is closest to being wrong.
+
+    Whether one of all intervals ever is, which may happen with probability 0.05. ``each``: every group of
+    arms has that risk for itself, as it was.
+    """
+    study = Live(tasks=["1"], representations=["A", "B"], predictors=["h"], policy="uniform", seed=seed)
+    rng = np.random.default_rng(seed)
+    for task in range(1, 21):
+        if task > 1:
+            study.begin_stage(["A", "B"], tasks=[str(x + 1) for x in range(task)])
+        risks = (1 - COVERAGE) * (np.full(2, 0.5) if each else np.array(study.progress.tally.shares[-2:]))
+        number, total, margin = np.zeros(2), np.zeros(2), np.full(2, np.inf)
+        for _ in range(150):
+            arm = int(margin.argmax())
+            number[arm] += 1.0
+            total[arm] += rng.random() < 0.5
+            lower, upper = mean_intervals(number, total, total, risks, 0.0)
+            margin = np.where(number > 0, np.maximum(lower - 0.5, 0.5 - upper), np.inf)
+            if (margin[number > 0] > 0).any():
+                return True
+    return False

@@ -15,6 +15,7 @@ from scipy.stats import binom
 from osrl.evidence.intervals import mean_intervals
 from osrl.study.rates import COVERAGE, ArmRate, read_rates, reconciled
 from osrl.study.study import Study
+from osrl.study.tally import SUM, TOLD
 from tests.commands import Capture, printed
 from tests.live import Live
 from tests.studies import late_and_lost, new_study, play
@@ -121,6 +122,48 @@ def test_the_intervals_of_whole_studies_hold_at_every_look(loss: bool) -> None:
 def test_whole_studies_find_losses_that_are_forgotten() -> None:
     wrong = sum(is_wrong_once(seed, loss=True, clumsy=True) for seed in range(STUDIES))
     assert binom.sf(wrong - 1, STUDIES, LEVEL) < 1e-6, f"{wrong} of {STUDIES} studies"
+
+
+LOOKS = (4, 16, 64, 256)  # trials of every arm
+
+
+def wrong_at_some_look(live: Live, shares: Any, seed: int) -> bool:
+    """Whether some of many intervals of a study is wrong at one of its looks; ``shares`` of its arms."""
+    rng, tally = np.random.default_rng(seed), live.progress.tally
+    truth, guess = rng.random(len(tally.arms)), live.progress.best_guess()
+    tally.shares, tally.counts[:] = shares, 0.0
+    for told in LOOKS:
+        more = told - tally.counts[TOLD]
+        tally.counts[SUM] += rng.binomial(more.astype(np.int64), truth)
+        tally.counts[TOLD] = told
+        arms = read_rates(live.progress, guess)
+        ends = [(arm.lower, arm.upper, truth[tally.arms[arm[:3]]]) for arm in arms]
+        if any(lower > mean or upper < mean for lower, upper, mean in ends):
+            return True
+    return False
+
+
+@pytest.mark.parametrize("union", [True, False])
+def test_the_intervals_of_many_arms_hold_together(union: bool) -> None:
+    """Whoever gives every arm the whole risk is found out."""
+    live, runs = Live(tasks=10, representations=5, predictors=4, policy="uniform"), 60
+    shares = live.progress.tally.shares if union else [1.0] * 200
+    wrong = sum(wrong_at_some_look(live, shares, seed) for seed in range(runs))
+    if union:
+        assert binom.sf(wrong - 1, runs, LEVEL) > 1e-3, f"{wrong} of {runs} studies"
+    else:
+        assert binom.sf(wrong - 1, runs, LEVEL) < 1e-6, f"{wrong} of {runs} studies"
+
+
+def test_the_shares_of_all_arms_that_a_study_ever_has_sum_to_less_than_one() -> None:
+    live = Live(tasks=["1"], representations=["A", "B"], predictors=2, policy="uniform")
+    for added in range(2, 40):
+        live.begin_stage(["A", "B"], tasks=[str(x + 1) for x in range(added)])
+        if added % 3 == 0:
+            live.begin_stage(["A"])
+            live.begin_stage(["A", "B"])
+    shares = live.progress.tally.shares
+    assert len(shares) == 39 * 4 and 0.98 < sum(shares) < 1.0
 
 
 def test_an_interval_is_of_use() -> None:

@@ -1,8 +1,9 @@
 """The rates of a study: for every arm its trials, its mean, an interval, and the lift over the answer.
 
-All intervals of a study hold at all times at once with probability `COVERAGE`: each arm has an equal part of
-the rest, see `osrl.evidence.intervals`. (Arms that are added later are a group of their own, likewise.) A
-lift is the difference to the answer's mean in the same task; its interval is that of the two.
+All intervals of a study hold at all times at once with probability `COVERAGE`, see `osrl.evidence.intervals`:
+arms that came at the same time have equal shares of the rest, and those that came as the k-th group
+6 / (pi k)^2 of it together, so that it is enough however many are added. A lift is the difference to the
+answer's mean in the same task; its interval is that of the two.
 
 They never contradict what the study has ruled out. Where they would, a test or an interval is wrong, and
 nobody knows which; then the interval of the arm that was ruled out is made longer, until it says no more than
@@ -64,7 +65,7 @@ def read_rates(progress: Progress, guess: Verdict) -> tuple[ArmRate, ...]:
     missing = pending + lost + (left_out if progress.alarm else 0.0)
     if noise > 0.0:
         missing = np.zeros_like(told)  # they have no worst reward: that they are missing must tell nothing
-    level = (1 - COVERAGE) / np.array(tally.together, float)
+    level = (1 - COVERAGE) * np.array(tally.shares)
     lower, upper = mean_intervals(told + missing, total, total + missing, level, noise)
     answers = _answers(progress, guess)
     lower[tally.place] = reconciled(

@@ -5,6 +5,8 @@ Counted by name, for the whole study: also what comes after the verdict, and arm
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from osrl.arrays import Floats, Integers
@@ -15,12 +17,18 @@ TOLD, SUM, LOST, LEFT_OUT = range(4)  # rows of `counts`: lost trials count by t
 ArmNames = tuple[str, str, str]  # task, representation, predictor
 
 
+def share_of_group(k: int) -> float:
+    """The share of the k-th group of arms, 6 / (pi k)^2: over all k they sum to 1."""
+    return 6.0 / (math.pi * k) ** 2
+
+
 class Tally:
     """Counts (4, arms) of the ``arms``."""
 
     def __init__(self, created: Created) -> None:
         self.arms: dict[ArmNames, int] = {}
-        self.together: list[int] = []  # for each arm, how many have come with it
+        self.shares: list[float] = []  # of each arm in the risk of all intervals; they sum to 1 at most
+        self._groups = 0  # of arms that came at the same time
         self.counts: Floats = np.zeros((4, 0))
         self.begin_stage(created)
 
@@ -30,9 +38,10 @@ class Tally:
             (x, g, h) for x in created.tasks for g in created.representations for h in created.predictors
         ]
         new_arms = [arm for arm in names if arm not in self.arms]
+        self._groups += bool(new_arms)
         for arm in new_arms:
             self.arms[arm] = len(self.arms)
-            self.together.append(len(new_arms))
+            self.shares.append(share_of_group(self._groups) / len(new_arms))
         new = np.zeros((4, len(self.arms)))
         new[:, : self.counts.shape[1]] = self.counts
         self.counts = new
