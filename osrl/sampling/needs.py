@@ -20,7 +20,8 @@ The last representation stays under watch: where an arm of another one looks bet
 mass asks whether any representation is shared, and the run does not end before that is settled.
 
 Sampling is random with known probabilities, as the evidence needs. Tasks may be chosen by the
-policy or be given; within a given task its weights are used relative to each other.
+policy or be given; within a given task its weights are used relative to each other, and a task that is
+settled plays its answer (`osrl.sampling.arrivals`).
 """
 
 from __future__ import annotations
@@ -59,6 +60,7 @@ from osrl.hypotheses.possible import (
 from osrl.hypotheses.routes import aim
 from osrl.hypotheses.shared import APART
 from osrl.hypotheses.vectors import head_starts, still_open
+from osrl.sampling.arrivals import write_arrival
 
 TOLERANCE = 1e-2  # certified gap of the weights
 HASTE = 4.0  # times what a representation needs when it is asked for alone, by which it is to be decided
@@ -76,18 +78,28 @@ class NeedsWeights(NamedTuple):
     due: Floats  # (2,) samples at which to design again, and how many hypotheses were ruled out before
     growth: float
     explore: float
+    holdout: float  # the share of arrivals in a settled task that does not get its answer
 
 
-def new(problem: Problem, draw: float, *, growth: float = 0.05, explore: float = 1.0) -> NeedsWeights:
-    """Every arm with the same probability; the first design is due at once."""
+def new(
+    problem: Problem, draw: float, *, growth: float = 0.05, explore: float = 1.0, holdout: float = 0.0
+) -> NeedsWeights:
+    """Every arm with the same probability; the first design is due at once.
+
+    ``holdout`` is the share of arrivals in a settled task that is drawn evenly from all its arms. With 1,
+    tasks are never treated as settled, as in studies from before the option existed.
+    """
     if not (0 < growth < math.inf and 0 < explore < math.inf):
         raise OsrlError("growth and explore are positive numbers")
+    if not 0 <= holdout <= 1:
+        raise OsrlError(f"holdout is {holdout}; give the share of a settled task's arrivals, from 0 to 1")
     X, G, H = problem.shape
     return NeedsWeights(
         shares=np.full((2, X, G * H), 1.0 / (X * G * H)),
         due=np.zeros(2),
         growth=growth,
         explore=explore,
+        holdout=holdout,
     )
 
 
@@ -304,7 +316,9 @@ def select(needs: NeedsWeights, hypotheses: Hypotheses, task: int, propensities:
             chosen = task < 0 or x == task
             propensities[x, a] = weights[x, a] if chosen else 0.0
             total += propensities[x, a]
-    if task >= 0:
+    if task >= 0 and needs.holdout < 1.0:
+        write_arrival(hypotheses, task, needs.holdout, propensities[task])
+    elif task >= 0:
         for a in range(n):
             propensities[task, a] = propensities[task, a] / total if total > 0.0 else 1.0 / n
     return -1

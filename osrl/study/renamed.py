@@ -21,7 +21,11 @@ from osrl.stopping.contests import OF_G as ASKED_G
 from osrl.stopping.contests import OF_X as ASKED_X
 from osrl.stopping.contests import Contests
 
-LATER: dict[str, Any] = {"vectors": 0, "peak": 0.0}  # options that came later, and how to do without them
+LATER: dict[str, Any] = {
+    "vectors": 0,
+    "peak": 0.0,
+    "holdout": 1.0,
+}  # options that came later, and how to do without them
 WEIGHTS = -1  # the row of the weights in an old array of all that is known of arms: the last one
 
 
