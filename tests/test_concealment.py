@@ -91,6 +91,7 @@ def test_a_given_seed_says_what_it_gives_up(tmp_path: Path, capsys: Capture) -> 
     assert "can choose the arms" in json.loads(capsys.readouterr().out)["remarks"][0]
     with Study.open(place) as study:
         assert study.ask("a").id == 1
+        assert remarks(replace(study.settings, family="gaussian", noise_sd=1.0)) == []  # counts
         assert all(event.body.bits is None for event in study._session.events() if event.trial)  # type: ignore[union-attr]
         assert '"bits"' not in "".join(event.payload for event in study._session.events())
 

@@ -16,7 +16,8 @@ def remarks(settings: Created) -> list[str]:
     risk = max(settings.delta_g, settings.delta_h)
     if risk > 0.5:
         found.append(f"a risk of {risk:g} is worse than tossing a coin; 0.05 or 0.1 is usual")
-    if settings.seed is not None and find(settings.policy).given_tasks:
+    by_bets = settings.family != "gaussian" and find(settings.policy).given_tasks
+    if settings.seed is not None and by_bets:  # counts are valid whoever chooses the arms
         found.append(
             f"arms are drawn by seed {settings.seed}, which the log shows: whoever knows it and chooses the "
             "tasks can choose the arms, and for such tasks the risks are not kept; "
