@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import copy
+import hashlib
 import math
 import random
+import sqlite3
 import sys
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import replace
 from types import FrameType
 from typing import Any
@@ -23,9 +25,12 @@ from osrl.hypotheses.possible import LOCAL_PENDING, LOCAL_WEALTH, PENDING, WEALT
 from osrl.hypotheses.trials import clear_trials, forfeit_trial, pend_trial
 from osrl.policies.states import differences
 from osrl.study.constants import LATE
+from osrl.study.events import Event, Kept
 from osrl.study.prefix import NO_LIMIT, PASSED, AtOnce, Prefix
 from osrl.study.progress import Progress
+from osrl.study.snapshot import all_arrays, facts, pack, unpack
 from osrl.study.standing import read_hypotheses
+from osrl.study.storage import Snapshot
 from osrl.study.study import Study
 from tests.live import Live
 from tests.studies import assert_sound, folded
@@ -303,5 +308,78 @@ def test_kept_sums_are_those_of_a_recount(
         if close:
             study.close("enough")
         assert_sound(study)
+        replayed = folded(study)
         with Study.open(place) as again, again._session.reading() as progress:
-            assert differences(dict(progress.arrays()), dict(folded(study).arrays())) == []
+            assert differences(all_arrays(progress), all_arrays(replayed)) == []
+            assert facts(progress) == facts(replayed)
+
+
+# Snapshots ------------------------------------------------------------------------------------------------
+
+
+def kept(study: Live, before: Snapshot | None) -> Snapshot:
+    """A snapshot, and the event that vouches for it."""
+    snapshot = pack(study.progress, before)
+    digest = hashlib.sha256(snapshot.content).hexdigest()
+    study.progress.apply(Event(study.progress.position, 0, Kept(digest)))
+    parts = {position: b"" for position in snapshot.older} | dict(snapshot.parts)
+    return snapshot._replace(older=tuple(parts))
+
+
+def written(study: Live, rng: random.Random) -> int:
+    """How many bytes some snapshots take, between which old trials report and new ones go out."""
+    snapshot, count = kept(study, None), 0
+    for _ in range(4):
+        for trial in rng.sample(list(study.progress.pending), 50):
+            study.ask()
+            study.tell(trial, float(rng.random() < 0.5))
+        snapshot = kept(study, snapshot)
+        count += len(snapshot.content) + sum(len(part) for _, part in snapshot.parts)
+    return count
+
+
+def test_a_snapshot_does_not_write_again_what_was_pending_before() -> None:
+    rng, study = random.Random(8), Live(**NAMES, seed=8)
+    hand_out(study, 1_000)
+    few = written(study, rng)
+    hand_out(study, 8_000)
+    assert written(study, rng) < 1.3 * few
+
+
+def test_parts_go_when_few_of_their_trials_wait() -> None:
+    rng, study = random.Random(9), Live(**NAMES, seed=9)
+    snapshot: Snapshot | None = None
+    held: dict[int, bytes] = {}
+    most = 0
+    for step in range(12):
+        hand_out(study, 900 if step < 4 else 100)
+        pending = list(study.progress.pending)
+        for trial in rng.sample(pending, len(pending) // 3):
+            study.tell(trial, float(rng.random() < 0.5))
+        snapshot = kept(study, snapshot)
+        held = {position: held.get(position, b"") for position in snapshot.older} | dict(snapshot.parts)
+        most = max(most, len(held))
+        whole = unpack(snapshot._replace(parts=tuple(held.items())), study.progress.created)
+        study.progress.position -= 1  # where the snapshot was taken
+        assert whole is not None and repr(whole.pending) == repr(study.progress.pending)
+        assert differences(all_arrays(whole), all_arrays(study.progress)) == []
+        study.progress.position += 1
+    assert most > 1 and len(held) == 1
+
+
+def test_parts_that_are_gone_are_written_again(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("osrl.study.session.EVERY", 20)
+    monkeypatch.setattr("osrl.study.parts.LEAST", 3)
+    with Study.create(path, **NAMES, seed=1) as study:
+        for _ in range(4):
+            study.ask(n=25)
+        found = study._session.snapshot()
+        assert found is not None and len(found.parts) > 2
+        with closing(sqlite3.connect(path)) as connection, connection:
+            connection.execute("DELETE FROM osrl_parts WHERE position < 60")
+        with Study.open(path) as again:
+            assert len(again.pending) == 100
+        study.ask(n=25)
+        found = study._session.snapshot()
+        assert found is not None and len(found.parts) == 1
+        assert_sound(study)

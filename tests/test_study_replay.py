@@ -343,6 +343,9 @@ def test_a_snapshot_that_cannot_be_used_is_ignored(path: str, monkeypatch: pytes
         snapshot.content[:2000] + b"?" * 50 + snapshot.content[2050:],
     ):
         assert unpack(Snapshot(snapshot.position, content), created) is None
+    (position, part), *none = snapshot.parts
+    for parts in ((), ((position, part[:-1]),), ((position, b""),), ((position + 1, part),)):
+        assert not none and unpack(snapshot._replace(parts=parts), created) is None
     assert unpack(snapshot, Created(**{**vars(created), "tasks": ["a", "b", "c"]})) is None
     monkeypatch.setattr("osrl.study.snapshot.versions", lambda: {"osrl": "9"})
     assert unpack(snapshot, created) is None
@@ -359,7 +362,7 @@ def test_a_snapshot_that_cannot_be_used_is_ignored(path: str, monkeypatch: pytes
         (lambda progress: setattr(progress, "told", progress.told + 1), "told is"),
         (lambda progress: progress.pending.popitem(), "pending is"),
         (lambda progress: progress.prefix.order.clear(), "queues is"),
-        (lambda progress: progress.prefix.passed.add(1), "passed is"),
+        (lambda progress: setattr(progress.prefix, "whole", not progress.prefix.whole), "whole is"),
         (lambda progress: progress.pending[26].ticket.__setitem__(0, 7.0), "tickets differ"),
     ],
 )
@@ -396,10 +399,10 @@ def test_a_wrong_snapshot_is_not_used_and_found_by_verify(
 def test_a_database_of_a_newer_schema_is_refused(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with new_study(place) as study:
         with monkeypatch.context() as patch:
-            patch.setattr(schema, "VERSION", 4)
-            patch.setattr(schema, "MIGRATIONS", {3: lambda connection: None})
+            patch.setattr(schema, "VERSION", 5)
+            patch.setattr(schema, "MIGRATIONS", {4: lambda connection: None})
             Study.open(place).close()
-        with refused("was written by a newer osrl (schema 4, this one knows 3); install a newer osrl"):
+        with refused("was written by a newer osrl (schema 5, this one knows 4); install a newer osrl"):
             Study.open(place)
         with refused("was written by a newer osrl"):
             study.ask()
@@ -417,8 +420,8 @@ def test_an_older_database_is_migrated_once(place: str, monkeypatch: pytest.Monk
         done.append(1)
         connection.exec_driver_sql("ALTER TABLE osrl_studies ADD COLUMN note TEXT")
 
-    monkeypatch.setattr(schema, "VERSION", 4)
-    monkeypatch.setattr(schema, "MIGRATIONS", {3: step})
+    monkeypatch.setattr(schema, "VERSION", 5)
+    monkeypatch.setattr(schema, "MIGRATIONS", {4: step})
     for _ in range(2):
         with Study.open(place) as study:
             assert list(study.events()) == before

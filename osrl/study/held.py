@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Engine, Integer, bindparam, delete, insert, s
 from osrl.errors import StorageDamaged
 from osrl.study.driver import Cursor, Prepared, prepare
 from osrl.study.events import Event, Row, Stored, key_of, read_events
-from osrl.study.schema import events, keys, snapshots, studies, version_table
+from osrl.study.schema import events, keys, parts, snapshots, studies, version_table
 from osrl.study.storage import Log, Snapshot
 
 _COLUMNS = ("study", *Row._fields)
@@ -39,6 +39,10 @@ _KEYED = select(keys.c.trial).where(keys.c.study == _STUDY, keys.c.key == bindpa
 APPEND = insert(events)
 _FORGET = delete(snapshots).where(snapshots.c.study == _STUDY)
 _KEEP = insert(snapshots)
+_KEPT = select(snapshots.c.position, snapshots.c.content).where(snapshots.c.study == _STUDY)
+_KEEP_PART = insert(parts)
+_PARTS = select(parts.c.position).where(parts.c.study == _STUDY)
+_FORGET_PART = delete(parts).where(parts.c.study == _STUDY, parts.c.position == bindparam("position"))
 ADD_KEY = insert(keys)
 
 
@@ -51,13 +55,18 @@ class TurnStatements(NamedTuple):
     append: Prepared
     forget: Prepared
     keep: Prepared
+    kept: Prepared
+    keep_part: Prepared
+    parts: Prepared
+    forget_part: Prepared
     keyed: Prepared
     add_key: Prepared
 
 
 def new_turn(engine: Engine) -> TurnStatements:
     """The statements in the words of one database."""
-    statements = (LOCK, _PAGE, _ABOUT, APPEND, _FORGET, _KEEP, _KEYED, ADD_KEY)
+    kept = (_FORGET, _KEEP, _KEPT, _KEEP_PART, _PARTS, _FORGET_PART)
+    statements = (LOCK, _PAGE, _ABOUT, APPEND, *kept, _KEYED, ADD_KEY)
     return TurnStatements(*(prepare(each, engine) for each in statements))
 
 
@@ -116,11 +125,28 @@ class HeldLog(Log):
         if added := keys_of(self._study, rows):
             self.cursor.run_many(self._turn.add_key, added)
 
+    def snapshot(self) -> Snapshot | None:
+        """The snapshot that was kept last, if there is one, without the content of its parts."""
+        rows = self.cursor.fetch(self._turn.kept, study=self._study)
+        return None if not rows else Snapshot(rows[0][0], bytes(rows[0][1]), older=self._parts())
+
+    def _parts(self) -> tuple[int, ...]:
+        """The positions of all parts that there are."""
+        return tuple(int(row[0]) for row in self.cursor.fetch(self._turn.parts, study=self._study))
+
     def keep(self, snapshot: Snapshot) -> None:
-        """Keep a snapshot in place of the one before."""
-        values = {"study": self._study, **snapshot._asdict()}
+        """Keep a snapshot in place of the one before, whose parts stay if they are among the ``older``."""
+        gone = [each for each in self._parts() if each not in snapshot.older]
+        self.cursor.run_many(self._turn.forget_part, [{"study": self._study, "position": p} for p in gone])
+        values = {"study": self._study, "position": snapshot.position, "content": snapshot.content}
         self.cursor.run_many(self._turn.forget, [values])
         self.cursor.run_many(self._turn.keep, [values])
+        self.cursor.run_many(self._turn.keep_part, part_rows(self._study, snapshot))
+
+
+def part_rows(study: int, snapshot: Snapshot) -> list[dict[str, Any]]:
+    """The parts of a snapshot as they are stored."""
+    return [{"study": study, "position": position, "content": part} for position, part in snapshot.parts]
 
 
 def stored(new: Iterable[Event | Stored]) -> list[Stored]:

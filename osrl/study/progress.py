@@ -75,7 +75,7 @@ class Progress(Stages):
         self.position = 1
         self.last = Event(0, 0, created)  # the last event
         self.recovered: list[str] = []  # the events, by hash, with which a person has confirmed the log
-        self.kept = 0  # the event after the last snapshot
+        self.kept, self.kept_digest = 0, ""  # the event after the last snapshot, and what it says of that
         self.asked = self.told = self.abandoned = 0
         self.left_out = 0  # of those that were abandoned, how many were declared ignorable
         self.design: int | None = None
@@ -158,8 +158,8 @@ class Progress(Stages):
                 self.writers.append(resumed.versions)
             case Recovered():
                 self.recovered.append(event.hash)
-            case Kept():
-                self.kept = event.seq
+            case Kept() as kept:
+                self.kept, self.kept_digest = event.seq, kept.digest
         self.position += 1
         self.last = event
 

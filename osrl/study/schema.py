@@ -30,7 +30,7 @@ from sqlalchemy import (
 from osrl.errors import OsrlError
 from osrl.study.events import link
 
-VERSION = 3
+VERSION = 4
 APPLICATION = 0x6F73726C  # by which a SQLite file is known to be ours
 
 metadata = MetaData()
@@ -77,6 +77,15 @@ snapshots = Table(
     metadata,
     Column("study", Integer, primary_key=True, autoincrement=False),
     Column("position", BigInteger, nullable=False),
+    Column("content", LargeBinary, nullable=False),
+)
+
+# The same: blocks that a snapshot shares with those before it, by the position of the first of them.
+parts = Table(
+    "osrl_parts",
+    metadata,
+    Column("study", Integer, primary_key=True, autoincrement=False),
+    Column("position", BigInteger, primary_key=True, autoincrement=False),
     Column("content", LargeBinary, nullable=False),
 )
 
@@ -223,9 +232,15 @@ def _add_keys(connection: Connection) -> None:
     make_append_only(connection, [keys])
 
 
+def _add_parts(connection: Connection) -> None:
+    """To version 4: snapshots have parts. Those that there are have none."""
+    metadata.create_all(connection, tables=[parts])
+
+
 MIGRATIONS: dict[int, Callable[[Connection], None]] = {  # from this version to the next
     1: _chain_events,
     2: _add_keys,
+    3: _add_parts,
 }
 
 

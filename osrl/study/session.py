@@ -338,7 +338,7 @@ def _interrupted(place: str) -> OsrlError:
 
 def _take_snapshot(turn: Turn) -> Snapshot:
     """The progress as it is now, with an event that vouches for it."""
-    snapshot = pack(turn.progress)
+    snapshot = pack(turn.progress, turn.log.snapshot())
     turn.note(Kept(hashlib.sha256(snapshot.content).hexdigest()))
     return snapshot
 

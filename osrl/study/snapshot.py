@@ -2,55 +2,82 @@
 
 A snapshot is a cache. It holds plain arrays and a JSON header, and is used only by a program of the
 same versions as the one that wrote it, and only if an event of the log vouches for its content; any other
-is ignored, and the log is replayed.
+is ignored, and the log is replayed. Trials that wait are kept in parts (`osrl.study.parts`).
 """
 
 from __future__ import annotations
 
 import hashlib
-import io
-import json
-from collections.abc import Iterator
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from osrl.study.events import Asked, Created, Event, Kept, Verdict
-from osrl.study.prefix import Prefix
+from osrl.study.events import Created, Event, Kept, Verdict
+from osrl.study.parts import EMPTY, Index, Part, from_bytes, read_parts, to_bytes, write_parts
 from osrl.study.progress import Progress
 from osrl.study.storage import Snapshot
 from osrl.study.versions import versions
-from osrl.study.waiting import Ended, Pending
+from osrl.study.waiting import Ended
 
 FORMAT = 13
 EVERY = 1000  # events between two snapshots
 
-_HEADER, _TICKETS, _DRAWS, _REWARDS, _STATE = "header", "tickets", "draws", "rewards", "state."
+_STATE = "state."
+_TRIALS, _HOME, _ENDED, _REWARDS = "waiting.trials", "waiting.home", "waiting.ended", "waiting.rewards"
 
 
-def pack(progress: Progress) -> Snapshot:
-    """The progress as bytes."""
-    header = {"format": FORMAT, "versions": dict(versions()), **facts(progress)}
-    arrays: dict[str, Any] = {_STATE + name: array for name, array in progress.arrays()}
-    arrays |= _waiting_arrays(progress)
-    arrays[_HEADER] = np.frombuffer(json.dumps(header).encode(), np.uint8)
-    file = io.BytesIO()
-    np.savez(file, **arrays)
-    return Snapshot(progress.position, file.getvalue())
+def pack(progress: Progress, before: Snapshot | None = None) -> Snapshot:
+    """The progress as bytes; ``before`` is the snapshot that was kept last, whose parts need no new copy."""
+    ended = _ended(progress)
+    index, part = write_parts(_index_of(progress, before), progress.pending, ended, progress.position)
+    header = {"format": FORMAT, "versions": dict(versions()), "parts": index.parts, **_few_facts(progress)}
+    arrays: dict[str, NDArray[Any]] = {_STATE + name: array for name, array in progress.arrays()}
+    arrays[_TRIALS] = np.diff(index.trials, prepend=0).astype(np.uint32)  # small numbers, which compress well
+    arrays[_HOME] = index.home.astype(np.uint32)
+    arrays[_ENDED] = np.isin(index.trials, list(ended))
+    arrays[_REWARDS] = np.array([ended[trial].reward for trial in sorted(ended)], float)
+    parts = () if part is None else ((progress.position, part),)
+    older = tuple(each.position for each in index.parts if each.position != progress.position)
+    return Snapshot(progress.position, to_bytes(header, arrays), parts, older)
 
 
-def facts(progress: Progress) -> dict[str, Any]:
-    """All that a progress consists of besides arrays, as JSON knows it."""
-    prefix = progress.prefix
-    waiting = [] if prefix is None else list(prefix.ended.items())
+def _index_of(progress: Progress, snapshot: Snapshot | None) -> Index:
+    """The parts of the last snapshot, if the log vouches for it and they are all there."""
+    if snapshot is None or hashlib.sha256(snapshot.content).hexdigest() != progress.kept_digest:
+        return EMPTY
+    try:
+        header, arrays = from_bytes(snapshot.content)
+        if header["format"] != FORMAT or header["versions"] != versions():
+            return EMPTY
+        index = _read_index(header, arrays)
+    except Exception:  # of another format
+        return EMPTY
+    return index if {part.position for part in index.parts} <= set(snapshot.older) else EMPTY
+
+
+def _read_index(header: Any, arrays: Mapping[str, NDArray[Any]]) -> Index:
+    parts = tuple(Part(*part) for part in header["parts"])
+    return Index(parts, np.cumsum(arrays[_TRIALS], dtype=np.int64), arrays[_HOME].astype(np.int64))
+
+
+def _ended(progress: Progress) -> dict[int, Ended]:
+    """The trials that wait for an earlier one. After the verdict there is nothing to wait for."""
+    return {} if progress.prefix is None or progress.verdict is not None else progress.prefix.ended
+
+
+def _few_facts(progress: Progress) -> dict[str, Any]:
+    """All that a progress consists of besides arrays and the trials that wait, as JSON knows it."""
+    prefix, after = progress.prefix, progress.asked + 1
+    queues = () if prefix is None else prefix.queues()
     return {
         "position": progress.position,
         "at": progress.last.at,
         "head": progress.last.hash,
         "recovered": list(progress.recovered),
-        "kept": progress.kept,
+        "kept": [progress.kept, progress.kept_digest],
         "writers": [dict(writer) for writer in progress.writers],
         "asked": progress.asked,
         "told": progress.told,
@@ -64,30 +91,37 @@ def facts(progress: Progress) -> dict[str, Any]:
             for first, c in progress.stages
         ],
         "verdict": None if progress.verdict is None else _plain(asdict(progress.verdict)),
+        # From the first of each queue on, trials wait; pending ones before it have been passed.
+        "firsts": [queue[0] if queue else after for queue in queues] if progress.verdict is None else [],
+        "whole": prefix is None or prefix.whole,
+    }
+
+
+def facts(progress: Progress) -> dict[str, Any]:
+    """All that a progress consists of besides arrays, as JSON knows it."""
+    prefix = progress.prefix if progress.verdict is None else None
+    return {
+        **_few_facts(progress),
         "pending": [
             [trial, p.x, p.a, p.at, p.hash, vars(p.asked), p.stage, p.ticket.size]
             for trial, p in progress.pending.items()
         ],
-        "ended": [[trial, e.x, e.a, e.ticket.size] for trial, e in waiting],
+        "ended": [[trial, e.x, e.a] for trial, e in sorted(_ended(progress).items())],
         "queues": [] if prefix is None else [list(queue) for queue in prefix.queues()],
         "passed": [] if prefix is None else sorted(prefix.passed),
-        "whole": prefix is None or prefix.whole,
     }
 
 
 def all_arrays(progress: Progress) -> dict[str, NDArray[Any]]:
     """Every array that a progress consists of."""
-    return {**dict(progress.arrays()), **_waiting_arrays(progress)}
-
-
-def _waiting_arrays(progress: Progress) -> dict[str, NDArray[Any]]:
-    """Tickets and rewards of the trials that are pending, or wait for an earlier one."""
-    waiting = [] if progress.prefix is None else list(progress.prefix.ended.values())
+    ended = _ended(progress)
+    waiting = [ended[trial] for trial in sorted(ended)]
     tickets = [p.ticket for p in progress.pending.values()] + [e.ticket for e in waiting]
     return {
-        _TICKETS: np.concatenate(tickets) if tickets else np.zeros(0),
-        _DRAWS: np.array([p.draw for p in progress.current.values()]),
-        _REWARDS: np.array([e.reward for e in waiting], float),
+        **dict(progress.arrays()),
+        "tickets": np.concatenate(tickets) if tickets else np.zeros(0),
+        "draws": np.array([p.draw for p in progress.current.values()]),
+        "rewards": np.array([e.reward for e in waiting], float),
     }
 
 
@@ -106,31 +140,27 @@ def unpack(snapshot: Snapshot, created: Created) -> Progress | None:
 
 
 def _unpack(snapshot: Snapshot, created: Created) -> Progress | None:
-    with np.load(io.BytesIO(snapshot.content), allow_pickle=False) as file:
-        header = json.loads(file[_HEADER].tobytes())
-        if header["format"] != FORMAT or header["versions"] != versions():
-            return None
-        arrays = {name.removeprefix(_STATE): file[name] for name in file.files if name.startswith(_STATE)}
-        tickets, draws, rewards = file[_TICKETS], file[_DRAWS], file[_REWARDS]
+    header, arrays = from_bytes(snapshot.content)
+    if header["format"] != FORMAT or header["versions"] != versions():
+        return None
     progress = Progress(created)
     _unpack_stages(progress, header["stages"])
-    own = dict(progress.arrays())
-    if {name: array.shape for name, array in own.items()} != {k: v.shape for k, v in arrays.items()}:
+    own = {_STATE + name: array for name, array in progress.arrays()}
+    kept = {name: array for name, array in arrays.items() if name.startswith(_STATE)}
+    if {name: array.shape for name, array in own.items()} != {k: v.shape for k, v in kept.items()}:
         return None
     for name, array in own.items():
-        array[...] = arrays[name]
-    sizes = [entry[-1] for entry in (*header["pending"], *header["ended"])]
-    parts = iter(np.split(tickets, np.cumsum(sizes)))
-    drawn, now = iter(draws), len(header["stages"])
-    for number, x, a, at, handed_out, asked, stage, _ in header["pending"]:
-        ticket, draw = next(parts).copy(), next(drawn).copy() if stage == now else np.zeros(0)
-        said = Asked(**asked)
-        progress.wait_for(number, Pending(x, a, at, ticket, handed_out, draw, said, stage))
-    if progress.prefix is not None:
-        _unpack_prefix(progress.prefix, header, parts, rewards)
+        array[...] = kept[name]
+    index = _read_index(header, arrays)
+    rewards = zip(index.trials[arrays[_ENDED]].tolist(), arrays[_REWARDS].tolist(), strict=True)
+    pending, ended = read_parts(index, dict(snapshot.parts), dict(rewards), len(progress.stages))
+    for trial, one in pending.items():
+        progress.wait_for(trial, one)
+    _unpack_prefix(progress, header, ended)
     progress.position = snapshot.position
     progress.last = Event(snapshot.position - 1, header["at"], created, header["head"])
-    progress.recovered, progress.kept = header["recovered"], header["kept"]
+    progress.recovered = header["recovered"]
+    progress.kept, progress.kept_digest = header["kept"]
     progress.asked, progress.told, progress.abandoned = header["asked"], header["told"], header["abandoned"]
     progress.left_out = header["left_out"]
     progress.paused = header["paused"]
@@ -150,14 +180,23 @@ def _unpack_stages(progress: Progress, stages: Any) -> None:
             progress.set_budget(budget)
 
 
-def _unpack_prefix(prefix: Prefix, header: Any, tickets: Iterator[Any], rewards: Any) -> None:
-    """The trials that wait for an earlier one."""
-    for queue, trials in zip(prefix.queues(), header["queues"], strict=True):
-        queue.extend(trials)
-    prefix.passed.update(header["passed"])
+def _unpack_prefix(progress: Progress, header: Any, ended: dict[int, Ended]) -> None:
+    """The order in which trials wait."""
+    prefix = progress.prefix
+    if prefix is None:
+        return
     prefix.whole = header["whole"]
-    for (trial, x, a, _), reward in zip(header["ended"], rewards.tolist(), strict=True):
-        prefix.ended[trial] = Ended(x, a, next(tickets).copy(), reward)
+    if not header["firsts"]:
+        return
+    first, *of_tasks = header["firsts"]
+    prefix.ended.update(ended)
+    prefix.passed.update(trial for trial in progress.current if trial < first)
+    waiting = {trial: one.x for trial, one in progress.current.items() if trial >= first}
+    waiting |= {trial: one.x for trial, one in ended.items()}
+    for trial in sorted(waiting):
+        prefix.order.append(trial)
+        if trial >= of_tasks[waiting[trial]]:
+            prefix.of_task[waiting[trial]].append(trial)
 
 
 def _plain(verdict: dict[str, Any]) -> dict[str, Any]:

@@ -36,11 +36,12 @@ from osrl.study.held import (
     find_wrong_keys,
     keys_of,
     new_turn,
+    part_rows,
     rows_of,
     stored,
 )
 from osrl.study.place import new_server_engine, path_of, read_place, show_place
-from osrl.study.schema import events, keys, snapshots, studies, tombstones
+from osrl.study.schema import events, keys, parts, snapshots, studies, tombstones
 from osrl.study.sqlite_file import (
     WRITING,
     copied,
@@ -139,7 +140,10 @@ class SqlStorage(Storage):
                 if added := keys_of(number, page):
                     connection.execute(ADD_KEY, added)
             if snapshot is not None:
-                connection.execute(insert(snapshots), {"study": number, **snapshot._asdict()})
+                kept = {"study": number, "position": snapshot.position, "content": snapshot.content}
+                connection.execute(insert(snapshots), kept)
+                if snapshot.parts:
+                    connection.execute(insert(parts), part_rows(number, snapshot))
         if self._file is not None:  # a study is in its file from the beginning, not in the log beside it
             self._pragma("wal_checkpoint")
         return int(number)
@@ -175,7 +179,7 @@ class SqlStorage(Storage):
             count, head = (0, "") if newest is None else (newest.seq + 1, newest.hash)
             stone = Tombstone(name, count, head, now(), by, reason)
             connection.execute(insert(tombstones), {"study": study, **stone._asdict()})
-            for table in (events, keys, snapshots):
+            for table in (events, keys, snapshots, parts):
                 connection.execute(delete(table).where(table.c.study == study))
             connection.execute(delete(studies).where(studies.c.id == study))
 
@@ -271,9 +275,11 @@ class SqlStorage(Storage):
     def snapshot(self, study: int) -> Snapshot | None:
         """The snapshot that was kept last, if there is one."""
         wanted = select(snapshots.c.position, snapshots.c.content).where(snapshots.c.study == study)
+        of_study = select(parts.c.position, parts.c.content).where(parts.c.study == study)
         with self._transaction() as connection:
             row = connection.execute(wanted).one_or_none()
-        return None if row is None else Snapshot(row.position, row.content)
+            found = tuple((each.position, each.content) for each in connection.execute(of_study))
+        return None if row is None else Snapshot(row.position, row.content, found)
 
     def settle(self) -> None:
         """Bring everything into the one file of a SQLite database, which nobody else has open."""

@@ -12,10 +12,16 @@ from osrl.study.gate import Gate
 
 
 class Snapshot(NamedTuple):
-    """The progress of the first ``position`` events, as one block of bytes. A cache: it may be missing."""
+    """The progress of the first ``position`` events, as blocks of bytes. A cache: it may be missing.
+
+    ``parts`` are blocks besides ``content``, each with the position of the snapshot that it was written with;
+    ``older`` are the positions of parts that the storage has already.
+    """
 
     position: int
     content: bytes
+    parts: tuple[tuple[int, bytes], ...] = ()
+    older: tuple[int, ...] = ()
 
 
 class Tombstone(NamedTuple):
@@ -53,8 +59,12 @@ class Log(ABC):
         """Add events, numbered on from the last one, and the keys of trials; a key is used once."""
 
     @abstractmethod
+    def snapshot(self) -> Snapshot | None:
+        """The snapshot that was kept last, if there is one, without the content of its parts."""
+
+    @abstractmethod
     def keep(self, snapshot: Snapshot) -> None:
-        """Keep a snapshot in place of the one before."""
+        """Keep a snapshot in place of the one before, whose parts stay if they are among the ``older``."""
 
 
 class Storage(ABC):
