@@ -29,7 +29,12 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 @app.command()
 def create(
     place: Place,
-    role: Annotated[str, typer.Option(help="read, operate (ask and tell) or own (everything).")],
+    role: Annotated[
+        str,
+        typer.Option(
+            help="read, operate (also ask and tell), blind (ask and tell, no results) or own (everything)."
+        ),
+    ],
     study: Annotated[str | None, typer.Option(help="For this study alone.  [default: all]")] = None,
     label: Annotated[str | None, typer.Option(metavar="TEXT", help="Whose it is, for the list.")] = None,
     as_json: Json = False,

@@ -142,4 +142,7 @@ def _deed(event: Event) -> Deed:
             what = "The log was confirmed by a person"
         case _:
             what = "Closed"
-    return Deed(event.at, what, getattr(body, "reason", None), getattr(body, "by", None))
+    by, via = getattr(body, "by", None), getattr(body, "via", None)
+    token = None if via is None else f"token {via}"
+    who = f"{by} ({token})" if by and token else by or token
+    return Deed(event.at, what, getattr(body, "reason", None), who)

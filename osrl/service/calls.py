@@ -10,6 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from osrl.errors import OsrlError
+from osrl.service.acting import act, seen_by
 from osrl.service.context import context_of
 from osrl.service.models import (
     Abandon,
@@ -25,12 +26,12 @@ from osrl.service.models import (
     TrialsDocument,
 )
 from osrl.service.requests import read_request
-from osrl.service.roles import OPERATE, READ, needs
-from osrl.service.routing import OPTIONAL_BODY, answer, new_router
+from osrl.service.roles import BLIND, READ, needs
+from osrl.service.routing import OPTIONAL_BODY, answer, grant_of, new_router
 from osrl.study.asking import read_wanted
 from osrl.study.ending import Loss, read_which
 from osrl.study.study import Study
-from osrl.study.together import Call, Done, abandon_call, ask_call, tell_call
+from osrl.study.together import Done, abandon_call, ask_call, tell_call
 from osrl.study.trial import Trial, check_said
 
 router = new_router("/api/v1/studies", tags=["trials"])
@@ -55,49 +56,48 @@ def trial_document(trial: Trial) -> dict[str, Any]:
     response_model=TrialDocument | TrialsDocument,
     openapi_extra={"parameters": [_KEY], **OPTIONAL_BODY},
 )
-@needs(OPERATE)
+@needs(BLIND)
 async def ask(request: Request, name: str, body: Ask) -> Response:
     """The next trial, or `n` of them; with a key that was used before, the same trial again."""
     worker = await context_of(request).workers.worker(name)
     wanted = read_wanted(body.task, body.n, body.lease, body.key, body.note)
     key = read_request(request.headers.get("idempotency-key"))
-    trials = await _do(request, name, ask_call(wanted, key, worker.requests))
-    if body.n is not None:
-        return answer({"trials": [trial_document(trial) for trial in trials]})
-    return answer(trial_document(trials[0]))
+    trials = await act(request, name, ask_call(wanted, key, worker.requests))
+    documents = [seen_by(grant_of(request), trial_document(trial)) for trial in trials]
+    return answer(documents[0] if body.n is None else {"trials": documents})
 
 
 @router.post("/{name:study}/tell", response_model=DoneDocument)
-@needs(OPERATE)
+@needs(BLIND)
 async def tell(request: Request, name: str, body: Tell) -> Response:
     """The reward of a trial: on the disk when this is answered. Told twice, it counts once."""
     check_said(body.by)
     which = read_which(body.trial, body.key)
-    done: Done = await _do(request, name, tell_call(which, body.reward, body.harm, body.by))
-    return answer(done._asdict())
+    done: Done = await act(request, name, tell_call(which, body.reward, body.harm, body.by))
+    return answer(seen_by(grant_of(request), done._asdict()))
 
 
 @router.post("/{name:study}/track", response_model=DoneDocument)
-@needs(OPERATE)
+@needs(BLIND)
 async def track(request: Request, name: str, body: Track) -> Response:
     """The reward of the subject of an OpenFeature flag."""
     call = tell_call(read_which(None, body.targetingKey), body.reward, body.harm, None)
-    done: Done = await _do(request, name, call)
-    return answer(done._asdict())
+    done: Done = await act(request, name, call)
+    return answer(seen_by(grant_of(request), done._asdict()))
 
 
 @router.post("/{name:study}/abandon", response_model=DoneDocument)
-@needs(OPERATE)
+@needs(BLIND)
 async def abandon(request: Request, name: str, body: Abandon) -> Response:
     """A trial will never report; it counts by its worst reward, unless that is stated to be ignorable."""
     check_said(body.by, body.reason)
     loss = Loss(body.ignorable, body.by, body.reason)
-    done: Done = await _do(request, name, abandon_call(read_which(body.trial, body.key), loss))
-    return answer(done._asdict())
+    done: Done = await act(request, name, abandon_call(read_which(body.trial, body.key), loss))
+    return answer(seen_by(grant_of(request), done._asdict()))
 
 
 @router.post("/{name:study}/tell-many", response_model=ManyDocument)
-@needs(OPERATE)
+@needs(BLIND)
 async def tell_many(request: Request, name: str, body: TellMany) -> Response:
     """Many rewards in one transaction, all of them or none."""
     rows = [row.model_dump(exclude_none=True) for row in body.rewards]
@@ -105,7 +105,7 @@ async def tell_many(request: Request, name: str, body: TellMany) -> Response:
 
 
 @router.post("/{name:study}/abandon-many", response_model=ManyDocument)
-@needs(OPERATE)
+@needs(BLIND)
 async def abandon_many(request: Request, name: str, body: AbandonMany) -> Response:
     """Many trials will never report: all of them or none."""
     rows = [row.model_dump(exclude_none=True) for row in body.trials]
@@ -130,13 +130,9 @@ async def trial(
     return answer(trial_document(record))
 
 
-async def _many(request: Request, name: str, rows: int, act: Callable[[Study], int]) -> Response:
+async def _many(request: Request, name: str, rows: int, count: Callable[[Study], int]) -> Response:
     def do(study: Study) -> dict[str, Any]:
-        new = act(study)
+        new = count(study)
         return {"rows": rows, "new": new, "verdict": study.verdict, "head": study.head}
 
-    return answer(await _do(request, name, do))
-
-
-async def _do(request: Request, name: str, job: Call | Callable[[Study], Any]) -> Any:
-    return await context_of(request).workers.do(name, job)
+    return answer(seen_by(grant_of(request), await act(request, name, do)))

@@ -19,6 +19,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from osrl.errors import BudgetSpent, OsrlError, StudyEnded, StudyPaused, UnknownStudy
+from osrl.service.acting import act
 from osrl.service.context import Context, context_of
 from osrl.service.problems import MEDIA_TYPE
 from osrl.service.reading import attribute_of
@@ -61,7 +62,7 @@ class _Unusable(Exception):  # noqa: N818 - it becomes an answer
 @needs(OPERATE)
 async def evaluate(request: Request, name: str, body: Evaluation) -> Response:
     """The arm of a subject: its trial, asked for when it is seen for the first time."""
-    status, flag = await _evaluate(context_of(request), name, body.context)
+    status, flag = await _evaluate(request, name, body.context)
     return answer(flag, status)
 
 
@@ -72,7 +73,7 @@ async def evaluate_all(request: Request, body: Evaluation) -> Response:
     context, grant = context_of(request), grant_of(request)
     names = await context.workers.read(context.storage.names)
     seen = [name for name in names if grant.allows(OPERATE, name)]
-    flags = [(await _evaluate(context, name, body.context))[1] for name in seen]
+    flags = [(await _evaluate(request, name, body.context))[1] for name in seen]
     tag = f'"{hashlib.sha256(json.dumps(flags).encode()).hexdigest()[:32]}"'
     if request.headers.get("if-none-match") == tag:
         return Response(status_code=304, headers={"ETag": tag})
@@ -81,15 +82,16 @@ async def evaluate_all(request: Request, body: Evaluation) -> Response:
     return response
 
 
-async def _evaluate(context: Context, name: str, given: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+async def _evaluate(request: Request, name: str, given: dict[str, Any]) -> tuple[int, dict[str, Any]]:
     """A flag, and the status of an answer that has it alone."""
     try:
-        return 200, {"key": name, **await _arm(context, name, given)}
+        return 200, {"key": name, **await _arm(request, name, given)}
     except _Unusable as error:
         return error.status, {"key": name, "errorCode": error.code, "errorDetails": str(error)}
 
 
-async def _arm(context: Context, name: str, given: dict[str, Any]) -> dict[str, Any]:
+async def _arm(request: Request, name: str, given: dict[str, Any]) -> dict[str, Any]:
+    context = context_of(request)
     subject = given.get("targetingKey")
     if not isinstance(subject, str) or not subject:
         raise _Unusable(
@@ -99,7 +101,7 @@ async def _arm(context: Context, name: str, given: dict[str, Any]) -> dict[str, 
         worker = await context.workers.worker(name)
         task = await _task(context, worker, given)
         call = ask_call(read_wanted(task, None, None, subject, None))
-        (trial,) = await context.workers.do(name, call)
+        (trial,) = await act(request, name, call)
     except UnknownStudy as error:
         raise _Unusable(404, "FLAG_NOT_FOUND", str(error)) from None
     except StudyPaused as error:

@@ -13,12 +13,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from osrl.errors import OsrlError
+from osrl.service.acting import act
 from osrl.service.context import context_of
 from osrl.service.models import Arm, Budget, Correct, Create, LifeDocument, Whether, Why
 from osrl.service.reading import show_study
 from osrl.service.roles import OWN, needs
-from osrl.service.routing import OPTIONAL_BODY, answer, new_router
+from osrl.service.routing import OPTIONAL_BODY, answer, grant_of, new_router
 from osrl.service.tables import flags
+from osrl.study.identity import Caller, acting_as
 from osrl.study.study import Study
 
 router = new_router("/api/v1/studies", tags=["life"])
@@ -44,7 +46,8 @@ async def create(request: Request, body: Create) -> Response:
         )
 
     def begin() -> None:
-        Study.create(context.place, **settings).close()
+        with acting_as(Caller(grant_of(request).id, False)):
+            Study.create(context.place, **settings).close()
         number = context.storage.find(name)
         with context.storage.beside(write=True) as connection:
             connection.execute(sql_delete(flags).where(flags.c.study == number))
@@ -142,9 +145,9 @@ async def recover(request: Request, name: str, body: Why) -> Response:
     return await _do(request, name, lambda study: study.recover(body.reason, by=body.by))
 
 
-async def _do(request: Request, name: str, act: Callable[[Study], None]) -> Response:
+async def _do(request: Request, name: str, change: Callable[[Study], None]) -> Response:
     def do(study: Study) -> dict[str, Any]:
-        act(study)
+        change(study)
         return {"verdict": study.verdict, "head": study.head}
 
-    return answer(await context_of(request).workers.do(name, do))
+    return answer(await act(request, name, do))

@@ -237,7 +237,7 @@ class TrialDocument(BaseModel):
     task: str
     representation: str
     predictor: str
-    propensity: float
+    propensity: float | None
     token: str
     key: str | None
     note: dict[str, Scalar] | None

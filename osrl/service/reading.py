@@ -13,11 +13,12 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from osrl.report.study import StudyReport
+from osrl.service.acting import seen_by
 from osrl.service.calls import trial_document
 from osrl.service.context import Context, context_of
 from osrl.service.downloads import Download, Parts, made_file
 from osrl.service.models import PageDocument, StudiesDocument
-from osrl.service.roles import READ, needs
+from osrl.service.roles import ENTER, READ, needs
 from osrl.service.routing import answer, grant_of, new_router
 from osrl.service.tables import flags
 from osrl.study.export import STREAMED
@@ -41,13 +42,14 @@ _FILES: dict[str, Any] = {
 
 
 @router.get("", response_model=StudiesDocument)
-@needs(READ, "any")
+@needs(ENTER, "any")
 async def studies(request: Request) -> Response:
     """The studies that the token may see."""
     context, grant = context_of(request), grant_of(request)
     names = await context.workers.read(context.storage.names)
-    seen = [name for name in names if grant.allows(READ, name)]
-    return answer({"studies": [await context.workers.look(name, summary) for name in seen]})
+    seen = [name for name in names if grant.allows(ENTER, name)]
+    found = [await context.workers.look(name, summary) for name in seen]
+    return answer({"studies": [seen_by(grant, each) for each in found]})
 
 
 def summary(study: Study) -> dict[str, Any]:
@@ -57,7 +59,7 @@ def summary(study: Study) -> dict[str, Any]:
 
 
 @router.get("/{name:study}", response_model=dict[str, Any], name="show")
-@needs(READ)
+@needs(ENTER)
 async def show(request: Request, name: str) -> Response:
     """What the study was created with, and where its log stands."""
     return await show_study(request, name)
@@ -71,7 +73,7 @@ async def show_study(request: Request, name: str) -> Response:
         attribute = attribute_of(context, study.name)
         return {"study": study.name, **study.summary, "task_attribute": attribute}
 
-    return answer(await context.workers.look(name, look))
+    return answer(seen_by(grant_of(request), await context.workers.look(name, look)))
 
 
 def attribute_of(context: Context, name: str) -> str:

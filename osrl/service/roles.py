@@ -1,9 +1,10 @@
-"""Roles: what a token allows. Each includes those before it.
+"""Roles: what a token allows. `operate` includes `blind` and `read`, and `own` includes all.
 
 | role | what it allows |
 |---|---|
+| `blind` | ask, tell, abandon, without seeing results |
 | `read` | everything that can be seen |
-| `operate` | ask, tell, abandon |
+| `operate` | both, and feature flags |
 | `own` | create, pause, close, withdraw, delete, correct, and tokens |
 
 A token is for one study or for all of them.
@@ -16,8 +17,16 @@ from typing import Literal, NamedTuple, TypeVar
 
 from osrl.errors import AccessRefused, OsrlError
 
-READ, OPERATE, OWN = "read", "operate", "own"
-ROLES = (READ, OPERATE, OWN)
+BLIND, READ, OPERATE, OWN = "blind", "read", "operate", "own"
+ROLES = (BLIND, READ, OPERATE, OWN)
+ENTER = "enter"  # to know that a study is there, and what it was created with
+_ALLOWS = {
+    BLIND: (ENTER, BLIND),
+    READ: (ENTER, READ),
+    OPERATE: (ENTER, BLIND, READ, OPERATE),
+    OWN: (ENTER, BLIND, READ, OPERATE, OWN),
+}
+_USUAL = {ENTER: READ, BLIND: OPERATE}  # the role that is asked for
 
 Scope = Literal["study", "every", "any"]
 _Function = TypeVar("_Function", bound=Callable[..., object])
@@ -38,9 +47,14 @@ class Grant(NamedTuple):
     study: str | None
     everywhere: bool
 
+    @property
+    def blind(self) -> bool:
+        """Whether its bearer must not see results."""
+        return self.role == BLIND
+
     def allows(self, role: str, study: str | None) -> bool:
         """Whether something that needs ``role`` may be done to a study; to all of them, where it is None."""
-        enough = ROLES.index(self.role) >= ROLES.index(role)
+        enough = role in _ALLOWS.get(self.role, ())
         return enough and (self.everywhere or (study is not None and study == self.study))
 
     def meet(self, need: Need, study: str | None) -> None:
@@ -50,9 +64,9 @@ class Grant(NamedTuple):
     def check(self, role: str, study: str | None) -> None:
         """Refuse what the token does not allow."""
         if not self.allows(role, study):
-            what = "all studies" if study is None else f"study {study!r}"
+            what = f"{_USUAL.get(role, role)!r} for {'all studies' if study is None else f'study {study!r}'}"
             raise AccessRefused(
-                f"this token does not allow that; it takes the role {role!r} for {what}, ask for such a token"
+                f"this token does not allow that; it takes the role {what}, ask for such a token"
             )
 
 
@@ -63,7 +77,7 @@ def needs(role: str, of: Scope = "study") -> Callable[[_Function], _Function]:
     """
 
     def mark(endpoint: _Function) -> _Function:
-        endpoint.__needs__ = Need(read_role(role), of)  # type: ignore[attr-defined]
+        endpoint.__needs__ = Need(role if role == ENTER else read_role(role), of)  # type: ignore[attr-defined]
         return endpoint
 
     return mark

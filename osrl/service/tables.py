@@ -1,6 +1,6 @@
 """What the service keeps in the database beside the studies: tokens, requests, flags, messages.
 
-None of it is part of a log. A study whose database is served has the same events as one that is not.
+None of it is part of a log, but for the id of a token in the events that it has caused.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""What an event of a study says: one class for each kind, with the fields that are stored."""
+"""What an event of a study says: one class for each kind, with the fields that are stored.
+
+``by`` is who did it, as the caller says; ``via`` the id of the token with which the call came over HTTP.
+"""
 
 from __future__ import annotations
 
@@ -57,6 +60,7 @@ class Created:
     high: float = field(default=1.0, repr=False)  # nor do their digests
     harm_limit: float | None = field(default=None, repr=False)  # see `osrl.study.harm`
     revision: int = field(default=0, repr=False)  # see `REVISION`
+    via: str | None = field(default=None, repr=False)  # the id of the token by which it came over HTTP
 
     @property
     def scale(self) -> float:
@@ -92,6 +96,7 @@ class Recovered:
 
     reason: str
     by: str | None = None
+    via: str | None = None
 
 
 @dataclass(frozen=True)
@@ -134,6 +139,7 @@ class Asked:
     key: str | None = None
     note: Mapping[str, Any] | None = None
     bits: int | None = None
+    via: str | None = None
 
 
 @dataclass(frozen=True)
@@ -145,6 +151,7 @@ class Told:
     verdict: Verdict | None = None
     by: str | None = None
     harm: float | None = None
+    via: str | None = None
 
 
 @dataclass(frozen=True)
@@ -156,6 +163,7 @@ class Abandoned:
     verdict: Verdict | None = None
     by: str | None = None
     reason: str | None = None
+    via: str | None = None
 
 
 @dataclass(frozen=True)
@@ -168,6 +176,7 @@ class Corrected:
     reason: str
     verdict: Verdict | None = None
     by: str | None = None
+    via: str | None = None
 
 
 @dataclass(frozen=True)
@@ -182,6 +191,7 @@ class Amended:
     reward: float
     reason: str
     by: str | None = None
+    via: str | None = None
 
 
 @dataclass(frozen=True)
@@ -201,6 +211,7 @@ class Paused:
 
     reason: str
     by: str | None = None
+    via: str | None = None
 
 
 @dataclass(frozen=True)
@@ -209,6 +220,7 @@ class Continued:
 
     reason: str | None = None
     by: str | None = None
+    via: str | None = None
 
 
 @dataclass(frozen=True)
@@ -218,6 +230,7 @@ class Budgeted:
     budget: int
     reason: str | None = None
     by: str | None = None
+    via: str | None = None
 
 
 @dataclass(frozen=True)
@@ -233,6 +246,7 @@ class Staged:
     reason: str
     by: str | None = None
     tasks: Sequence[str] | None = None
+    via: str | None = None
 
 
 @dataclass(frozen=True)
@@ -242,10 +256,13 @@ class Closed:
     reason: str
     verdict: Verdict | None = None
     by: str | None = None
+    via: str | None = None
 
 
 def sound(body: object) -> bool:
     """Whether the fields that kernels and tables take as they are have the right types."""
+    if type(getattr(body, "via", None)) not in (str, type(None)):
+        return False
     match body:
         case Asked():
             names = type(body.task) is type(body.representation) is type(body.predictor) is str

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, SupportsFloat
 from osrl.errors import OsrlError, RewardRefused, StorageBusy, UnknownTrial
 from osrl.study.checks import check_correction, check_loss, check_same_decisions, check_same_harm, ending
 from osrl.study.events import Abandoned, Amended, Corrected, Told
+from osrl.study.identity import caller
 from osrl.study.life import withdraw_by_rule
 from osrl.study.practice import practise_loss, practise_reward
 from osrl.study.session import Session, Turn
@@ -156,6 +157,7 @@ def take(turn: Turn, which: Token | Key, reward: Any, by: str | None, harm: Any)
         turn.note(Told(number, value, verdict, by, hurt))
         withdraw_by_rule(turn)
         return True
+    _check_sight(number, before)
     if isinstance(before, Abandoned):
         raise RewardRefused(f"trial {number} was abandoned; its reward can no longer be told")
     if before.reward != value:
@@ -167,6 +169,15 @@ def take(turn: Turn, which: Token | Key, reward: Any, by: str | None, harm: Any)
     return False
 
 
+def _check_sight(trial: int, before: Told | Abandoned | Corrected) -> None:
+    """Refuse to say anything about a result to a caller who must not see it, unless it told it."""
+    who = caller()
+    if who is not None and who.blind and before.via != who.token:
+        raise RewardRefused(
+            f"trial {trial} has ended, not by this token, which does not see results; report it to an owner"
+        )
+
+
 def lose(turn: Turn, which: Token | Key, loss: Loss) -> bool:
     """Take in a loss; whether it is new."""
     token = find_meant(turn, which)
@@ -176,6 +187,7 @@ def lose(turn: Turn, which: Token | Key, loss: Loss) -> bool:
         verdict = turn.progress.give_up(number, loss.ignorable)
         turn.note(Abandoned(number, loss.ignorable, verdict, loss.by, loss.reason))
         return True
+    _check_sight(number, before)
     if isinstance(before, Told | Corrected):
         raise OsrlError(f"trial {number} was told {before.reward:g}; it can no longer be abandoned")
     if before.ignorable != loss.ignorable:

@@ -16,7 +16,7 @@ import json
 import math
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
@@ -45,6 +45,7 @@ from osrl.study.bodies import Staged as Staged
 from osrl.study.bodies import Told as Told
 from osrl.study.bodies import Verdict as Verdict
 from osrl.study.bodies import sound
+from osrl.study.identity import caller
 
 Life = Paused | Continued | Budgeted | Staged | Closed
 Body = (
@@ -95,6 +96,7 @@ _OPTIONAL = (
     "harm_limit",
     "revision",
     "tasks",
+    "via",
 )  # left out where they are empty, as in logs that do not know them
 
 
@@ -157,10 +159,18 @@ def next_event(before: Event | None, body: Body) -> Event:
 def next_stored(before: Event | None, body: Body) -> tuple[Event, Row]:
     """The same, and how it is stored: its fields are put into words once."""
     seq, head = (0, "") if before is None else (before.seq + 1, before.hash)
-    event = Event(seq, now(), body)
+    event = Event(seq, now(), body := _signed(body))
     kind, payload = event.kind, event.payload
     hash = link(head, seq, event.at, kind, payload)
     return Event(seq, event.at, body, hash), Row(seq, event.at, kind, event.trial, payload, hash)
+
+
+def _signed(body: Body) -> Body:
+    """Return an event with the identity of the caller, where it is known."""
+    who = caller()
+    if who is None or "via" not in _FIELDS[type(body)]:
+        return body
+    return replace(body, via=who.token)  # type: ignore[arg-type]
 
 
 def key_of(row: Stored) -> str | None:

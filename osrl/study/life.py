@@ -9,6 +9,7 @@ from typing import NamedTuple
 from osrl.errors import OsrlError, StudyEnded
 from osrl.study.events import Budgeted, Closed, Continued, Paused, Staged
 from osrl.study.guardrail import names_without, next_by_rule
+from osrl.study.identity import acting_as
 from osrl.study.progress import Progress
 from osrl.study.session import Session, Turn
 from osrl.study.settings import check_names
@@ -94,8 +95,9 @@ def withdraw(session: Session, choice: Choice, reason: str, by: str | None) -> N
 
 def withdraw_by_rule(turn: Turn) -> None:
     """Do what the limit of harm asks for, after a harm was told."""
-    while (event := next_by_rule(turn.progress)) is not None:
-        turn.do(event)
+    with acting_as(None):
+        while (event := next_by_rule(turn.progress)) is not None:
+            turn.do(event)
 
 
 def add(session: Session, choice: Choice, reason: str, by: str | None) -> None:

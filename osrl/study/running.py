@@ -165,8 +165,8 @@ class Runnable(Protocol):
         """The reward of a trial, and its harm."""
 
     @property
-    def status(self) -> Any:
-        """Everything that is known."""
+    def summary(self) -> dict[str, Any]:
+        """What is known without any computation."""
 
     @property
     def verdict(self) -> str:
@@ -191,7 +191,7 @@ def run_study(
         workers,
         retries,
     )
-    status = study.status
-    with shown(status.settings.budget, status.told + status.abandoned, progress) as show:
+    known = study.summary
+    with shown(known["settings"]["budget"], known["told"] + known["abandoned"], progress) as show:
         run.wait(show)
     return study.verdict
