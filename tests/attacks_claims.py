@@ -86,6 +86,21 @@ def claim_within(seed: int, risk: float = 0.1) -> bool:
     return False
 
 
+def claim_too_bad(seed: int, risk: float = 0.1) -> bool:
+    """All arms but the best are worse by just more than the tolerance: is one of them claimed to be near?
+
+    The page is read after every ten trials, so that the moment with the most evidence counts.
+    """
+    means = np.array([[[0.701, 0.5], [0.5, 0.5]]])
+    study = Live(tasks=1, representations=2, predictors=2, delta=1e-6, epsilon=0.2, seed=seed)
+    rng = random.Random(seed)
+    for _ in range(40):
+        _play(study, means, rng, 10)
+        if false_claims(said(study), means, risk):
+            return True
+    return False
+
+
 def tasks_within(seed: int, tasks: int = 40, risk: float = 0.1) -> tuple[int, float, float]:
     """Many tasks, each with a predictor that is worse by just more than the tolerance.
 

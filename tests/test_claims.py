@@ -20,6 +20,7 @@ from tests.attacks import allowed
 from tests.attacks_claims import (
     all_within,
     called_best,
+    claim_too_bad,
     claim_within,
     document_of,
     page_of,
@@ -34,6 +35,11 @@ def test_what_is_claimed_with_a_tolerance_is_true() -> None:
     """It was false in 40 of 120: "is the best choice", at the risk of being within the tolerance."""
     runs = 10
     assert sum(map(claim_within, range(runs))) <= allowed(runs, 0.1) - 2
+
+
+def test_a_claim_within_the_tolerance_keeps_its_risk_at_every_look() -> None:
+    runs = 30
+    assert sum(map(claim_too_bad, range(runs))) <= allowed(runs, 0.1)
 
 
 def test_the_risk_of_one_task_is_not_said_of_all() -> None:
