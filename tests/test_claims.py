@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import random
 from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,9 +15,10 @@ from rich.console import Console
 from osrl.page.words import say
 from osrl.report.assumptions import SHARED
 from osrl.report.claims import WITHIN, Chosen, claims_of, guarantee, guarantee_of
-from osrl.report.guess import beaten, looks_best, without_result
+from osrl.report.guess import arms_left, beaten, looks_best, without_result
 from osrl.report.study import StudyReport
 from osrl.study.status import Alarm, read_status
+from osrl.study.study import Study
 from tests.attacks import allowed
 from tests.attacks_claims import (
     all_within,
@@ -146,3 +149,19 @@ def test_after_an_alarm_that_makes_a_verdict_void_no_risk_is_claimed() -> None:
     printed.print(void)
     text = printed.export_text()
     assert "at most" not in text and "could be claimed" not in text
+
+
+def test_a_guess_is_compared_with_the_arms_that_are_left(tmp_path: Path) -> None:
+    names: dict[str, Any] = {"tasks": ["x"], "representations": ["a", "b", "c"], "predictors": ["p"]}
+    with Study.create(tmp_path / "s.db", **names, delta=0.001, seed=1) as study:
+        for _ in range(40):
+            trial = study.ask()
+            study.tell(trial, trial.representation == "a")
+        study.withdraw(representation="a", reason="rash")
+        for _ in range(12):
+            trial = study.ask()
+            study.tell(trial, trial.representation == "b")
+        document = StudyReport("", "s", study.status, datetime.now(UTC)).document()
+    assert {arm["representation"] for arm in document["arms"]} == {"a", "b", "c"}
+    assert {arm["representation"] for arm in arms_left(document)} == {"b", "c"}
+    assert "So far b looks best" in " ".join(say(document, None, None).more)

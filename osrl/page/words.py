@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from osrl.page.writing import listed, risk, share_of, things
 from osrl.report.claims import Chosen, claims_of, guarantee_of
-from osrl.report.guess import beaten, looks_best, without_result
+from osrl.report.guess import arms_left, beaten, looks_best, without_result
 from osrl.report.study import in_words
 
 ANSWERED = ("decided", "decided within the tolerance")
@@ -88,7 +88,7 @@ def _running(
         early = "It is too early to rule anything out."
         return Sentence("first", "The first results are in.", (f"{_looks(document)} {early}",))
     ahead = f"Not decided yet; {leads or 'no single choice'} leads."
-    if leads is not None and not looks_best(document["arms"], document["best"]):
+    if leads is not None and not looks_best(arms_left(document), document["best"]):
         ahead = f"Not decided yet; the best guess is {leads}."
     return Sentence("running", ahead, looks)
 
@@ -115,7 +115,7 @@ def choice(document: dict[str, Any]) -> str:
 
 def _looks(document: dict[str, Any]) -> str:
     """The guess, called what it is: what looks best, or what least speaks against."""
-    best, arms = document["best"], document["arms"]
+    best, arms = document["best"], arms_left(document)
     if not document["trials"]["told"]:
         return "Nothing is known yet."
     if any(each is None for each in best["representations"].values()):

@@ -14,6 +14,14 @@ NAME = "Best guess (the least evidence against it)"
 Arms = Sequence[Mapping[str, Any]]
 
 
+def arms_left(document: Mapping[str, Any]) -> Arms:
+    """Return the arms of a status document that were not withdrawn."""
+    names = document["representations"], document["predictors"]
+    return [
+        arm for arm in document["arms"] if arm["representation"] in names[0] and arm["predictor"] in names[1]
+    ]
+
+
 def looks_best(arms: Arms, best: Mapping[str, Any]) -> bool:
     """Return whether in every task no arm has a larger mean reward than that of the guess."""
     return not without_result(arms, best) and not beaten(arms, best)
