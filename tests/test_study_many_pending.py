@@ -93,7 +93,7 @@ def test_an_ask_and_a_tell_do_not_do_more_when_more_are_pending(epsilon: float) 
 def test_sums_of_worst_factors_do_not_depend_on_the_order() -> None:
     """Bit for bit those of the trials that are pending now, and never above the sums of plain numbers."""
     rng = random.Random(2)
-    study = Live(**NAMES, seed=2, epsilon=0.2)
+    study = Live(**NAMES, seed=2, epsilon=0.2, model_check=0.2)
     out: list[int] = []
     for _ in range(150):
         out.append(study.ask().trial)
@@ -102,7 +102,7 @@ def test_sums_of_worst_factors_do_not_depend_on_the_order() -> None:
     progress = study.progress
     assert len(progress.pending) > 20 and progress.late is not None and progress.hypotheses is not None
     again, plain = new_late(progress.hypotheses), Progress(progress.created).hypotheses
-    assert plain is not None
+    assert plain is not None and plain.check is not None
     trials = list(progress.pending.values())
     for one in rng.sample(trials, len(trials)) + trials[:5]:
         count_late(progress.hypotheses, again, one.x, one.a, one.ticket, OUT)
@@ -111,11 +111,13 @@ def test_sums_of_worst_factors_do_not_depend_on_the_order() -> None:
         count_late(progress.hypotheses, again, one.x, one.a, one.ticket, BACK)
     assert np.array_equal(progress.late.sums, again.sums)
     assert np.array_equal(progress.late.compared, again.compared) and again.compared.any()
+    assert np.array_equal(progress.late.checked, again.checked) and again.checked.any()
     for one in trials[:5]:
         count_late(progress.hypotheses, again, one.x, one.a, one.ticket, OUT)
     pairs = [
         (again.sums, plain.wealth[[PENDING, LOCAL_PENDING]]),
         (again.compared, plain.tolerance.wealth[1]),
+        (again.checked, plain.check.wealth[1]),
     ]
     for sums, exact in pairs:
         assert (sums * STEP <= exact + 1e-12).all()

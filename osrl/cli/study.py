@@ -78,6 +78,12 @@ def create(
     epsilon: Tolerance = None,
     epsilon_g: ToleranceG = None,
     epsilon_h: ToleranceH = None,
+    model_check: Annotated[
+        float | None,
+        typer.Option(
+            metavar="M", help="Decide only with evidence in every task that no arm beats the answer by M."
+        ),
+    ] = None,
     seed: Annotated[
         int | None,
         typer.Option(
@@ -126,6 +132,7 @@ def create(
         epsilon=epsilon,
         epsilon_g=epsilon_g,
         epsilon_h=epsilon_h,
+        model_check=model_check,
         seed=seed,
         budget=budget,
         policy=policy,

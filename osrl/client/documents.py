@@ -76,6 +76,7 @@ def read_status(document: dict[str, Any], settings: Created) -> Status:
         None if forecast is None else Forecast(**forecast),
         document["head"],
         tuple(HarmOf(**each) for each in document.get("harm", ())),
+        tuple(document.get("unchecked", ())),
     )
 
 

@@ -18,6 +18,7 @@ from osrl.elements import copy_to
 from osrl.evidence.counts import Samples, against, rises_of, samples_of
 from osrl.evidence.pairs import against_best
 from osrl.evidence.tilts import LOCAL, TASK
+from osrl.hypotheses.check import count_checks
 from osrl.hypotheses.possible import (
     FIRST,
     LED,
@@ -87,6 +88,7 @@ def count(hypotheses: Hypotheses, x: int) -> None:
         count_predictors(hypotheses, samples, x, g, -math.inf, hypotheses.evidence[OF_G, x])
     set_arms(hypotheses.against, hypotheses.evidence[OF_TASK, x], x, of_task)
     count_comparisons(hypotheses.tolerance, x, predictors, samples, hypotheses.tilts, hypotheses.noise)
+    count_checks(hypotheses.check, x, samples, hypotheses.tilts, hypotheses.noise)
 
 
 @kernel
@@ -156,6 +158,7 @@ def recount(hypotheses: Hypotheses) -> bool:
     for x in range(tasks):
         set_arms(hypotheses.against, hypotheses.evidence[OF_TASK, x], x, of_task[x])
         count_comparisons(hypotheses.tolerance, x, predictors, samples[x], hypotheses.tilts, hypotheses.noise)
+        count_checks(hypotheses.check, x, samples[x], hypotheses.tilts, hypotheses.noise)
     if numbers[WAITING] > 0.0:
         settle_verdict(hypotheses)
     changed = False

@@ -20,6 +20,7 @@ import numpy as np
 from osrl.arrays import Flags, Floats, Integers
 from osrl.compiled import kernel_in_place
 from osrl.evidence.betting import BETA, TICKET
+from osrl.hypotheses.check import if_checked
 from osrl.hypotheses.possible import (
     LOCAL_PENDING,
     LOCAL_WEALTH,
@@ -29,9 +30,9 @@ from osrl.hypotheses.possible import (
     WEALTH,
     Hypotheses,
 )
-from osrl.hypotheses.tolerance import HELD
+from osrl.hypotheses.tolerance import HELD, Tolerance
 from osrl.hypotheses.tolerance import PENDING as NOT_REPORTED
-from osrl.hypotheses.trials import refresh_task
+from osrl.hypotheses.trials import after_comparisons, refresh_task
 
 STEP = 2.0**-36
 OUT, BACK = 1, -1  # a trial goes out, and ends
@@ -42,6 +43,7 @@ class Late(NamedTuple):
 
     sums: Integers  # (2, X, n, J) of the bets against each arm, in the task and in its representation
     compared: Integers  # (X, n, n, J) with a tolerance
+    checked: Integers  # (X, n, n, J) with a model check
     stale: Flags  # (X,) tasks of which the hypotheses may hold something else
     moved: Floats  # (n, 1) room for `write_late`: not zero for arms whose sums have changed
 
@@ -49,9 +51,11 @@ class Late(NamedTuple):
 def new_late(hypotheses: Hypotheses) -> Late:
     """Nothing is pending."""
     _, tasks, n, bets = hypotheses.wealth.shape
+    check = hypotheses.check
     return Late(
         sums=np.zeros((2, tasks, n, bets), np.int64),
         compared=np.zeros(hypotheses.tolerance.wealth.shape[1:], np.int64),
+        checked=np.zeros((tasks, 0, 0, 0) if check is None else check.wealth.shape[1:], np.int64),
         stale=np.ones(tasks, np.bool_),
         moved=np.zeros((n, 1)),
     )
@@ -60,23 +64,41 @@ def new_late(hypotheses: Hypotheses) -> Late:
 @kernel_in_place
 def count_late(hypotheses: Hypotheses, late: Late, x: int, a: int, ticket: Floats, way: int) -> None:
     """Add the worst factors of a trial to the sums when it goes ``OUT``, or take them away: ``BACK``."""
-    sums, beta, wider = late.sums, hypotheses.bets.grid[BETA], hypotheses.tolerance.bets.grid[BETA]
+    sums, beta = late.sums, hypotheses.bets.grid[BETA]
     n = sums.shape[2]
     predictors = n // hypotheses.possible_g.size
     terms = ticket.reshape(ticket.size // TICKET, TICKET)
     first = a // predictors * predictors
     late.stale[x] = True
-    for i in range(terms.shape[0]):
+    for i in range(min(n + predictors, terms.shape[0])):
         if terms[i, 0] == 0.0:
             continue
         if i < n:
             _add_worst(sums[OF_TASK, x, i], terms[i], beta, way)
-        elif i < n + predictors:
-            _add_worst(sums[OF_G, x, first + i - n], terms[i], beta, way)
         else:
-            k = i - n - predictors
-            b, c = (a, k) if k < n else (k - n, a)
-            _add_worst(late.compared[x, b, c], terms[i], wider, way)
+            _add_worst(sums[OF_G, x, first + i - n], terms[i], beta, way)
+    if terms.shape[0] > n + predictors:
+        checked = after_comparisons(hypotheses)
+        _count_pairs(hypotheses.tolerance, late.compared[x], a, terms[n + predictors : checked], way)
+        _count_checks(hypotheses.check, late.checked[x], a, terms[checked:], way)
+
+
+@kernel_in_place
+def _count_pairs(tolerance: Tolerance, compared: Integers, a: int, terms: Floats, way: int) -> None:
+    """The same for the comparisons of ``a`` with every arm, either way."""
+    beta, n = tolerance.bets.grid[BETA], terms.shape[0] // 2
+    for i in range(terms.shape[0]):
+        if terms[i, 0] != 0.0:
+            b, c = (a, i) if i < n else (i - n, a)
+            _add_worst(compared[b, c], terms[i], beta, way)
+
+
+@kernel_in_place
+def _count_nothing(check: None, checked: Integers, a: int, terms: Floats, way: int) -> None:
+    pass
+
+
+_count_checks = if_checked(_count_pairs, _count_nothing)
 
 
 @kernel_in_place
@@ -89,10 +111,27 @@ def _add_worst(sums: Integers, terms: Floats, beta: Floats, way: int) -> None:
 
 
 @kernel_in_place
+def _write_pairs(tolerance: Tolerance, compared: Integers, x: int) -> None:
+    """Let the comparisons of a task count every pending trial by its worst factors."""
+    wealth = tolerance.wealth
+    for b in range(compared.shape[0]):
+        for c in range(compared.shape[1]):
+            for j in range(compared.shape[2]):
+                wealth[NOT_REPORTED, x, b, c, j] = compared[b, c, j] * STEP
+
+
+@kernel_in_place
+def _write_nothing(check: None, checked: Integers, x: int) -> None:
+    pass
+
+
+_write_checks = if_checked(_write_pairs, _write_nothing)
+
+
+@kernel_in_place
 def write_late(hypotheses: Hypotheses, late: Late) -> None:
     """Let the hypotheses count every pending trial by its worst factors, where they do not yet."""
-    sums, compared, stale, moved = late.sums, late.compared, late.stale, late.moved
-    wealth, wider = hypotheses.wealth, hypotheses.tolerance.wealth
+    sums, stale, moved, wealth = late.sums, late.stale, late.moved, hypotheses.wealth
     n, tried = sums.shape[2], sums.shape[3]
     for x in range(stale.size):
         if not stale[x]:
@@ -107,10 +146,8 @@ def write_late(hypotheses: Hypotheses, late: Late) -> None:
                     moved[b, 0] = 1.0
                 wealth[LOCAL_PENDING, x, b, j] = sums[OF_G, x, b, j] * STEP
         refresh_task(hypotheses, x, moved)
-        for b in range(compared.shape[1]):
-            for c in range(compared.shape[2]):
-                for j in range(compared.shape[3]):
-                    wider[NOT_REPORTED, x, b, c, j] = compared[x, b, c, j] * STEP
+        _write_pairs(hypotheses.tolerance, late.compared[x], x)
+        _write_checks(hypotheses.check, late.checked[x], x)
 
 
 def forfeit_late(hypotheses: Hypotheses, late: Late) -> None:
@@ -119,6 +156,8 @@ def forfeit_late(hypotheses: Hypotheses, late: Late) -> None:
     wealth[WEALTH] += late.sums[OF_TASK] * STEP
     wealth[LOCAL_WEALTH] += late.sums[OF_G] * STEP
     hypotheses.tolerance.wealth[HELD] += late.compared * STEP
+    if hypotheses.check is not None:
+        hypotheses.check.wealth[HELD] += late.checked * STEP
     everything = np.ones((wealth.shape[2], 1))
     for x in range(wealth.shape[1]):
         refresh_task(hypotheses, x, everything)

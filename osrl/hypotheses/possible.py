@@ -27,6 +27,7 @@ from osrl.errors import OsrlError
 from osrl.evidence.betting import LOCAL, Bets, log_mixture, new_bets, no_bets, shrunk_means
 from osrl.evidence.tilts import Tilts, new_tilts
 from osrl.families import Family
+from osrl.hypotheses.check import judge_checks, lacks_check, new_check
 from osrl.hypotheses.shared import evidence_against
 from osrl.hypotheses.tolerance import (
     EPSILON_G,
@@ -79,6 +80,7 @@ class Hypotheses(NamedTuple):
     outcome: Outcome
     noise: float
     by_counts: bool | None  # whether counts are judged; None for bets: then no counting is compiled
+    check: Tolerance | None  # of the model, see `osrl.hypotheses.check`
 
     @property
     def pulls(self) -> Floats:
@@ -120,10 +122,12 @@ def new_hypotheses(
     epsilon: tuple[float, float] = (0.0, 0.0),
     by_counts: bool = False,
     vectors: int = VECTORS,
+    margin: float = 0.0,
 ) -> Hypotheses:
     """Nothing sampled, everything possible; ``risks`` are delta_g and delta_h, ``epsilon`` the tolerances.
 
     Up to ``vectors`` vectors of predictors are told apart in the tests of representations; 0: never.
+    ``margin``: that of the model check; 0: none.
 
     Gaussian rewards are judged by counts in any case: nobody can bet on rewards without limits safely.
     """
@@ -133,6 +137,10 @@ def new_hypotheses(
     by_counts = by_counts or noise > 0
     if noise == 0.0 and max(epsilon) >= 1.0:
         raise OsrlError(f"a tolerance is {max(epsilon):g}, and rewards lie in [0, 1]; give one below 1")
+    if noise == 0.0 and margin >= 1.0:
+        raise OsrlError(
+            f"the margin of the model check is {margin:g}, and rewards lie in [0, 1]; give one below 1"
+        )
     used = no_bets() if by_counts else new_bets() if bets is None else bets
     J = used.beta.size
     limits = [math.log(1 / risk) for risk in exact_risks(risks, epsilon)]
@@ -153,6 +161,7 @@ def new_hypotheses(
         outcome=new_outcome(1, X, n),
         noise=noise,
         by_counts=by_counts or None,
+        check=new_check(shape, margin, risks[0], used, by_counts),
     )
     hypotheses.arms[MEANS : LOCAL_MEANS + 1] = 0.5
     settle_verdict(hypotheses)
@@ -276,9 +285,9 @@ def strike_vectors(hypotheses: Hypotheses) -> None:
 
 @kernel_in_place
 def compare(hypotheses: Hypotheses, x: int) -> bool:
-    """Rule out what can be by the tolerance in task ``x``; whether anything was."""
+    """Rule out what can be by comparisons in task ``x``; whether anything was."""
     predictors = hypotheses.possible_h.shape[1] // hypotheses.possible_g.size
-    if judge_comparisons(hypotheses.tolerance, x, predictors) == 0:
+    if judge_comparisons(hypotheses.tolerance, x, predictors) + judge_checks(hypotheses.check, x) == 0:
         return False
     settle_verdict(hypotheses)
     return True
@@ -288,8 +297,8 @@ def compare(hypotheses: Hypotheses, x: int) -> bool:
 def settle_verdict(hypotheses: Hypotheses) -> None:
     """Write down what the rejections so far decide.
 
-    An answer that does not look right waits: either its null is rejected too, because the tasks share no
-    representation, or it looks right in the end.
+    An answer that does not look right, or lacks the evidence of a model check, waits: either its null is
+    rejected too, because the tasks share no representation, or it looks right in the end.
     """
     possible_g, possible_h = hypotheses.possible_g, hypotheses.possible_h
     reached, numbers = hypotheses.outcome.reached, hypotheses.numbers
@@ -311,10 +320,22 @@ def settle_verdict(hypotheses: Hypotheses) -> None:
     if g < 0:
         return
     for x in range(tasks):
-        if doubtful(hypotheses, x, g) >= 0:
+        if doubtful(hypotheses, x, g) >= 0 or lacks_check(
+            hypotheses.check, x, _arm(hypotheses, x, g, status)
+        ):
             numbers[WAITING] = 1.0 + g
     if numbers[WAITING] == 0.0:
         note_answer(hypotheses, g, status)
+
+
+@kernel_in_place
+def _arm(hypotheses: Hypotheses, x: int, g: int, status: int) -> int:
+    """The arm of ``g`` that is the answer of task ``x``, exactly or within the tolerance."""
+    possible_g, possible_h = hypotheses.possible_g, hypotheses.possible_h[x]
+    if status == WITHIN:
+        return answer_within(hypotheses.tolerance, x, g, hypotheses.arms[MEANS, x], possible_g, possible_h)
+    first = g * (possible_h.size // possible_g.size)
+    return int(first + survivor(possible_h[first : first + possible_h.size // possible_g.size]))
 
 
 @kernel_in_place

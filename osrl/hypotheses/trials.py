@@ -14,6 +14,7 @@ import numpy as np
 from osrl.arrays import Floats
 from osrl.compiled import kernel, kernel_in_place
 from osrl.evidence.betting import BETA, LOCAL, TICKET, rank, settle, settle_worst, write_ticket
+from osrl.hypotheses.check import clear_checks, settle_checks, worst_checks, write_checks
 from osrl.hypotheses.current import recount_if_counted
 from osrl.hypotheses.possible import (
     DUE,
@@ -33,6 +34,7 @@ from osrl.hypotheses.possible import (
     PATIENCE,
     PENDING,
     PULLS,
+    RULED_OUT,
     SAMPLES,
     SUMS,
     WAITING,
@@ -41,6 +43,7 @@ from osrl.hypotheses.possible import (
     reject,
     settle_verdict,
     should_strike,
+    survivor,
 )
 from osrl.hypotheses.shared import refresh
 from osrl.hypotheses.tolerance import HELD, settle_comparisons, worst_comparisons, write_comparisons
@@ -50,12 +53,14 @@ from osrl.hypotheses.tolerance import PENDING as NOT_REPORTED
 def ticket_size(hypotheses: Hypotheses) -> int:
     """How many numbers a ticket has: four for each arm of the task, then of the representation.
 
-    With a tolerance, four more for each arm of the task that the drawn one is compared with, either way.
+    With a tolerance, and with a model check, four more for each arm of the task that the drawn one is
+    compared with, either way.
     """
     if hypotheses.by_counts:
         return 0
     n: int = hypotheses.possible_h.shape[1]
     compared: int = hypotheses.tolerance.within.shape[1]
+    compared += 0 if hypotheses.check is None else n
     return (n + n // hypotheses.possible_g.size + 2 * compared) * TICKET
 
 
@@ -78,7 +83,18 @@ def take_ticket(hypotheses: Hypotheses, x: int, a: int, propensities: Floats, ti
     if terms.shape[0] > n + predictors:
         of_arms = (arms[MEANS, x], arms[PULLS, x], propensities)
         possible = (possible_g, possible_h)
-        write_comparisons(hypotheses.tolerance, x, a, of_arms, possible, safe, terms[n + predictors :])
+        checked = after_comparisons(hypotheses)
+        if checked > n + predictors:
+            more = terms[n + predictors : checked]
+            write_comparisons(hypotheses.tolerance, x, a, of_arms, possible, safe, more)
+        write_checks(hypotheses.check, x, a, of_arms, possible, safe, terms[checked:])
+
+
+@kernel_in_place
+def after_comparisons(hypotheses: Hypotheses) -> int:
+    """The row of a ticket at which the terms of the model check begin."""
+    n = hypotheses.possible_h.shape[1]
+    return int(n + n // hypotheses.possible_g.size + 2 * hypotheses.tolerance.within.shape[1])
 
 
 @kernel_in_place
@@ -146,8 +162,12 @@ def take_reward(hypotheses: Hypotheses, x: int, a: int, reward: float, ticket: F
     changed = (close or should_strike(hypotheses)) and reject(hypotheses, x, first, first + predictors)
     if terms.shape[0] == n + predictors:
         return changed
-    more = terms[n + predictors :]
-    if settle_comparisons(hypotheses.tolerance, x, a, predictors, reward, more) == 0:
+    checked = after_comparisons(hypotheses)
+    more = terms[n + predictors : checked]
+    ruled_out = settle_checks(hypotheses.check, x, a, reward, terms[checked:])
+    if ruled_out > 0 and survivor(hypotheses.possible_g) >= 0:
+        numbers[RULED_OUT] += ruled_out  # the others wait for samples that would go here
+    if settle_comparisons(hypotheses.tolerance, x, a, predictors, reward, more) + ruled_out == 0:
         return changed
     settle_verdict(hypotheses)
     return True
@@ -190,9 +210,9 @@ def _worst(hypotheses: Hypotheses, x: int, a: int, ticket: Floats, row: int, loc
             settle_worst(wealth[row, x, b] if b < n else wealth[local_row, x, first + b - n], terms[b], beta)
     refresh_task(hypotheses, x, terms[:n])
     if terms.shape[0] > n + predictors:
-        worst_comparisons(
-            hypotheses.tolerance, x, a, HELD if row == WEALTH else NOT_REPORTED, terms[n + predictors :]
-        )
+        checked, row = after_comparisons(hypotheses), HELD if row == WEALTH else NOT_REPORTED
+        worst_comparisons(hypotheses.tolerance, x, a, row, terms[n + predictors : checked])
+        worst_checks(hypotheses.check, x, a, row, terms[checked:])
 
 
 @kernel
@@ -206,3 +226,4 @@ def clear_trials(hypotheses: Hypotheses) -> None:
             refresh_task(hypotheses, x, everything)
     wealth[LOCAL_PENDING] = 0.0
     hypotheses.tolerance.wealth[NOT_REPORTED] = 0.0
+    clear_checks(hypotheses.check)

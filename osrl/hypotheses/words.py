@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from osrl.arrays import Flags, Floats
+from osrl.hypotheses.check import lacks_check
 from osrl.hypotheses.possible import Hypotheses
 from osrl.hypotheses.tolerance import EXACT, NEAR_G, NEAR_H, comparison
 from osrl.outcome import WITHIN
@@ -105,7 +106,8 @@ def shown(hypotheses: Hypotheses) -> tuple[Floats, Floats]:
 def claim_of(hypotheses: Hypotheses, g: int, predictors: Sequence[int], tasks: Sequence[str]) -> Claim:
     """What can be claimed for ``g`` and one of its predictors in each task: the least evidence of a rival.
 
-    With a tolerance: that the answer is within it. A rival is then out by the shorter of two ways.
+    With a tolerance: that the answer is within it. A rival is then out by the shorter of two ways. With a
+    model check, a study would end here only if that were passed at the same risk.
     """
     of_g, of_h = shown(hypotheses)
     H = of_h.shape[1] // of_g.size
@@ -118,7 +120,35 @@ def claim_of(hypotheses: Hypotheses, g: int, predictors: Sequence[int], tasks: S
         within = _within(hypotheses, g, predictors, NEAR_H)[:, g * H : (g + 1) * H]
         own = np.maximum(own + math.log(EXACT[1]), within)
     risks = {task: _risk(np.delete(own[x], predictors[x])) for x, task in enumerate(tasks)}
-    return Claim(_risk(np.delete(of_g, g)), risks)
+    risk = _risk(np.delete(of_g, g))
+    if of_g.size > 1:
+        risk = max(risk, _unchecked_risk(hypotheses, g, predictors))
+    return Claim(risk, risks)
+
+
+def _unchecked_risk(hypotheses: Hypotheses, g: int, predictors: Sequence[int]) -> float:
+    """The least risk at which a model check would let this answer pass in every task; 0 without a check."""
+    check = hypotheses.check
+    if check is None:
+        return 0.0
+    _, X, n, *_ = check.wealth.shape
+    least, limit = math.inf, float(check.limits[0])
+    for x, b in np.ndindex(X, n):
+        c = g * (n // hypotheses.possible_g.size) + predictors[x]
+        if b != c:
+            evidence = float(comparison(check, x, b, c))
+            least = min(least, max(evidence, limit) if check.within[x, b, c] else evidence)
+    return float(min(1.0, max(n - 1, 1) * math.exp(-least)))
+
+
+def find_unchecked(
+    hypotheses: Hypotheses, g: int, predictors: Sequence[int], tasks: Sequence[str]
+) -> tuple[str, ...]:
+    """The tasks in which the model check still lacks evidence for this answer; none without a check."""
+    first = g * (hypotheses.possible_h.shape[1] // hypotheses.possible_g.size)
+    return tuple(
+        task for x, task in enumerate(tasks) if lacks_check(hypotheses.check, x, first + predictors[x])
+    )
 
 
 def _within(hypotheses: Hypotheses, g: int, predictors: Sequence[int], limit: int) -> Floats:

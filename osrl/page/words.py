@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from osrl.page.writing import listed, risk, share_of, things
+from osrl.report.assumptions import describe_check
 from osrl.report.claims import Chosen, claims_of, guarantee_of
 from osrl.report.guess import arms_left, beaten, looks_best, without_result
 from osrl.report.study import in_words
@@ -26,6 +27,16 @@ class Sentence(NamedTuple):
 
 def say(document: dict[str, Any], quiet: float | None, usual: float | None) -> Sentence:
     """What is to be said first; ``quiet``: seconds since the last result, ``usual``: between two of them."""
+    said = _say(document, quiet, usual)
+    margin, unchecked = document["model_check"], document["unchecked"]
+    check = describe_check(margin, unchecked, document["verdict"], document["delta_g"])
+    void = document["alarm"] is not None and document["alarm"]["void"]
+    if check is None or void or not document["trials"]["told"]:
+        return said
+    return said._replace(more=(*said.more, f"{check}."))
+
+
+def _say(document: dict[str, Any], quiet: float | None, usual: float | None) -> Sentence:
     verdict, best = document["verdict"], document["best"]
     arms = choice(document)
     if verdict == "decided":

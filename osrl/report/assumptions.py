@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from osrl.report.numbers import count
@@ -25,6 +26,31 @@ def assumed_by_study(status: Status) -> list[str]:
             f"the loss of the {trials} left out depends neither on the reward nor on the arm, given the task"
         )
     return assumed
+
+
+def describe_check(
+    margin: float | None, unchecked: Sequence[str], verdict: str, delta_g: float
+) -> str | None:
+    """What the model check has shown, or in which tasks it still lacks evidence; None where there is none.
+
+    >>> describe_check(0.1, ["se"], "running", 0.05)
+    'Model check: it still lacks evidence in se that no arm there beats the best guess by 0.1 or more'
+    >>> describe_check(0.1, [], "decided", 0.05)[:32]
+    'Model check passed in every task'
+    """
+    if margin is None or verdict == "no shared representation":
+        return None
+    if verdict in ("decided", "decided within the tolerance"):
+        return (
+            "Model check passed in every task: in each, the chance that the study decides for an answer "
+            f"which some arm there beats by {margin:g} or more is at most {delta_g:g}, whether or not one "
+            "representation is the best in every task"
+        )
+    that = f"that no arm there beats the best guess by {margin:g} or more"
+    if not unchecked:
+        return f"Model check: there is evidence in every task {that}"
+    lacks = "still lacks" if verdict == "running" else "lacks"
+    return f"Model check: it {lacks} evidence in {', '.join(unchecked)} {that}"
 
 
 def alarm_document(alarm: Alarm | None) -> dict[str, Any] | None:

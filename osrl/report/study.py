@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
-from osrl.report.assumptions import alarm_document, assumed_by_study, describe_alarm
+from osrl.report.assumptions import alarm_document, assumed_by_study, describe_alarm, describe_check
 from osrl.report.claims import guarantee_of
 from osrl.report.guess import NAME, without_result
 from osrl.report.harm import HarmView
@@ -116,6 +116,8 @@ class StudyReport(NamedTuple):
             "delta_h": settings.delta_h,
             "epsilon_g": settings.epsilon_g,
             "epsilon_h": settings.epsilon_h,
+            "model_check": settings.model_check,
+            "unchecked": list(status.unchecked),
             "seed": settings.seed,
             "budget": settings.budget,
             "remarks": remarks(settings),
@@ -184,6 +186,9 @@ class StudyReport(NamedTuple):
         if status.alarm is not None:
             verdict.append(f"\n{describe_alarm(status.alarm)}", "bold red")
         verdict.append(f"\nThis holds if {'; '.join(assumed_by_study(status))}")
+        check = describe_check(settings.model_check, status.unchecked, status.verdict, settings.delta_g)
+        if check is not None and status.told and (status.alarm is None or not status.alarm.void):
+            verdict.append("\n" + printable(check))
         for remark in remarks(settings):
             verdict.append(f"\nNote: {remark}")
         if not status.hypotheses:

@@ -4,7 +4,8 @@ Weights are solved for all tasks at once. In a task without open questions only 
 left of them, which says nothing: divided by its sum it would draw all arms about equally often, those that
 are ruled out among them. So an arrival in a *settled* task gets its answer, but for a share ``holdout`` drawn
 evenly from all arms of the task, to monitor it. In other tasks an arm that is ruled out gets nothing, unless
-it looks at least as good as those that are not.
+it looks at least as good as those that are not. A task in which a model check still lacks evidence
+(`osrl.hypotheses.check`) is not settled, and needs arms that are ruled out.
 
 None of this touches the proofs: these probabilities follow from the past, as any others. A trial with one
 possible arm multiplies the evidence by 1, and counts are valid for any sampling rule (`docs/guarantee.md`).
@@ -17,6 +18,7 @@ import math
 from osrl.arrays import Floats
 from osrl.compiled import kernel_in_place
 from osrl.elements import sum_of
+from osrl.hypotheses.check import lacks_check
 from osrl.hypotheses.possible import MEANS, WAITING, Hypotheses, doubtful, survivor
 from osrl.hypotheses.tolerance import answer_within
 
@@ -31,14 +33,28 @@ def write_arrival(hypotheses: Hypotheses, x: int, holdout: float, arms: Floats) 
     # While the verdict waits for this task, the weights are those of the doubt; none if it is a new one.
     if g >= 0 and (waiting == 0.0 or rival < 0 or sum_of(arms) == 0.0):
         answer = answer_within(hypotheses.tolerance, x, g, means, possible_g, possible_h)
-        if answer >= 0:
+        if answer >= 0 and not lacks_check(hypotheses.check, x, answer):
             _play(answer, rival, holdout, arms)
             return
-    if rival < 0:
+    if rival < 0 and (g < 0 or not lacks_check(hypotheses.check, x, _likely(hypotheses, x, g))):
         _leave_out(hypotheses, x, g, arms)
     total = sum_of(arms)
     for a in range(arms.size):
         arms[a] = arms[a] / total if total > 0.0 else 1.0 / arms.size
+
+
+@kernel_in_place
+def _likely(hypotheses: Hypotheses, x: int, g: int) -> int:
+    """The arm of ``g`` that is the answer of task ``x``, or looks most like it."""
+    means, possible_g, possible_h = hypotheses.arms[MEANS, x], hypotheses.possible_g, hypotheses.possible_h[x]
+    answer = answer_within(hypotheses.tolerance, x, g, means, possible_g, possible_h)
+    if answer >= 0:
+        return answer
+    predictors = means.size // possible_g.size
+    for a in range(g * predictors, (g + 1) * predictors):
+        if possible_h[a] and (answer < 0 or means[a] > means[answer]):
+            answer = a
+    return answer
 
 
 @kernel_in_place

@@ -16,6 +16,8 @@ proportion to 1 / (1 + N): an arm that looked bad by bad luck is tried again soo
 the tail of the stopping time light. An arm does not matter any more when its predictor is ruled out, or
 every vector through it is struck.
 
+With a model check a part of the mass goes to the rivals of the answer (`osrl.sampling.checks`).
+
 The last representation stays under watch: where an arm of another one looks better, a part of the
 mass asks whether any representation is shared, and the run does not end before that is settled.
 
@@ -61,6 +63,7 @@ from osrl.hypotheses.routes import aim
 from osrl.hypotheses.shared import APART
 from osrl.hypotheses.vectors import head_starts, still_open
 from osrl.sampling.arrivals import write_arrival
+from osrl.sampling.checks import mix_checks
 
 TOLERANCE = 1e-2  # certified gap of the weights
 HASTE = 4.0  # times what a representation needs when it is asked for alone, by which it is to be decided
@@ -115,7 +118,7 @@ def design(needs: NeedsWeights, hypotheses: Hypotheses) -> None:
     """Solve for what the tests still lack, and add exploration."""
     due, optimal, weights = needs.due, needs.shares[OPTIMAL], needs.shares[DRAWN]
     refresh_evidence(hypotheses)
-    solve_for_needs(hypotheses, optimal)
+    time = solve_for_needs(hypotheses, optimal)
     samples, arms = hypotheses.numbers[SAMPLES], float(weights.size)
     share = min(0.5, needs.explore * math.sqrt(arms / (4.0 * max(samples, 1.0))))
     mix_exploration(hypotheses, optimal, share, weights)
@@ -123,14 +126,16 @@ def design(needs: NeedsWeights, hypotheses: Hypotheses) -> None:
     if last < 0 and hypotheses.numbers[WAITING] > 0.0:
         last = int(hypotheses.numbers[WAITING]) - 1
     if last >= 0:
+        room = np.empty((2, weights.shape[0], weights.shape[1]))
+        mix_checks(hypotheses.check, hypotheses, last, time, room, weights)
         mix_doubts(hypotheses, last, share, weights)
     due[DUE] = max(samples + max(4.0, 0.5 * arms), samples * (1.0 + needs.growth))
     due[KNOWN] = hypotheses.numbers[RULED_OUT]
 
 
 @kernel
-def solve_for_needs(hypotheses: Hypotheses, optimal: Floats) -> None:
-    """Bring ``optimal`` (X, n) up to date: the weights for what each test still lacks."""
+def solve_for_needs(hypotheses: Hypotheses, optimal: Floats) -> float:
+    """Bring ``optimal`` (X, n) up to date: weights for what each test still lacks; the samples it takes."""
     arms, numbers, noise = hypotheses.arms, hypotheses.numbers, hypotheses.noise
     possible_g, possible_h = hypotheses.possible_g, hypotheses.possible_h
     tasks, n = possible_h.shape
@@ -162,7 +167,7 @@ def solve_for_needs(hypotheses: Hypotheses, optimal: Floats) -> None:
     if hypotheses.tolerance.within.size > 0:
         aim(hypotheses, g, answer, means, need_g, need_h)
     if not is_any(need_g) and not is_any(need_h):
-        return
+        return 0.0
     time, share = solve_program(means, leader, need_g, need_h, noise, optimal)
     if is_any(need_g) and share < 1.0 / HASTE:  # of the time, the representation takes at least this share
         alone = optimal.copy()
@@ -173,6 +178,7 @@ def solve_for_needs(hypotheses: Hypotheses, optimal: Floats) -> None:
         for x in range(tasks if time > HASTE * time_g else 0):
             for a in range(n):
                 optimal[x, a] = 0.5 * (optimal[x, a] + alone[x, a])
+    return time
 
 
 @kernel_in_place

@@ -51,6 +51,7 @@ class Create(Body):
     epsilon: float | None = None
     epsilon_g: float | None = None
     epsilon_h: float | None = None
+    model_check: float | None = None
     seed: int | None = None
     budget: int | None = None
     policy: str = "osrl"

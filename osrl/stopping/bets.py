@@ -37,13 +37,23 @@ def new(
     safe: float = 0.98,
     peak: float = 0.2,
     vectors: int = VECTORS,
+    model_check: float = 0.0,
 ) -> Hypotheses:
-    """Everything is possible; the options are those of `new_bets`, and ``vectors`` of `new_hypotheses`."""
+    """Everything is possible; the options are those of `new_bets`, and ``vectors`` of `new_hypotheses`.
+
+    ``model_check`` is the margin of the check of the model, 0 for none.
+    """
     criterion = problem.criteria[0]
     bets = new_bets(smallest, largest, points, power, plugged, idle, shrinkage, safe, peak)
     risks = (criterion.delta_g, criterion.delta_h)
     return new_hypotheses(
-        problem.shape, problem.family, risks, bets, epsilon=problem.epsilon, vectors=vectors
+        problem.shape,
+        problem.family,
+        risks,
+        bets,
+        epsilon=problem.epsilon,
+        vectors=vectors,
+        margin=model_check,
     )
 
 

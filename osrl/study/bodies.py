@@ -72,6 +72,16 @@ class Created:
         """The tolerances in the scale of the evidence."""
         return self.epsilon_g / self.scale, self.epsilon_h / self.scale
 
+    @property
+    def margin(self) -> float:
+        """That of the model check in the scale of the evidence, 0 for none: an option of the policy."""
+        return float(self.options.get("model_check", 0.0))
+
+    @property
+    def model_check(self) -> float | None:
+        """The margin of the model check in the scale of the rewards; None where there is no check."""
+        return float(f"{self.margin * self.scale:.12g}") or None
+
 
 @dataclass(frozen=True)
 class Resumed:

@@ -113,7 +113,7 @@ def check_same_decisions(trial: int, now: Progress, without: Progress) -> None:
     if now.hypotheses is None or without.hypotheses is None:
         raise _too_late(trial, f"policy {now.policy.name!r} does not say what it has ruled out")
     one, other = (
-        (each.possible_g, each.possible_h, each.tolerance.within)
+        (each.possible_g, each.possible_h, each.tolerance.within, *(each.check or ())[2:3])
         for each in (now.hypotheses, without.hypotheses)
     )
     if not all(map(np.array_equal, one, other)):

@@ -32,7 +32,7 @@ from osrl.study.prefix import PASSED, TAKEN
 
 T = TypeVar("T")
 
-TOLERANCE_LIMITS = "tolerance.limits"
+TOLERANCE_LIMITS, CHECK_LIMITS = "tolerance.limits", "check.limits"
 WATCH = "watch.level"  # absent from studies that were begun before losses were watched
 CONTEST_RISK = "contests.risk"  # absent from studies of `tas` that were begun when it looked at delta_g alone
 # The same where pending trials were counted one by one, and passed all at once.
@@ -122,9 +122,9 @@ def _check(hypotheses: Hypotheses | None, phases: Phases | None, tilts: Tilts, c
         raise StorageDamaged(f"the log has {WATCH} = {created.evidence[WATCH]}; restore it from a backup")
     try:
         with np.errstate(over="ignore"):  # what is infinite is refused
-            for bets in () if hypotheses is None else (hypotheses.bets, hypotheses.tolerance.bets):
-                if bets.beta.size > 1:
-                    check_bets(bets)
+            for part in () if hypotheses is None else (hypotheses, hypotheses.tolerance, hypotheses.check):
+                if part is not None and part.bets.beta.size > 1:
+                    check_bets(part.bets)
             check_tilts(tilts)
     except OsrlError as error:
         raise StorageDamaged(f"the log begins with constants that break the risk: {error}") from None
@@ -137,9 +137,12 @@ def _check_limits(hypotheses: Hypotheses, created: Created) -> None:
         Family(created.family, created.noise_sd),
         (created.delta_g, created.delta_h),
         epsilon=created.tolerances,
+        margin=created.margin,
     )
     _compare(hypotheses.limits, fresh.limits)
     _compare(hypotheses.tolerance.limits, fresh.tolerance.limits)
+    if hypotheses.check is not None and fresh.check is not None:
+        _compare(hypotheses.check.limits, fresh.check.limits)
 
 
 def _check_limits_of(phases: Phases, created: Created) -> None:
@@ -202,8 +205,13 @@ def _parts(state: Any) -> dict[str, Any]:
         "tolerance.beta": tolerance.bets.beta,
         "tolerance.local": tolerance.bets.local,
     }
+    check = hypotheses.check
+    checked: dict[str, Any] = {}
+    if check is not None:
+        checked = {CHECK_LIMITS: check.limits, "check.beta": check.bets.beta, "check.local": check.bets.local}
     return {
         **(within if tolerance.within.size else {}),
+        **checked,
         "limits": hypotheses.limits,
         "bets.beta": bets.beta,
         "bets.task": bets.task,

@@ -105,12 +105,16 @@ class Losses:
             clear_trials(self._strict)
             self._strict.limits[:] = math.inf  # what they rule out is seen when they take over
             self._strict.tolerance.limits[:] = math.inf
+            if self._strict.check is not None:
+                self._strict.check.limits[:] = math.inf
         self.count(x, a, ticket, math.nan)
 
     def take_over(self) -> None:
         """The strict tests become those of the study; from here on there is nothing to tell them apart."""
         self._strict.limits[:] = self._all.limits
         self._strict.tolerance.limits[:] = self._all.tolerance.limits
+        if self._strict.check is not None and self._all.check is not None:
+            self._strict.check.limits[:] = self._all.check.limits
         _copy(self._strict, self._all)
         self._flags[0] = False
 

@@ -166,12 +166,13 @@ class Prefix:
 
 def _like(hypotheses: Hypotheses) -> Hypotheses:
     """Tests of the same kind, with the same rejections and a verdict of their own."""
-    own = copy.deepcopy(hypotheses)
+    own, check = copy.deepcopy(hypotheses), hypotheses.check
     return own._replace(
         possible_g=hypotheses.possible_g,
         possible_h=hypotheses.possible_h,
         struck=hypotheses.struck,
         tolerance=own.tolerance._replace(within=hypotheses.tolerance.within),
+        check=None if check is None or own.check is None else own.check._replace(within=check.within),
     )
 
 

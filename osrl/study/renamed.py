@@ -25,6 +25,7 @@ LATER: dict[str, Any] = {
     "vectors": 0,
     "peak": 0.0,
     "holdout": 1.0,
+    "model_check": 0.0,
 }  # options that came later, and how to do without them
 WEIGHTS = -1  # the row of the weights in an old array of all that is known of arms: the last one
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -48,6 +49,7 @@ def new_settings(
     policy: str,
     threshold: str | None,
     options: Mapping[str, Any] | None,
+    model_check: float | None = None,
 ) -> Created:
     """The first event of a study; an error when it cannot be run like this."""
     given = {"tasks": tasks, "representations": representations, "predictors": predictors}
@@ -60,6 +62,8 @@ def new_settings(
     criterion = rule.criteria(risks, None if threshold is None else [threshold])[0]
     tolerances = read_tolerances(epsilon, epsilon_g, epsilon_h)
     rule.check_tolerance([criterion], tolerances)
+    limits = read_limits(named.family.name, low, high)
+    options = {**(options or {}), **_model_check(rule, model_check, limits[1] - limits[0])}
     if criterion.threshold in rule.unproved:
         raise OsrlError(
             f"nobody has proved that policy {policy!r} with threshold {criterion.threshold!r} keeps its "
@@ -77,16 +81,33 @@ def new_settings(
         None if budget is None else _whole("budget", budget, 1, "the largest number of trials, at least 1"),
         rule.name,
         criterion.threshold,
-        _options(rule, options or {}),
+        _options(rule, options),
         {},
         versions(),
         secrets.token_hex(16),
         *tolerances,
-        *read_limits(named.family.name, low, high),
+        *limits,
         _harm_limit(harm_limit),
         REVISION,
     )
     return replace(created, evidence=constants_of(_try_out(created)))
+
+
+def _model_check(rule: Policy, margin: float | None, scale: float) -> dict[str, float]:
+    """The option of the policy for a model check with this margin, given in the scale of the rewards."""
+    if margin is None:
+        return {}
+    if isinstance(margin, bool) or not isinstance(margin, Real) or not 0 <= float(margin) < math.inf:
+        raise OsrlError(
+            f"model_check is {margin!r}; give the margin by which an answer may be beaten in a task, such as "
+            "0.1, or 0 for no check"
+        )
+    if "model_check" not in rule.option_names:
+        raise OsrlError(
+            f"policy {rule.name!r} has no model check; leave model_check out, or use policy 'osrl' or "
+            "'uniform'"
+        )
+    return {"model_check": float(margin) / scale}
 
 
 def _harm_limit(limit: float | None) -> float | None:

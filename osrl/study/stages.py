@@ -23,7 +23,7 @@ from osrl.hypotheses.possible import Hypotheses
 from osrl.outcome import VERDICTS
 from osrl.policies.round import Steps, conclude
 from osrl.policies.states import arrays_of
-from osrl.study.constants import LATE, TOLERANCE_LIMITS, WATCH, constants_of, set_constants
+from osrl.study.constants import CHECK_LIMITS, LATE, TOLERANCE_LIMITS, WATCH, constants_of, set_constants
 from osrl.study.events import Created, Verdict
 from osrl.study.harm import Harm
 from osrl.study.losses import Losses
@@ -144,6 +144,8 @@ class Stages:
         if self.late is not None:
             yield "late.sums", self.late.sums
             yield "late.compared", self.late.compared
+            if self.late.checked.size:
+                yield "late.checked", self.late.checked
         if self.harm is not None:
             yield from self.harm.arrays()
 
@@ -199,10 +201,11 @@ def staged(
         predictors=list(predictors),
         id=short_id(created),
     )
-    if TOLERANCE_LIMITS not in created.evidence:
+    limits = [name for name in (TOLERANCE_LIMITS, CHECK_LIMITS) if name in created.evidence]
+    if not limits:
         return now
     fresh = constants_of(new_state(now))
-    return replace(now, evidence={**created.evidence, TOLERANCE_LIMITS: fresh[TOLERANCE_LIMITS]})
+    return replace(now, evidence={**created.evidence, **{name: fresh[name] for name in limits}})
 
 
 def _tuples(value: Any) -> Any:

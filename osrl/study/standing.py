@@ -23,6 +23,7 @@ from osrl.hypotheses.words import (
     claim_of,
     find_as_good,
     find_objections,
+    find_unchecked,
     name_hypotheses,
 )
 from osrl.study.events import Verdict
@@ -36,19 +37,25 @@ class Standing(NamedTuple):
     claim: Claim | None
     objections: tuple[Objection, ...]
     as_good: tuple[Arm, ...]
+    unchecked: tuple[str, ...]
 
 
 def read_standing(progress: Progress, hypotheses: Hypotheses | None, guess: Verdict) -> Standing:
     """Where the `current` hypotheses stand; ``guess`` is the verdict or the best guess."""
     if hypotheses is None:
-        return Standing((), None, (), ())
+        return Standing((), None, (), (), ())
     created = progress.created
     names = Names(created.tasks, created.representations, created.predictors)
     objections = find_objections(hypotheses.by_task, hypotheses.possible_g, names)
     as_good = () if progress.verdict is None else find_as_good(hypotheses, names)
-    return Standing(
-        name_hypotheses(hypotheses, names), _claim(progress, hypotheses, guess), objections, as_good
-    )
+    claim: Claim | None = None
+    unchecked: tuple[str, ...] = ()
+    if hypotheses.possible_g.any() and None not in guess.representations:
+        g = progress.index_of(1, str(guess.representations[0]))
+        best = [progress.index_of(2, str(name)) for name in guess.predictors]
+        claim = claim_of(hypotheses, g, best, created.tasks)
+        unchecked = find_unchecked(hypotheses, g, best, created.tasks)
+    return Standing(name_hypotheses(hypotheses, names), claim, objections, as_good, unchecked)
 
 
 def read_hypotheses(progress: Progress) -> tuple[Hypothesis, ...]:
@@ -56,15 +63,6 @@ def read_hypotheses(progress: Progress) -> tuple[Hypothesis, ...]:
     hypotheses, created = current(progress), progress.created
     names = Names(created.tasks, created.representations, created.predictors)
     return () if hypotheses is None else name_hypotheses(hypotheses, names)
-
-
-def _claim(progress: Progress, hypotheses: Hypotheses, guess: Verdict) -> Claim | None:
-    """What can be claimed for the best guess. None where there is no shared one."""
-    if not hypotheses.possible_g.any() or None in guess.representations:
-        return None
-    g = progress.index_of(1, str(guess.representations[0]))
-    best = [progress.index_of(2, str(name)) for name in guess.predictors]
-    return claim_of(hypotheses, g, best, progress.created.tasks)
 
 
 def current(progress: Progress) -> Hypotheses | None:

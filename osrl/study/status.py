@@ -76,6 +76,7 @@ class Status(NamedTuple):
     forecast: Forecast | None  # None where nothing is known yet
     head: str
     harm: tuple[HarmOf, ...] = ()  # of representations, then predictors, where it has a limit
+    unchecked: tuple[str, ...] = ()  # tasks in which a model check lacks evidence for the answer or the guess
 
     def _repr_html_(self) -> str:
         return as_html(self)
@@ -128,6 +129,7 @@ def read_status(progress: Progress, at: int | None = None) -> Status:
         None,
         progress.last.hash,
         () if progress.harm is None else progress.harm.table(),
+        standing.unchecked,
     )
 
 

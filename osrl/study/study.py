@@ -72,6 +72,7 @@ class Study(Reading):
         epsilon: float | None = None,
         epsilon_g: float | None = None,
         epsilon_h: float | None = None,
+        model_check: float | None = None,
         seed: int | None = None,
         budget: int | None = None,
         policy: str = "osrl",
@@ -84,8 +85,10 @@ class Study(Reading):
         ``delta_g`` is the accepted risk of a wrong representation, ``delta_h`` that of a wrong predictor
         in a task (``delta`` sets both; default 0.1). ``epsilon`` is the tolerance, 0 by default: an answer
         that no arm of its task can beat by more will do (``epsilon_g``: with another representation than the
-        best one, ``epsilon_h``: with another predictor). ``low`` and ``high`` are the limits of rewards of
-        the family ``bounded``, 0 and 1 by default: fixed in advance, such as 0 and 250 for a revenue.
+        best one, ``epsilon_h``: with another predictor). ``model_check`` is a margin: the study then decides
+        only with evidence in every task that no arm there beats the answer by as much. ``low`` and ``high``
+        are the limits of rewards of the family ``bounded``, 0 and 1 by default: fixed in advance, such as 0
+        and 250 for a revenue.
         ``harm_limit`` is the largest mean of a second reward, the harm of a trial (`tell`), from 0 to 1: what
         is shown to do more is withdrawn. ``budget``: the largest number of trials. ``options`` are
         parameters of the policy. Without a ``seed`` every arm is drawn by secret bits of its own, which are
@@ -107,6 +110,7 @@ class Study(Reading):
             epsilon=epsilon,
             epsilon_g=epsilon_g,
             epsilon_h=epsilon_h,
+            model_check=model_check,
             seed=seed,
             budget=budget,
             policy=policy,
