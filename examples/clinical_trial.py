@@ -73,7 +73,7 @@ def run(path: Path) -> None:
                 status = study.status
                 left = status.expected_remaining
                 about = f", about {left:.0f} more patients" if left else ""
-                print(f"day {day:4}: {status.told:4} results, {len(status.pending):3} waited for{about}")
+                print(f"day {day:4}: {status.told:4} results, {status.waiting:3} waited for{about}")
             if study.verdict != "running":
                 break
         report(study)

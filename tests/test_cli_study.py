@@ -89,6 +89,22 @@ def test_from_nothing_to_a_verdict(run: Run, db: str) -> None:
     assert document(run("watch", db, "--json"))["verdict"] == "decided"
 
 
+def test_pending_trials_are_shown_in_pages(run: Run, db: str, capsys: pytest.CaptureFixture[str]) -> None:
+    run("create", db, *NAMES, "--policy", "osrl", "--seed", 1)
+    run("ask", db, "-n", 130)
+    first = document(run("status", db, "--json"))
+    assert (len(first["pending"]), first["pending_next"], first["trials"]["pending"]) == (100, 100, 130)
+    assert sum(first["pending_ages"].values()) == 130
+    last = document(run("status", db, "--after", first["pending_next"], "--json"))
+    assert [each["trial"] for each in last["pending"]] == [*range(101, 131)] and last["pending_next"] is None
+    few = document(run("status", db, "--after", 100, "--limit", 30, "--json"))
+    assert few["pending"] == last["pending"] and few["pending_next"] is None
+    few = document(run("status", db, "--after", 100, "--limit", 29, "--json"))
+    assert few["pending_next"] == 129
+    assert "and 118 more" in run("status", db)
+    assert "give at most 1,000" in fails(capsys, "status", db, "--limit", 5000)
+
+
 def test_what_a_person_reads(run: Run, db: str) -> None:
     assert "osrl study ask" in run("create", db, *NAMES, "--policy", "osrl", "--seed", 1)
     assert run("ask", db, "--task", "old").startswith("trial 1: ")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
 
@@ -18,6 +19,7 @@ from osrl.cli import main
 from osrl.client import RemoteStudy, connect, connect_async
 from osrl.client import sending as sending_module
 from osrl.client.sending import Sender
+from osrl.report.study import StudyReport
 from osrl.study.interface import AnyStudy
 from osrl.study.study import Study
 from tests.databases import new_place, remove_place
@@ -159,6 +161,27 @@ def test_what_is_known(new: New, tmp_path: Path) -> None:
             assert copy.status == study.status
         with pytest.raises(osrl.OsrlError, match="unknown suffix"):
             study.write_log(tmp_path / "log.txt")
+
+
+def test_pending_trials_come_in_pages(new: New) -> None:
+    """Everywhere: what is shown of thousands of them does not grow with their number."""
+    with new(policy="osrl") as study:
+        for _ in range(3):
+            study.ask(n=500)
+        study.tell(7, 1)
+        numbers = [1, 2, 3, 4, 5, 6, *range(8, 1501)]
+        status = study.status
+        assert [each.id for each in status.pending] == numbers[:100] and status.pending_next == 101
+        assert status.waiting == 1499 and status.pending_ages == (1499, 0, 0, 0)
+        assert len(json.dumps(StudyReport("", "", status, datetime.now(UTC)).document())) < 60_000
+        assert study.pending == tuple(numbers) and study.summary["pending"] == numbers[:1000]
+        assert study.summary["pending_next"] == 1001
+        assert [each.id for each in study.pending_trials(101, 1000)] == numbers[100:1100]
+        assert [each.id for each in study.pending_trials(1498)] == [1499, 1500]
+        assert study.pending_trials(1500) == ()
+        for after, limit in ((0, 0), (0, 1001), (-1, 5)):
+            with pytest.raises(osrl.OsrlError):
+                study.pending_trials(after, limit)
 
 
 def test_its_life(new: New) -> None:

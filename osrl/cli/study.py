@@ -341,10 +341,21 @@ def _end_many(place: str, name: str | None, file: str, as_json: bool, **about: A
 
 
 @app.command()
-def status(place: Place, name: Name = None, as_json: Json = False) -> None:
+def status(
+    place: Place,
+    name: Name = None,
+    after: Annotated[int, typer.Option(help="List the pending trials after this one.")] = 0,
+    limit: Annotated[int, typer.Option(help="How many pending trials --json lists, at most 1000.")] = 100,
+    as_json: Json = False,
+) -> None:
     """Show what is decided, what is open, how far along it is, and which trials have not reported."""
     with opened(place, name) as study:
         report = _report(study, place)
+        if (after, limit) != (0, 100):
+            page = study.pending_trials(after, limit)
+            more = len(page) == limit and study.pending_trials(page[-1].id, 1)
+            shown = report.status._replace(pending=page, pending_next=page[-1].id if more else None)
+            report = report._replace(status=shown)
     if as_json:
         print_json(report.document())
     else:

@@ -12,7 +12,7 @@ from osrl.study.events import Created
 from osrl.study.forecast import Forecast
 from osrl.study.harm import HarmOf
 from osrl.study.rates import ArmRate
-from osrl.study.status import Alarm, PendingTrial, Status, Suspect
+from osrl.study.status import NO_AGES, Ages, Alarm, PendingTrial, Status, Suspect
 from osrl.study.trial import Trial
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -65,7 +65,7 @@ def read_status(document: dict[str, Any], settings: Created) -> Status:
         trials["abandoned"],
         document["left_out"],
         None if alarm is None else _alarm(alarm),
-        tuple(map(_pending, document["pending"])),
+        read_pending(document),
         read_hypotheses(document),
         None if claim is None else Claim(**claim),
         tuple(Objection(**each) for each in document["objections"]),
@@ -77,12 +77,19 @@ def read_status(document: dict[str, Any], settings: Created) -> Status:
         document["head"],
         tuple(HarmOf(**each) for each in document.get("harm", ())),
         tuple(document.get("unchecked", ())),
+        document.get("pending_next"),
+        Ages(**document.get("pending_ages", NO_AGES._asdict())),
     )
 
 
 def _alarm(document: dict[str, Any]) -> Alarm:
     suspects = tuple(Suspect(**each) for each in document["suspects"])
     return Alarm(document["log_evidence"], suspects, document["void"])
+
+
+def read_pending(document: dict[str, Any]) -> tuple[PendingTrial, ...]:
+    """The trials that have not reported."""
+    return tuple(map(_pending, document["pending"]))
 
 
 def _pending(document: dict[str, Any]) -> PendingTrial:

@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Any, SupportsFloat, overload
 
 from osrl.client import calls
 from osrl.client.calls import Call, StudyCalls
-from osrl.client.documents import read_arms, read_hypotheses, read_record, read_status, read_summary
+from osrl.client.documents import (
+    read_arms,
+    read_hypotheses,
+    read_pending,
+    read_record,
+    read_status,
+    read_summary,
+)
 from osrl.client.files import format_of, read_events, read_history, write_file, write_head
 from osrl.client.sending import Sender
 from osrl.errors import OsrlError
@@ -27,7 +34,7 @@ if TYPE_CHECKING:
 
     from osrl.study.forecast import Forecast
     from osrl.study.replay import Verification
-    from osrl.study.status import Status
+    from osrl.study.status import PendingTrial, Status
 
 
 def connect(url: str, token: str | None = None, study: str | None = None) -> RemoteStudy:
@@ -140,7 +147,20 @@ class RemoteStudy:
     @property
     def pending(self) -> tuple[int, ...]:
         """The numbers of the trials that have not reported."""
-        return tuple(self._show()["pending"])
+        found = self._show()
+        numbers = [*found["pending"]]
+        while found.get("pending_next") is not None:
+            found = self._send(self._calls.get("", after=found["pending_next"]))
+            numbers += found["pending"]
+        return tuple(numbers)
+
+    def pending_trials(self, after: int = 0, limit: int = 100) -> tuple[PendingTrial, ...]:
+        """The trials that have not reported, those that have been out longest first, in pages.
+
+        A page has at most 1,000 of them, with numbers above ``after``: give the last number of the page
+        before.
+        """
+        return read_pending(self._send(self._calls.get("pending", after=after, limit=limit)))
 
     @property
     def status(self) -> Status:

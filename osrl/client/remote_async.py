@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING, Any, SupportsFloat, overload
 
 from osrl.client import calls
 from osrl.client.calls import Call, StudyCalls, T
-from osrl.client.documents import read_arms, read_hypotheses, read_record, read_status, read_summary
+from osrl.client.documents import (
+    read_arms,
+    read_hypotheses,
+    read_pending,
+    read_record,
+    read_status,
+    read_summary,
+)
 from osrl.client.files import format_of, read_events, read_history, write_file, write_head
 from osrl.client.remote import only_study
 from osrl.client.running import Function, run_awaited
@@ -31,7 +38,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from osrl.study.forecast import Forecast
-    from osrl.study.status import Status
+    from osrl.study.status import PendingTrial, Status
 
 
 async def connect_async(url: str, token: str | None = None, study: str | None = None) -> AsyncRemoteStudy:
@@ -240,7 +247,20 @@ class AsyncRemoteStudy:
 
     async def pending(self) -> tuple[int, ...]:
         """The numbers of the trials that have not reported."""
-        return tuple((await self.summary())["pending"])
+        found = await self.summary()
+        numbers = [*found["pending"]]
+        while found.get("pending_next") is not None:
+            found = await self._send(self._calls.get("", after=found["pending_next"]))
+            numbers += found["pending"]
+        return tuple(numbers)
+
+    async def pending_trials(self, after: int = 0, limit: int = 100) -> tuple[PendingTrial, ...]:
+        """The trials that have not reported, those that have been out longest first, in pages.
+
+        A page has at most 1,000 of them, with numbers above ``after``: give the last number of the page
+        before.
+        """
+        return read_pending(await self._send(self._calls.get("pending", after=after, limit=limit)))
 
     async def status(self) -> Status:
         """Everything that is known, at one moment."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -11,7 +10,6 @@ from osrl.page.writing import age, date, iso, things
 from osrl.report.numbers import count
 
 LISTED = 20  # pending trials that are named
-UNITS = ((3600.0, "hour"), (86_400.0, "day"), (604_800.0, "week"))
 
 
 class Waiting(NamedTuple):
@@ -54,14 +52,10 @@ def list_waiting(moment: Moment) -> list[Waiting]:
 
 def count_ages(moment: Moment) -> list[tuple[str, int, float]]:
     """How many trials have been out for how long, and what share of all."""
-    pending = moment.document["pending"]
-    counts: Counter[str] = Counter()
-    for each in pending:
-        seconds = (moment.at - _microseconds(each["asked_at"])) / 1e6
-        unit = next((f"less than one {name}" for size, name in UNITS if seconds < size), "longer")
-        counts[unit] += 1
-    names = [*(f"less than one {name}" for _, name in UNITS), "longer"]
-    return [(name, counts[name], counts[name] / max(len(pending), 1)) for name in names if counts[name]]
+    ages = moment.document["pending_ages"]
+    names = {name: name if name == "longer" else f"less than one {name}" for name in ages}
+    every = max(sum(ages.values()), 1)
+    return [(names[name], number, number / every) for name, number in ages.items() if number]
 
 
 def oldest(moment: Moment) -> str | None:

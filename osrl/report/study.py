@@ -66,26 +66,13 @@ class StudyReport(NamedTuple):
             "trials": {
                 "handed_out": status.handed_out,
                 "told": status.told,
-                "pending": len(status.pending),
+                "pending": status.waiting,
                 "abandoned": status.abandoned,
             },
             "left_out": status.left_out,
-            "pending": [
-                {
-                    "trial": each.id,
-                    "task": each.task,
-                    "representation": each.representation,
-                    "predictor": each.predictor,
-                    "propensity": each.propensity,
-                    "token": each.token,
-                    "key": each.key,
-                    "note": None if each.note is None else dict(each.note),
-                    "asked_at": moment(each.asked_at).isoformat(),
-                    "until": None if each.until is None else moment(each.until).isoformat(),
-                    "overdue": each.overdue,
-                }
-                for each in status.pending
-            ],
+            "pending": [pending_document(each) for each in status.pending],
+            "pending_next": status.pending_next,
+            "pending_ages": status.pending_ages._asdict(),
             "arms": [arm._asdict() for arm in status.arms],
             "coverage": COVERAGE,
             "harm_limit": settings.harm_limit,
@@ -150,7 +137,7 @@ class StudyReport(NamedTuple):
             f"Policy {settings.policy}; accepted risks {settings.delta_g:g} ({of_g}) and "
             f"{settings.delta_h:g} (each predictor){tolerance}\n"
             f"Trials: {status.handed_out:,}{budget} handed out, {status.told:,} told, "
-            f"{len(status.pending):,} pending{lost}\n"
+            f"{status.waiting:,} pending{lost}\n"
         )
         if status.paused is not None and status.verdict == "running":
             verdict.append(printable(f"Paused: {status.paused}"), "bold")
@@ -205,9 +192,26 @@ class StudyReport(NamedTuple):
             + f"for {_age(trial, self.at)}{', overdue' if trial.overdue else ''}"
             for trial in pending[:LISTED]
         ]
-        if len(pending) > LISTED:
-            lines.append(f"  and {len(pending) - LISTED:,} more")
+        if self.status.waiting > len(lines):
+            lines.append(f"  and {self.status.waiting - len(lines):,} more")
         return Text("\nNot reported yet, longest first\n" + "\n".join(lines))
+
+
+def pending_document(trial: PendingTrial) -> dict[str, Any]:
+    """A trial that has not reported, as `osrl study status --json` shows it."""
+    return {
+        "trial": trial.id,
+        "task": trial.task,
+        "representation": trial.representation,
+        "predictor": trial.predictor,
+        "propensity": trial.propensity,
+        "token": trial.token,
+        "key": trial.key,
+        "note": None if trial.note is None else dict(trial.note),
+        "asked_at": moment(trial.asked_at).isoformat(),
+        "until": None if trial.until is None else moment(trial.until).isoformat(),
+        "overdue": trial.overdue,
+    }
 
 
 def describe_forecast(forecast: Forecast) -> str:

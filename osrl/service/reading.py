@@ -12,7 +12,7 @@ from sqlalchemy import select
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from osrl.report.study import StudyReport
+from osrl.report.study import StudyReport, pending_document
 from osrl.service.acting import seen_by
 from osrl.service.calls import trial_document
 from osrl.service.context import Context, context_of
@@ -27,6 +27,8 @@ from osrl.study.study import Study
 router = new_router("/api/v1/studies", tags=["reading"])
 
 MOST_ROWS = 1_000  # of a page
+After = Annotated[int, Query(ge=0, le=2**53, description="the pending trials after this one")]
+Limit = Annotated[int, Query(ge=1, le=MOST_ROWS)]
 ATTRIBUTE = "segment"  # of an OpenFeature context, where nothing else was said
 
 Format = Literal["json", "csv", "jsonl", "parquet"]
@@ -60,18 +62,22 @@ def summary(study: Study) -> dict[str, Any]:
 
 @router.get("/{name:study}", response_model=dict[str, Any], name="show")
 @needs(ENTER)
-async def show(request: Request, name: str) -> Response:
-    """What the study was created with, and where its log stands."""
-    return await show_study(request, name)
+async def show(request: Request, name: str, after: After = 0, limit: Limit = MOST_ROWS) -> Response:
+    """What the study was created with, and where its log stands; the pending trials in pages."""
+    return await show_study(request, name, after, limit)
 
 
-async def show_study(request: Request, name: str) -> Response:
+async def show_study(request: Request, name: str, after: int = 0, limit: int = MOST_ROWS) -> Response:
     """What the study was created with, and where its log stands."""
     context = context_of(request)
 
     def look(study: Study) -> dict[str, Any]:
+        known = study.summary
+        waiting = [trial for trial in study.pending if trial > after]
+        page = waiting[:limit]
+        paged = {"pending": page, "pending_next": page[-1] if len(page) < len(waiting) else None}
         attribute = attribute_of(context, study.name)
-        return {"study": study.name, **study.summary, "task_attribute": attribute}
+        return {"study": study.name, **known, **paged, "task_attribute": attribute}
 
     return answer(seen_by(grant_of(request), await context.workers.look(name, look)))
 
@@ -96,6 +102,23 @@ async def status(request: Request, name: str) -> Response:
     workers = context_of(request).workers
     async with (await workers.worker(name)).looking:  # a forecast takes long: others may use the same
         return answer(await workers.look(name, look))
+
+
+@router.get("/{name:study}/pending", response_model=dict[str, Any])
+@needs(READ)
+async def pending(request: Request, name: str, after: After = 0, limit: Limit = 100) -> Response:
+    """The trials that have not reported, those that have been out longest first: a page of them."""
+
+    def look(study: Study) -> dict[str, Any]:
+        page = study.pending_trials(after, limit)
+        more = len(page) == limit and bool(study.pending_trials(page[-1].id, 1))
+        return {
+            "study": study.name,
+            "pending": [pending_document(each) for each in page],
+            "next": page[-1].id if more else None,
+        }
+
+    return answer(await context_of(request).workers.look(name, look))
 
 
 @router.get("/{name:study}/evidence", response_model=dict[str, Any])

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from osrl.study.forecast import Forecast
     from osrl.study.replay import Verification
-    from osrl.study.status import Status
+    from osrl.study.status import PendingTrial, Status
 
 Which = Trial | str | int  # a trial, its token, or its number
 
@@ -56,6 +56,8 @@ class AnyStudy(Protocol):
     def pending(self) -> tuple[int, ...]: ...
     @property
     def status(self) -> Status: ...
+
+    def pending_trials(self, after: int = 0, limit: int = 100) -> tuple[PendingTrial, ...]: ...
     @property
     def history(self) -> pl.DataFrame: ...
     @property

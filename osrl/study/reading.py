@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from osrl.displayed import as_html, draw
@@ -20,9 +21,11 @@ if TYPE_CHECKING:
 
     from osrl.study.forecast import Forecast
     from osrl.study.replay import Verification
-    from osrl.study.status import Status
+    from osrl.study.status import PendingTrial, Status
 
 Place = str | os.PathLike[str]
+
+MOST_NUMBERS = 1_000  # of pending trials, in a summary
 
 
 class Reading:
@@ -128,6 +131,17 @@ class Reading:
         with self._session.reading() as progress:
             return tuple(progress.pending)
 
+    def pending_trials(self, after: int = 0, limit: int = 100) -> tuple[PendingTrial, ...]:
+        """The trials that have not reported, those that have been out longest first, in pages.
+
+        A page has at most 1,000 of them, with numbers above ``after``: give the last number of the page
+        before.
+        """
+        with self._session.reading() as progress:
+            from osrl.study.status import read_pending
+
+            return read_pending(progress, after, limit)
+
     @property
     def status(self) -> Status:
         """Everything that is known, at one moment."""
@@ -149,8 +163,13 @@ class Reading:
 
     @property
     def summary(self) -> dict[str, Any]:
-        """What is known without any computation, at one moment, as JSON knows it."""
+        """What is known without any computation, at one moment, as JSON knows it.
+
+        ``pending`` are the numbers of at most 1,000 pending trials; ``pending_next`` is the last of them, if
+        there are more.
+        """
         with self._session.reading() as progress:
+            page = list(islice(progress.pending, MOST_NUMBERS))
             return {
                 "id": short_id(progress.created),
                 "verdict": progress.status,
@@ -158,10 +177,11 @@ class Reading:
                 "handed_out": progress.asked,
                 "told": progress.told,
                 "abandoned": progress.abandoned,
-                "pending": list(progress.pending),
+                "pending": page,
                 "events": progress.position,
                 "head": progress.last.hash,
                 "settings": asdict(progress.created),
+                "pending_next": page[-1] if len(page) < len(progress.pending) else None,
             }
 
     def records(self, first: int, last: int) -> list[TrialRecord]:

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import islice
 from typing import NamedTuple
 
+import numpy as np
+
 from osrl.displayed import as_html
+from osrl.errors import OsrlError
 from osrl.hypotheses.words import Answer, Arm, Claim, Hypothesis, Objection
 from osrl.study.events import Created, now
 from osrl.study.forecast import Forecast
@@ -14,6 +18,10 @@ from osrl.study.progress import Progress
 from osrl.study.rates import ArmRate, read_rates
 from osrl.study.standing import current, read_standing
 from osrl.study.trial import Trial, read_answer
+
+FEW = 100  # pending trials that a status has
+MOST = 1_000  # that are read at once
+HOUR = 3_600_000_000  # microseconds
 
 
 @dataclass(frozen=True)
@@ -26,6 +34,18 @@ class PendingTrial(Trial):
     asked_at: int
     until: int | None
     overdue: bool
+
+
+class Ages(NamedTuple):
+    """How many trials have not reported, by how long they have been out: less than an hour, a day, a week."""
+
+    hour: int
+    day: int
+    week: int
+    longer: int
+
+
+NO_AGES = Ages(0, 0, 0, 0)
 
 
 class Suspect(NamedTuple):
@@ -54,7 +74,9 @@ class Alarm(NamedTuple):
 class Status(NamedTuple):
     """What is decided, what is open, how far it is, and who has not reported.
 
-    ``head`` is the hash of the last event, which stands for the whole log.
+    ``pending`` are the trials that have been out longest, at most `FEW`; ``pending_next`` is the last of them
+    if there are more, see `osrl.Study.pending_trials`. ``head`` is the hash of the last event, which stands
+    for the whole log.
     """
 
     settings: Created
@@ -77,9 +99,16 @@ class Status(NamedTuple):
     head: str
     harm: tuple[HarmOf, ...] = ()  # of representations, then predictors, where it has a limit
     unchecked: tuple[str, ...] = ()  # tasks in which a model check lacks evidence for the answer or the guess
+    pending_next: int | None = None
+    pending_ages: Ages = NO_AGES
 
     def _repr_html_(self) -> str:
         return as_html(self)
+
+    @property
+    def waiting(self) -> int:
+        """How many trials have not reported."""
+        return self.handed_out - self.told - self.abandoned
 
     @property
     def without_data(self) -> tuple[str, ...]:
@@ -96,15 +125,7 @@ class Status(NamedTuple):
 def read_status(progress: Progress, at: int | None = None) -> Status:
     """The status of a study, from its progress, but for the forecast; ``at`` is the time of looking."""
     created, at = progress.created, now() if at is None else at
-    pending = tuple(
-        PendingTrial(
-            **vars(progress.trial_of(one)),
-            asked_at=one.at,
-            until=one.asked.until,
-            overdue=(one.asked.until or at) < at,
-        )
-        for one in progress.pending.values()
-    )
+    pending = read_pending(progress, 0, FEW, at)
     guess = progress.verdict or progress.best_guess()
     hypotheses = current(progress)
     standing = read_standing(progress, hypotheses, guess)
@@ -130,7 +151,36 @@ def read_status(progress: Progress, at: int | None = None) -> Status:
         progress.last.hash,
         () if progress.harm is None else progress.harm.table(),
         standing.unchecked,
+        pending[-1].id if len(pending) < len(progress.pending) else None,
+        _read_ages(progress, at),
     )
+
+
+def read_pending(
+    progress: Progress, after: int, limit: int, at: int | None = None
+) -> tuple[PendingTrial, ...]:
+    """The first ``limit`` pending trials after number ``after``, those that have been out longest first."""
+    if not 1 <= limit <= MOST or after < 0:
+        raise OsrlError(
+            f"{limit} pending trials after number {after}; give at most {MOST:,} after a number from 0 on"
+        )
+    at = now() if at is None else at
+    return tuple(
+        PendingTrial(
+            **vars(progress.trial_of(one)),
+            asked_at=one.at,
+            until=one.asked.until,
+            overdue=(one.asked.until or at) < at,
+        )
+        for one in islice((one for trial, one in progress.pending.items() if trial > after), limit)
+    )
+
+
+def _read_ages(progress: Progress, at: int) -> Ages:
+    since = np.fromiter((one.at for one in progress.pending.values()), np.int64, len(progress.pending))
+    longer = [int(np.count_nonzero(at - since >= hours * HOUR)) for hours in (1, 24, 168)]
+    counts = -np.diff([since.size, *longer, 0])
+    return Ages(*counts.tolist())
 
 
 def _read_alarm(progress: Progress) -> Alarm | None:
