@@ -106,6 +106,7 @@ def run(arguments: list[str], environment: dict[str, str]) -> Cost:
     process = subprocess.Popen(
         [sys.executable, "-c", limited, *arguments[1:]],
         env=environment,
+        cwd=environment["PYTHONPATH"],  # the package in the current folder comes first
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
@@ -123,9 +124,8 @@ def run(arguments: list[str], environment: dict[str, str]) -> Cost:
 def make(place: Path, trials: int, environment: dict[str, str]) -> list[str]:
     """A study with so many trials; two that are out."""
     command = [sys.executable, "-c", MAKE, str(place), str(trials), str(WINDOW)]
-    done = subprocess.run(
-        command, env={**environment, "OSRL_COMPILE": "now"}, check=True, stdout=subprocess.PIPE
-    )
+    now = {**environment, "OSRL_COMPILE": "now"}
+    done = subprocess.run(command, env=now, cwd=now["PYTHONPATH"], check=True, stdout=subprocess.PIPE)
     return done.stdout.decode().split()
 
 
@@ -178,7 +178,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="osrl-") as name:
         folder = Path(name)
         live = folder / "live.db"
-        base = {**os.environ, "PYTHONPATH": str(options.package), "CI": "true"}
+        base = {**os.environ, "PYTHONPATH": str(options.package.resolve()), "CI": "true"}
         base.pop("OSRL_COMPILE", None)
         say(f"{options.trials:,} trials ...")
         out_there = make(live, options.trials, base)

@@ -124,6 +124,7 @@ class _Replay:
         self._old: dict[int, float] = {}  # rewards that were corrected
         self._snapshot = snapshot
         self._head = head
+        self._same = 0  # of those who have written, how many had the versions at hand
         self._look_for_head(first)
 
     def compare_all(self, events: Iterator[Event]) -> None:
@@ -194,7 +195,10 @@ class _Replay:
     @property
     def exact(self) -> bool:
         """Whether only the versions at hand have written so far."""
-        return all(writer == versions() for writer in self.progress.writers)
+        writers = self.progress.writers
+        while self._same < len(writers) and writers[self._same] == versions():
+            self._same += 1
+        return self._same == len(writers)
 
     def compare(self, event: Event) -> None:
         """Compare an event with what follows from those before it, then take it in."""
@@ -303,7 +307,7 @@ class _Replay:
         # On another platform, a tie between arms that are not drawn may be broken otherwise.
         if arm != own and (same or asked.propensities is not None):
             self._complain(f"{where}: arm {arm[:3]} was handed out, by replay {own[:3]}")
-        elif asked.propensities is not None and again.propensities is not None:
+        elif asked.propensities and again.propensities and asked.propensities != again.propensities:
             self._difference(where, "propensities", asked.propensities, again.propensities, same)
 
     def _compare_snapshot(self, event: Event | None) -> None:
