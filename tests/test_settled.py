@@ -84,6 +84,24 @@ def test_with_a_tolerance_a_task_is_settled_by_it() -> None:
     assert sorted(study.ask(HARD).propensities or []) == [0.0] * 5 + [1.0]
 
 
+def test_a_task_is_not_settled_before_its_model_check_is_done() -> None:
+    """Arms that are ruled out are drawn until it is, then the answer is played."""
+    study, rng = settled(options={"model_check": 0.1})
+    check = study.progress.state.stopping.check
+    before: list[int] = []
+    after: list[int] = []
+    for _ in range(3000):
+        done = bool(check.within[0, 1:, 0].all())
+        one = study.ask(EASY)
+        _, g, h = study.arm(one)
+        (after if done else before).append(g * 2 + h)
+        study.tell(one.trial, rng.random() < MEANS[EASY][g][h])
+        if len(after) == 20:
+            break
+    assert set(before) > {0}
+    assert after == [0] * 20
+
+
 def test_a_trial_without_a_choice_is_no_evidence() -> None:
     """Whatever it brings, late or never, the wealth of every bet stays as it is."""
     study, rng = settled()
