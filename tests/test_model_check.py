@@ -157,7 +157,7 @@ def test_a_study_says_where_the_check_lacks_evidence(tmp_path: Path, capsys: Cap
 
 def test_a_study_is_created_from_the_command_line_and_over_http(tmp_path: Path, capsys: Capture) -> None:
     place = str(tmp_path / "cli.db")
-    sizes = ["--tasks", "2", "--representations", "2", "--predictors", "2"]
+    sizes = ["--tasks", "young,old", "--representations", "A,B", "--predictors", "low,high"]
     printed(capsys, "study", "create", place, *sizes, "--model-check", "0.1")
     assert json.loads(printed(capsys, "study", "status", place, "--json"))["model_check"] == 0.1
     server = Serving(str(tmp_path / "http.db"))
@@ -270,7 +270,7 @@ def test_margins_that_make_no_sense_are_refused(tmp_path: Path, margin: Any) -> 
 def test_policies_without_a_check_refuse_it(tmp_path: Path, capsys: Capture) -> None:
     with pytest.raises(OsrlError, match="'tas' has no model check"):
         checked_study(str(tmp_path / "tas.db"), policy="tas")
-    sizes = ["--tasks", "2", "--representations", "2", "--predictors", "2"]
+    sizes = ["--tasks", "young,old", "--representations", "A,B", "--predictors", "low,high"]
     said = refusal(capsys, "study", "create", str(tmp_path / "x.db"), *sizes, "--model-check", "-1")
     assert "model_check is -1" in said
     with pytest.raises(OsrlError, match="compares all pairs"):
