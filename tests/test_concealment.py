@@ -96,6 +96,21 @@ def test_a_given_seed_says_what_it_gives_up(tmp_path: Path, capsys: Capture) -> 
         assert '"bits"' not in "".join(event.payload for event in study._session.events())
 
 
+@pytest.mark.parametrize("seed", [None, 7])
+def test_a_copy_foretells_the_arms_only_where_there_is_a_seed(seed: int | None, tmp_path: Path) -> None:
+    """Both an exported log and a backup; equal by chance with probability 4^-40."""
+    log, backup = tmp_path / "log.jsonl", tmp_path / "backup.db"
+    with begin(tmp_path / "a.db", seed=seed) as study:
+        play(study, 10)
+        study.write_log(log)
+        assert main(["study", "backup", str(tmp_path / "a.db"), str(backup)]) == 0
+        arms = [(one.representation, one.predictor) for one in study.ask("young", n=40)]
+    with Study.read_log(str(tmp_path / "b.db"), log) as copy, Study.open(str(backup)) as saved:
+        for other in (copy, saved):
+            foretold = [(one.representation, one.predictor) for one in other.ask("young", n=40)]
+            assert (foretold == arms) == (seed is not None)
+
+
 def test_one_key_is_one_draw(tmp_path: Path) -> None:
     with begin(tmp_path / "keys.db") as study:
         first = study.ask("young", key="patient-17")
