@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated
 
@@ -19,6 +20,7 @@ Predictor = Annotated[
     str | None, typer.Option(metavar="NAME", help="A predictor, with every representation.")
 ]
 Task = Annotated[str | None, typer.Option(metavar="NAME", help="A task.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask before evidence begins again.")]
 
 
 @app.command()
@@ -62,6 +64,7 @@ def withdraw(
     representation: Representation = None,
     predictor: Predictor = None,
     task: Task = None,
+    yes: Yes = False,
     by: By = None,
     name: Name = None,
     as_json: Json = False,
@@ -69,7 +72,7 @@ def withdraw(
     """Withdraw a representation, a predictor or a task. Only later trials count as evidence."""
     choice = {"representation": representation, "predictor": predictor, "task": task}
     name_of = representation or predictor or task
-    done = f"{name_of} is withdrawn; only trials handed out from now on count as evidence"
+    done = f"{name_of} is withdrawn; {_begin_again(place, name, ask=not (yes or as_json))}"
     _do(place, name, as_json, done, lambda study: study.withdraw(**choice, reason=reason, by=by))
 
 
@@ -80,6 +83,7 @@ def add(
     representation: Representation = None,
     predictor: Predictor = None,
     task: Task = None,
+    yes: Yes = False,
     by: By = None,
     name: Name = None,
     as_json: Json = False,
@@ -87,8 +91,22 @@ def add(
     """Add a representation, a predictor or a task. Only later trials count as evidence."""
     choice = {"representation": representation, "predictor": predictor, "task": task}
     name_of = representation or predictor or task
-    done = f"{name_of} is added; only trials handed out from now on count as evidence"
+    done = f"{name_of} is added; {_begin_again(place, name, ask=not (yes or as_json))}"
     _do(place, name, as_json, done, lambda study: study.add(**choice, reason=reason, by=by))
+
+
+def _begin_again(place: str, name: str | None, ask: bool) -> str:
+    """What becomes of the evidence when something is withdrawn or added; a person is asked first."""
+    with opened(place, name) as study:
+        summary = study.summary
+        results, since = int(summary["told"]), int(summary.get("since", 1))  # older servers do not say
+        if since > 1:
+            history = study.history
+            results = int(((history["trial"] >= since) & (history["status"] == "told")).sum())
+    which = f"the {results:,} results {'so far' if since == 1 else 'of this stage'} are no evidence from"
+    if ask and results and sys.stdin.isatty():
+        typer.confirm(f"evidence begins again: {which} then on; go on?", abort=True)
+    return f"only trials handed out from now on count as evidence: {which} now on"
 
 
 def _do(place: str, name: str | None, as_json: bool, done: str, act: Callable[[AnyStudy], None]) -> None:

@@ -136,7 +136,8 @@ def _looks(document: dict[str, Any]) -> str:
     sofar = "" if over else "So far "
     if looks_best(arms, best):
         return f"{sofar}{winner(document)} looks best{choice(document)}; this is a guess{change}."
-    ahead = "the least evidence is against" if document["evidence"] else "the best guess is"
+    by_evidence = document["evidence"] and document["since"] == 1
+    ahead = "the least evidence is against" if by_evidence else "the best guess is"
     ahead = f"{sofar}{ahead} {winner(document)}{choice(document)}; this is a guess{change}."
     said = [ahead[0].upper() + ahead[1:]]
     if lower := beaten(arms, best):

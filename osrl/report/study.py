@@ -144,7 +144,7 @@ class StudyReport(NamedTuple):
             verdict.append("\n")
         if status.since > 1:
             verdict.append(f"Arms were withdrawn or added: evidence counts from trial {status.since:,} on\n")
-        guess = NAME if status.hypotheses else "Best guess"
+        guess = NAME if status.hypotheses and status.since == 1 else "Best guess"
         word = "Answer" if status.verdict in ENDINGS else guess
         verdict.append(describe_answer(word, status.best) if status.told else "Nothing is known yet")
         arms = [arm._asdict() for arm in status.arms]

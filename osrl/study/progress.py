@@ -429,7 +429,7 @@ class Progress(Stages):
         if budget is None or self.told + self.abandoned < budget:
             return None
         conclude(self.state, 0)
-        return None if reached[STATUS, 0] == RUNNING else self.answer()
+        return None if reached[STATUS, 0] == RUNNING else self.by_all_stages(self.answer())
 
     # What can be read off
 

@@ -179,6 +179,7 @@ class Reading:
                 "abandoned": progress.abandoned,
                 "pending": page,
                 "events": progress.position,
+                "since": progress.stages[-1][0],
                 "head": progress.last.hash,
                 "settings": asdict(progress.created),
                 "pending_next": page[-1] if len(page) < len(progress.pending) else None,

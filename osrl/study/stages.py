@@ -25,11 +25,12 @@ from osrl.policies.round import Steps, conclude
 from osrl.policies.states import arrays_of
 from osrl.study.constants import CHECK_LIMITS, LATE, TOLERANCE_LIMITS, WATCH, constants_of, set_constants
 from osrl.study.events import Created, Verdict
+from osrl.study.guess import Possible, guess_arms
 from osrl.study.harm import Harm
 from osrl.study.losses import Losses
 from osrl.study.prefix import NO_LIMIT, PASSED, TAKEN, AtOnce, Prefix
 from osrl.study.renamed import old_names, old_options
-from osrl.study.tally import Tally
+from osrl.study.tally import TOLD, Tally
 from osrl.study.trial import short_id
 
 
@@ -116,7 +117,26 @@ class Stages:
         if self.steps.clear_pending is not None:
             self.steps.clear_pending(state.stopping)
         conclude(state, 0)
-        return self._answer(state)
+        return self.by_all_stages(self._answer(state))
+
+    def by_all_stages(self, guess: Verdict) -> Verdict:
+        """The guess of this stage; where stages went before, that of all results, see `osrl.study.guess`."""
+        carried = self.created.revision and len(self.stages) > 1 and None not in guess.representations
+        if not carried or not self.tally.counts[TOLD, self.tally.place].any():
+            return guess
+        X, G, H = self.shape
+        possible = Possible(np.ones(G, np.bool_), np.ones((X, G, H), np.bool_))
+        if self.hypotheses is not None:
+            tests = self.hypotheses
+            possible = Possible(tests.possible_g, tests.possible_h.reshape(X, G, H))
+        shared = self.policy.stopping.name != "tasks"
+        g, h = guess_arms(self.tally, self.family.noise, possible, shared)
+        created = self.created
+        return replace(
+            guess,
+            representations=[created.representations[i] for i in g],
+            predictors=[created.predictors[i] for i in h],
+        )
 
     def index_of(self, axis: int, name: str) -> int:
         """The index of a name: axis 0 for tasks, 1 for representations, 2 for predictors."""
