@@ -169,3 +169,27 @@ def intervals_over_groups(seed: int, each: bool = False) -> bool:
             if (margin[number > 0] > 0).any():
                 return True
     return False
+
+
+def wrong_in_some_stage(stages: int, seed: int) -> bool:
+    """Equal arms, risk 0.1; a stage in which little speaks against A is ended, and another one begun.
+
+    Whether A is ever ruled out: in each stage with probability at most 0.1, and in some stage with at most
+    ``stages`` times that.
+    """
+    names = {"tasks": 1, "representations": ["A", "B", "C"], "predictors": 1}
+    study = Live(**names, policy="uniform", delta=0.1, seed=seed)
+    rng, progress = random.Random(seed), study.progress
+    for _ in range(2000):
+        study.tell(study.ask().trial, float(rng.random() < 0.5))
+        tests = progress.hypotheses
+        assert tests is not None
+        if not tests.possible_g[0]:
+            return True
+        if not study.running:
+            return False
+        if (tests.evidence_g[0] < -0.25 and _since(study) > 10) or _since(study) > 300:
+            if len(progress.stages) == stages:
+                return False
+            study.begin_stage(["A", "B"] if len(progress.stages) % 2 else ["A", "B", "C"])
+    return False

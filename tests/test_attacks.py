@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import pytest
 
-from tests.attacks import allowed, declined_arm, drifting_log, incomplete_log, late_first_phase, stale_counts
+from tests.attacks import (
+    RISK,
+    allowed,
+    declined_arm,
+    drifting_log,
+    incomplete_log,
+    late_first_phase,
+    stale_counts,
+)
 from tests.attacks_stages import (
     CASES,
     dropped_harm,
     guardrail_over_stages,
     out_after_the_alarm,
     watch_over_stages,
+    wrong_in_some_stage,
 )
 
 
@@ -62,3 +71,9 @@ def test_at_the_alarm_all_that_leaving_out_has_ruled_out_is_possible_again(case:
 def test_no_harm_is_dropped(how: str) -> None:
     """A correction dropped it, and so did a reward that was told first: 60 trials, and nothing happened."""
     assert not dropped_harm(how, 0)
+
+
+def test_every_stage_has_the_risk_for_itself() -> None:
+    """Eight stages may cost eight times the risk (11 of 60 were wrong in some stage), one costs it once."""
+    assert sum(wrong_in_some_stage(8, seed) for seed in range(40)) <= allowed(40, 8 * RISK)
+    assert sum(wrong_in_some_stage(1, seed) for seed in range(40)) <= allowed(40)

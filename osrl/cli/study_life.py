@@ -99,14 +99,19 @@ def _begin_again(place: str, name: str | None, ask: bool) -> str:
     """What becomes of the evidence when something is withdrawn or added; a person is asked first."""
     with opened(place, name) as study:
         summary = study.summary
-        results, since = int(summary["told"]), int(summary.get("since", 1))  # older servers do not say
+        results = int(summary["told"])
+        since, stages = (int(summary.get(key, 1)) for key in ("since", "stages"))  # older servers do not say
         if since > 1:
             history = study.history
             results = int(((history["trial"] >= since) & (history["status"] == "told")).sum())
     which = f"the {results:,} results {'so far' if since == 1 else 'of this stage'} are no evidence from"
     if ask and results and sys.stdin.isatty():
         typer.confirm(f"evidence begins again: {which} then on; go on?", abort=True)
-    return f"only trials handed out from now on count as evidence: {which} now on"
+    from osrl.report.study import describe_stages
+
+    return (
+        f"only trials handed out from now on count as evidence: {which} now on; {describe_stages(stages + 1)}"
+    )
 
 
 def _do(place: str, name: str | None, as_json: bool, done: str, act: Callable[[AnyStudy], None]) -> None:

@@ -79,6 +79,7 @@ def read_status(document: dict[str, Any], settings: Created) -> Status:
         tuple(document.get("unchecked", ())),
         document.get("pending_next"),
         Ages(**document.get("pending_ages", NO_AGES._asdict())),
+        document.get("stages", 1),
     )
 
 

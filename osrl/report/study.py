@@ -79,6 +79,7 @@ class StudyReport(NamedTuple):
             "harm": [each._asdict() for each in status.harm],
             "paused": status.paused,
             "since": status.since,
+            "stages": status.stages,
             "without_data": list(status.without_data),
             "evidence": hypotheses_document(status.hypotheses),
             "claim": None if status.claim is None else claim_document(status.claim),
@@ -144,6 +145,7 @@ class StudyReport(NamedTuple):
             verdict.append("\n")
         if status.since > 1:
             verdict.append(f"Arms were withdrawn or added: evidence counts from trial {status.since:,} on\n")
+            verdict.append(f"{describe_stages(status.stages)}\n")
         guess = NAME if status.hypotheses and status.since == 1 else "Best guess"
         word = "Answer" if status.verdict in ENDINGS else guess
         verdict.append(describe_answer(word, status.best) if status.told else "Nothing is known yet")
@@ -212,6 +214,18 @@ def pending_document(trial: PendingTrial) -> dict[str, Any]:
         "until": None if trial.until is None else moment(trial.until).isoformat(),
         "overdue": trial.overdue,
     }
+
+
+def describe_stages(stages: int) -> str:
+    """Say what the accepted risks of a study with several stages are about.
+
+    >>> describe_stages(3)
+    'The risks are those of this stage, given what went before; for 3 stages together at most 3 times these'
+    """
+    return (
+        "The risks are those of this stage, given what went before; "
+        f"for {stages:,} stages together at most {stages:,} times these"
+    )
 
 
 def describe_forecast(forecast: Forecast) -> str:

@@ -180,6 +180,7 @@ class Reading:
                 "pending": page,
                 "events": progress.position,
                 "since": progress.stages[-1][0],
+                "stages": len(progress.stages),
                 "head": progress.last.hash,
                 "settings": asdict(progress.created),
                 "pending_next": page[-1] if len(page) < len(progress.pending) else None,

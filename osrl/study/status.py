@@ -101,6 +101,7 @@ class Status(NamedTuple):
     unchecked: tuple[str, ...] = ()  # tasks in which a model check lacks evidence for the answer or the guess
     pending_next: int | None = None
     pending_ages: Ages = NO_AGES
+    stages: int = 1  # arms were withdrawn or added one time less
 
     def _repr_html_(self) -> str:
         return as_html(self)
@@ -153,6 +154,7 @@ def read_status(progress: Progress, at: int | None = None) -> Status:
         standing.unchecked,
         pending[-1].id if len(pending) < len(progress.pending) else None,
         _read_ages(progress, at),
+        len(progress.stages),
     )
 
 

@@ -378,8 +378,8 @@ class Study(Reading):
         """Take a representation, or a predictor of all, out of the study: the answer is the best of the rest.
 
         Or a task: the answer is about the others. Evidence counts from the next trial on, and the risks of
-        the study are those given what went before (docs/guarantee.md). Trials that are out may still be told:
-        they count in `arms`, not as evidence.
+        the study are those given what went before: k times cost (k + 1) delta in all (docs/guarantee.md).
+        Trials that are out may still be told: they count in `arms`, not as evidence.
         """
         life.withdraw(self._session, life.Choice(task, representation, predictor), reason, by)
 
