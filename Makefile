@@ -18,7 +18,7 @@ export PYTHONDONTWRITEBYTECODE :=
 
 # Long work is measured as machine code from its first call on.
 validate torture bench: export OSRL_COMPILE = now
-.PHONY: help install demo test check docs wheel picture format validate torture bench constraints clean
+.PHONY: help install demo test check docs wheel picture format validate torture scale bench constraints clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -72,6 +72,9 @@ validate: $(READY) ## the long statistical validation; it writes docs/validation
 
 torture: $(READY) ## attacks on the storage of studies, counted; it writes docs/validation/storage.md
 	$(BIN)/python -m tests.torture docs/validation/storage.md
+
+scale: $(READY) ## what grows with a study; it writes benchmarks/results/scale.md; BEFORE=PATH measures an older checkout too
+	$(BIN)/python benchmarks/scale.py $(if $(BEFORE),--before $(BEFORE))
 
 bench: $(READY) ## the benchmarks; they print ratios measured in one run
 	$(BIN)/python benchmarks/solver.py

@@ -6,7 +6,7 @@ import pytest
 
 from tests.torture import ATTACKS, Attack
 
-FEW = {"kills": 16, "system_calls": 8, "damage": 10, "tampering": 6, "fuzz": 20}
+FEW = {"kills": 16, "system_calls": 8, "damage": 10, "tampering": 6, "fuzz": 20, "late_results": 600}
 # A matter of time: `tests/test_study_waiting.py` and `tests/test_study_damage.py` have these.
 LONG = ("starvation", "frozen")
 

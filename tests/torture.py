@@ -21,6 +21,7 @@ from osrl.way import INTERPRETED, process
 from tests.tampering import TAMPERING
 from tests.torture_base import Found
 from tests.torture_files import cuts, damage, fuzz, snapshots, tampering
+from tests.torture_late import late_results
 from tests.torture_writers import (
     backups,
     failovers,
@@ -55,6 +56,7 @@ ATTACKS = (
     Attack("full disk", full_disks, 20, "survived"),
     Attack("write-ahead log removed", vanished, 10, "not noticed"),
     Attack("copies of a running study", backups, 15, "0 of 15: 11 older, 4 empty"),
+    Attack("pending in two processes, to the verdict", late_results, 20_000, "*database is locked*"),
     Attack("24 writers, none waits 2 s", starvation, 24, "longest wait 63.7 s"),
     Attack("a server that does not answer", frozen, 2, "hung for 200 s"),
     Attack("imported files changed at random", fuzz, 300, "200 tracebacks of 1,200"),
