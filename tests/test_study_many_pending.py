@@ -369,6 +369,25 @@ def test_parts_go_when_few_of_their_trials_wait() -> None:
     assert most > 1 and len(held) == 1
 
 
+def test_parts_that_are_damaged_are_written_again(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By whoever finds it out; until then the log is replayed."""
+    monkeypatch.setattr("osrl.study.session.EVERY", 20)
+    monkeypatch.setattr("osrl.study.parts.LEAST", 3)
+    with Study.create(path, **NAMES, seed=1) as study:
+        for _ in range(4):
+            study.ask(n=25)
+        with closing(sqlite3.connect(path)) as connection, connection:
+            connection.execute("UPDATE osrl_parts SET content = x'00' WHERE position < 60")
+        assert study.verify().ok
+        with Study.open(path) as again:
+            assert len(again.pending) == 100
+            again.ask(n=25)
+            found = again._session.snapshot()
+            assert found is not None and len(found.parts) == 1
+            assert unpack(found, again.settings) is not None
+        assert_sound(study)
+
+
 def test_parts_that_are_gone_are_written_again(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("osrl.study.session.EVERY", 20)
     monkeypatch.setattr("osrl.study.parts.LEAST", 3)

@@ -93,6 +93,7 @@ class Session:
         self._known: Known | None = None
         self._alone = False  # nobody else had written before our last turn
         self._replayed = 0  # events after the snapshot, when it was loaded
+        self._anew = False  # the snapshot could not be used: the next one shares nothing with it
         self._rehearsed: dict[str, int] = {}  # in which epoch of machine code
         self._practised = 0  # the same
         self._lock = RLock()  # of the progress
@@ -208,7 +209,8 @@ class Session:
                             turn = Turn(progress, log, [], [], {})
                             yield turn
                             if turn.events and (other or self._is_time_to_keep(progress)):
-                                log.keep(_take_snapshot(turn))
+                                log.keep(_take_snapshot(turn, None if self._anew else log.snapshot()))
+                                self._anew = False
                             log.append(turn.rows)
                     if progress is not None and ready:
                         self._keep(progress)
@@ -313,6 +315,7 @@ class Session:
             progress = unpack(kept, first.body)
             if progress is not None:
                 return progress
+            self._anew = True
         return begin(first)
 
 
@@ -336,9 +339,9 @@ def _interrupted(place: str) -> OsrlError:
     )
 
 
-def _take_snapshot(turn: Turn) -> Snapshot:
+def _take_snapshot(turn: Turn, before: Snapshot | None) -> Snapshot:
     """The progress as it is now, with an event that vouches for it."""
-    snapshot = pack(turn.progress, turn.log.snapshot())
+    snapshot = pack(turn.progress, before)
     turn.note(Kept(hashlib.sha256(snapshot.content).hexdigest()))
     return snapshot
 
