@@ -70,8 +70,9 @@ validate: $(READY) ## the long statistical validation; it writes docs/validation
 	$(BIN)/python -m tests.validate_attacks docs/validation/attacks.md
 	$(BIN)/python -m tests.validate_forecast docs/validation/forecast.md
 
-torture: $(READY) ## attacks on the storage of studies, counted; it writes docs/validation/storage.md
+torture: $(READY) ## attacks on the storage and on the server, counted; it writes docs/validation/storage.md and service.md
 	$(BIN)/python -m tests.torture docs/validation/storage.md
+	$(BIN)/python -m tests.torture --on service docs/validation/service.md
 
 scale: $(READY) ## what grows with a study; it writes benchmarks/results/scale.md; BEFORE=PATH measures an older checkout too
 	$(BIN)/python benchmarks/scale.py $(if $(BEFORE),--before $(BEFORE))

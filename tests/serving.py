@@ -80,13 +80,14 @@ class Process:
         line = self.process.stderr.readline()
         assert " at http" in line, line + self.process.stderr.read()
         self.url = line.rsplit(" ", 1)[1].strip()
+        self.said = ""  # after its first line, once it has ended
         self._reader = threading.Thread(target=self._drain, daemon=True)
         self._reader.start()
 
     def _drain(self) -> None:
         assert self.process.stderr is not None
         with self.process.stderr as lines:
-            lines.read()
+            self.said = lines.read()
 
     @property
     def port(self) -> int:

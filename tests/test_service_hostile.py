@@ -20,6 +20,7 @@ from osrl.errors import StorageError
 from osrl.service import downloads, feeds, workers
 from osrl.service.guard import SECURITY
 from osrl.service.protocol import Limits
+from osrl.study.sql import SqlStorage
 from osrl.study.study import Study
 from tests.serving import NAMES, Serving, serving
 
@@ -250,6 +251,31 @@ def wait_until(true: Callable[[], bool]) -> None:
     while not true():
         assert time.monotonic() < deadline
         time.sleep(0.01)
+
+
+def test_a_stream_holds_few_bytes_however_long_its_events_are(path: str) -> None:
+    """Not 500 events with long notes for each of 2,000 clients that do not read."""
+    with serving(path) as server, server.client() as http:
+        begin(server)
+        http.post(f"{STUDIES}/one/ask", json={"n": 300, "note": {"a": "b" * 900}})
+
+        async def parts() -> list[bytes]:
+            found = feeds.Feeds(server.application.storage)
+            stream = found.stream(1, -1, lambda: True)
+            return [await anext(stream) for _ in range(5)]
+
+        retry, *rest = asyncio.run(parts())
+        assert retry.startswith(b"retry") and max(map(len, rest)) <= feeds.MOST_BYTES
+        ids = [int(line[4:]) for line in b"".join(rest).split(b"\n") if line.startswith(b"id: ")]
+        assert ids == list(range(len(ids))) and len(ids) > 100  # without a gap
+
+
+def test_streams_that_wait_to_read_do_so_no_more_at_the_end(path: str) -> None:
+    storage = SqlStorage(path, make=True)
+    found = feeds.Feeds(storage)
+    found.closing = True
+    assert asyncio.run(found._earlier(feeds.Feed(storage, 1, 0), 0)) == []  # there is no study 1
+    storage.close()
 
 
 def test_the_end_does_not_wait_for_clients_that_do_not_read(

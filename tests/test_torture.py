@@ -4,15 +4,27 @@ from __future__ import annotations
 
 import pytest
 
-from tests.torture import ATTACKS, Attack
+from tests.torture import ATTACKS, SERVICE, Attack
 
-FEW = {"kills": 16, "system_calls": 8, "damage": 10, "tampering": 6, "fuzz": 20, "late_results": 600}
+FEW = {
+    "kills": 16,
+    "system_calls": 8,
+    "damage": 10,
+    "tampering": 6,
+    "fuzz": 20,
+    "late_results": 600,
+    "strangers": 40,
+    "fuzzed_calls": 100,
+}
 # A matter of time: `tests/test_study_waiting.py` and `tests/test_study_damage.py` have these.
-LONG = ("starvation", "frozen")
+# What a server is given time for has short tests in `tests/test_service_hostile.py`.
+LONG = ("starvation", "frozen", "half_open", "stalled_streams", "killed_servers", "bombs")
 
 
 @pytest.mark.parametrize(
-    "attack", [each for each in ATTACKS if each.run.__name__ not in LONG], ids=lambda each: each.run.__name__
+    "attack",
+    [each for each in (*ATTACKS, *SERVICE) if each.run.__name__ not in LONG],
+    ids=lambda each: each.run.__name__,
 )
 def test_an_attack_is_survived(attack: Attack) -> None:
     found = attack.run(FEW.get(attack.run.__name__, 4))

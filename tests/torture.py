@@ -1,7 +1,8 @@
-"""Attacks on the storage of a study, counted: `make torture` writes docs/validation/storage.md.
+"""Attacks on the storage of a study and on a server, counted: `make torture` writes docs/validation/.
 
     python -m tests.torture docs/validation/storage.md            # the long form
     python -m tests.torture --share 0.1                           # a tenth of it, to the terminal
+    python -m tests.torture --on service docs/validation/service.md
 
 An attack is *survived* when nothing that was acknowledged is lost, nothing wrong is believed, and what is
 wrong is said in one line with the right exit code. `tests/test_torture.py` runs a short form.
@@ -13,15 +14,30 @@ import argparse
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from osrl.way import INTERPRETED, process
 from tests.tampering import TAMPERING
 from tests.torture_base import Found
+from tests.torture_bombs import bombs, overwriting
 from tests.torture_files import cuts, damage, fuzz, snapshots, tampering
 from tests.torture_late import late_results
+from tests.torture_service import (
+    crossed_roles,
+    endless_headers,
+    foreign_sites,
+    fuzzed_calls,
+    half_open,
+    killed_servers,
+    panics,
+    repeated_requests,
+    replaced_databases,
+    stalled_streams,
+    strangers,
+    unread_downloads,
+)
 from tests.torture_writers import (
     backups,
     failovers,
@@ -36,7 +52,7 @@ from tests.torture_writers import (
 
 
 class Attack(NamedTuple):
-    """An attack, how often it is tried in the long form, and what came of it before there were hashes."""
+    """An attack, how often it is tried in the long form, and what came of it when it was first tried."""
 
     name: str
     run: Callable[[int], Found]
@@ -63,10 +79,38 @@ ATTACKS = (
 )
 
 
-def run_all(share: float) -> list[tuple[Attack, Found, float]]:
+SERVICE = (
+    Attack(
+        "headers that never end, without a token",
+        endless_headers,
+        100,
+        "160 MB became 3.4 GB; asks timed out",
+    ),
+    Attack(
+        "requests that never end, without a token",
+        half_open,
+        1_000,
+        "over 1,000 sockets stayed open for 40 s",
+    ),
+    Attack("requests without a token that is known", strangers, 2_000, "1,998 of 1,998"),
+    Attack("roles and studies crossed", crossed_roles, 500, "547 of 547"),
+    Attack("calls with fields of any kind", fuzzed_calls, 5_000, "18,000 of 18,000"),
+    Attack("servers killed or stopped under load", killed_servers, 10, "19,661 of 19,661 tells"),
+    Attack("panics inside of reads", panics, 100, "reads hung for ever, and `/healthz` said *alive*"),
+    Attack("downloads that nobody reads", unread_downloads, 20, "each kept a copy: 791 MB by six"),
+    Attack("streams that nobody reads, at SIGTERM", stalled_streams, 2_000, "10 s, and 7.5 MB of tracebacks"),
+    Attack("one Idempotency-Key for two subjects", repeated_requests, 200, "the trial of the other one"),
+    Attack("pages of other sites, and two hosts", foreign_sites, 60, "signed in; the last Host counted"),
+    Attack("tokens of a database that was replaced", replaced_databases, 5, "known for good"),
+    Attack("small files that unpack to a gigabyte", bombs, 8, "4 GB and 15 GB of memory"),
+    Attack("commands that would overwrite a study", overwriting, 20, "it was overwritten, exit code 0"),
+)
+
+
+def run_all(attacks: Sequence[Attack], share: float) -> list[tuple[Attack, Found, float]]:
     """Every attack, as often as its share of the long form."""
     found = []
-    for attack in ATTACKS:
+    for attack in attacks:
         began = time.monotonic()
         result = attack.run(max(1, round(share * attack.times)))
         found.append((attack, result, time.monotonic() - began))
@@ -78,21 +122,56 @@ def run_all(share: float) -> list[tuple[Attack, Found, float]]:
     return found
 
 
-def report(found: list[tuple[Attack, Found, float]], share: float) -> str:
+STORAGE_INTRODUCTION = (
+    "An attack is survived when nothing",
+    "acknowledged is lost, nothing wrong is believed, and what is wrong is said in one line. *Before*:",
+    "the first schema, without hashes, as it was attacked by hand.",
+)
+SERVICE_INTRODUCTION = (
+    "An attack is survived when others",
+    "are answered meanwhile, nothing acknowledged is lost, nothing is shown to whoever may not see it, and",
+    "it takes no more than the last column says. *Before*: what was seen when it was first tried; some have",
+    "always held. What else is promised, with the test of each, is in [SECURITY.md](../../SECURITY.md).",
+)
+
+
+# Attacks of the same days that have a test alone: what was seen, and where it is.
+ELSEWHERE = (
+    (
+        "machine code that is empty, cut or garbage; no home, memory or room",
+        "a study stopped",
+        "test_caches.py",
+    ),
+    ("machine code in a folder of another user", "it ran", "test_caches.py"),
+    ("a log from a C library that rounds otherwise", "called damaged", "test_study_replay.py"),
+    ("a fork beside threads that work", "4 of 78 children hung", "test_study_processes.py"),
+    ("40,000 pending trials", "31 MB of snapshot every 1,000 events", "test_study_many_pending.py"),
+    ("clocks outside of 1970 to 2106", "the page was an error (500)", "test_service_misuse.py"),
+    ("an ask in a signal handler", "it waited for itself", "test_service_misuse.py"),
+    ("names that are formulas", "they were, in CSV", "test_service_misuse.py"),
+    ("reports and token files that others may read", "made, and taken", "test_service_misuse.py"),
+    ("versions of starlette with known holes", "allowed", "test_service_misuse.py"),
+    ("results of others, probed with a blinded token", "there was no such token", "test_service_identity.py"),
+)
+
+
+def report(
+    found: list[tuple[Attack, Found, float]], share: float, title: str, introduction: Sequence[str]
+) -> str:
     """The results as Markdown."""
     form = "the long form" if share == 1 else f"{share:g} of the long form"
     kernels = "interpreted" if process.way == INTERPRETED else "compiled"
     lines = [
-        "# Attacks on the storage, counted",
+        f"# Attacks on the {title}, counted",
         "",
-        f"Made by `make torture` ({form}, with {kernels} kernels). An attack is survived when nothing",
-        "acknowledged is lost, nothing wrong is believed, and what is wrong is said in one line. *Before*:",
-        "the first schema, without hashes, as it was attacked by hand.",
+        f"Made by `make torture` ({form}, with {kernels} kernels). {introduction[0]}",
+        *introduction[1:],
         "",
         "| attack | before | tried | survived | |",
         "|---|---|---|---|---|",
         *(f"| {a.name} | {a.before} | {f.tried} | {f.survived} | {f.said} |" for a, f, _ in found),
         "",
+        *(() if title == "storage" else _elsewhere()),
         f"It took {sum(each[2] for each in found) / 60:.0f} minutes with {os.cpu_count()} cores "
         f"(load average at the end: {os.getloadavg()[0]:.0f}).",
         "",
@@ -100,13 +179,27 @@ def report(found: list[tuple[Attack, Found, float]], share: float) -> str:
     return "\n".join(lines)
 
 
+def _elsewhere() -> list[str]:
+    return [
+        "These have a test each:",
+        "",
+        "| attack | before | test |",
+        "|---|---|---|",
+        *(f"| {attack} | {before} | `tests/{test}` |" for attack, before, test in ELSEWHERE),
+        "",
+    ]
+
+
 def main() -> None:
     """Run the attacks, and write what came of them."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("out", nargs="?", type=Path, help="the file to write")
     parser.add_argument("--share", type=float, default=1.0, help="of the long form")
+    parser.add_argument("--on", choices=("storage", "service"), default="storage", help="what is attacked")
     options = parser.parse_args()
-    text = report(run_all(options.share), options.share)
+    storage = options.on == "storage"
+    attacks, introduction = (ATTACKS, STORAGE_INTRODUCTION) if storage else (SERVICE, SERVICE_INTRODUCTION)
+    text = report(run_all(attacks, options.share), options.share, options.on, introduction)
     if options.out is None:
         print(text)
     else:

@@ -26,6 +26,7 @@ from osrl.study.sql import SqlStorage
 
 KEPT = 2_000  # events that are kept as they are sent
 PAGE = 500  # events that are read, and sent, at once
+MOST_BYTES = 2**16  # that a stream is given at once, unless a single event has more
 PERIOD = 0.5  # seconds between two looks at what others have written
 PAUSE = 0.02  # seconds in which events are gathered, at least
 SHARE = 0.0005  # and for each stream: many of them leave room for the calls that they watch
@@ -50,6 +51,16 @@ def encode(row: Row) -> Sent:
     payload = row.payload.replace("\n", " ").replace("\r", " ")
     data = f'{head[:-1]}, "payload": {payload}}}'
     return Sent(row.seq, f"id: {row.seq}\nevent: {row.kind}\ndata: {data}\n\n".encode())
+
+
+def _first(events: list[Sent]) -> list[Sent]:
+    """Return the first events, as many as a client that does not read may keep in memory."""
+    total = 0
+    for i, event in enumerate(events):
+        total += len(event.content)
+        if total > MOST_BYTES and i:
+            return events[:i]
+    return events
 
 
 class Feed:
@@ -180,7 +191,7 @@ class Feeds:
                 new = feed.since(position)
                 if new is None:
                     new = await self._earlier(feed, position)
-                if new:
+                if new := _first(new):
                     position = new[-1].seq + 1
                     yield b"".join(each.content for each in new)
                 elif not await feed.wait():
@@ -194,7 +205,7 @@ class Feeds:
         """Events that are no longer kept; none while the database is away."""
         try:
             async with self._reading:
-                return await in_thread(lambda: feed.read(position))
+                return [] if self.closing else await in_thread(lambda: feed.read(position))
         except StorageError:
             return []
 

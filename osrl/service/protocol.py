@@ -96,6 +96,12 @@ class Protocol(HttpToolsProtocol):
         self._begin(None)
         super().on_message_complete()
 
+    @property
+    def answering(self) -> bool:
+        """Whether an answer was begun, and is not complete."""
+        cycle: RequestResponseCycle | None = self.cycle
+        return cycle is not None and cycle.response_started and not cycle.response_complete
+
     def pause_writing(self) -> None:
         """Wait for a client that does not read, but not for ever."""
         super().pause_writing()

@@ -39,13 +39,13 @@ class Server(uvicorn.Server):
             self._started(f"http://{host}:{address[1]}{self._application.root}")
 
     async def shutdown(self, sockets: Any = None) -> None:
-        """End; a client that does not read is cut off, instead of one error for each when time is up."""
-        asyncio.get_running_loop().call_later(GRACE / 2, self._cut_off)
+        """End; answers that do not are cut off, instead of one error for each when time is up."""
+        asyncio.get_running_loop().call_later(0.75 * GRACE, self._cut_off)
         await super().shutdown(sockets)
 
     def _cut_off(self) -> None:
         for connection in list(self.server_state.connections):
-            if isinstance(connection, Protocol) and connection.flow.write_paused:
+            if isinstance(connection, Protocol) and connection.answering:
                 connection.transport.abort()
 
     def handle_exit(self, signal: int, frame: Any) -> None:
