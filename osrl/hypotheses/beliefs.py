@@ -3,9 +3,9 @@
 The means of all arms are taken to come from one distribution, whose centre and spread are learnt from the
 rewards: a Beta distribution for rewards in [0, 1], a normal one for Gaussian rewards. So an arm, or a task,
 without data is believed to be like the others, and estimates are drawn together as far as they differ by
-chance alone. Tasks share their best representation, and near ties are less likely than this alone would
-make them, since people compare what differs: without that, forecasts of easy studies are far too long. It is
-a belief for forecasts; no claim rests on it.
+chance alone. Tasks share their best representation. Near ties are as likely as the rewards leave them: a
+belief that people compare what differs makes forecasts of clear cases shorter, and those of ties far too
+short. It is a belief for forecasts; no claim rests on it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ import numpy as np
 from osrl.arrays import Floats
 
 CANDIDATES = 64  # draws of a task among which one is chosen that fits the representation
-CLEAR = 1.0  # tasks whose two best arms differ by d are as likely as d to this power makes them
 _CENTRES = (np.arange(24) + 0.5) / 24
 _STRENGTHS = np.geomspace(1.0, 30.0, 18)  # of the Beta distribution: its spread is about 1 / (2 sqrt(it))
 _SPREADS = np.geomspace(0.02, 5.0, 18)  # of the normal one, in standard deviations of the noise
@@ -82,8 +81,6 @@ def _sharing(candidates: Floats, representations: int, rng: np.random.Generator)
     count, tasks, n = candidates.shape
     predictors = n // representations
     best = candidates.argmax(axis=2)
-    two = np.partition(candidates, n - 2, axis=2)[:, :, n - 2 :] if n > 1 else np.ones((count, tasks, 2))
-    gaps = two[:, :, 1] - two[:, :, 0]
     chance = np.stack([(best // predictors == g).mean(axis=0) for g in range(representations)])
     log_chance = np.log(chance + 0.1 / count).sum(axis=1)
     weights = np.exp(log_chance - log_chance.max())
@@ -91,11 +88,7 @@ def _sharing(candidates: Floats, representations: int, rng: np.random.Generator)
     means = np.empty((tasks, n))
     for x in range(tasks):
         fits = np.flatnonzero(best[:, x] // predictors == g)
-        if fits.size:
-            weight = gaps[fits, x] ** CLEAR + 1e-12
-            i = int(rng.choice(fits, p=weight / weight.sum()))
-        else:
-            i = int(rng.integers(count))
+        i = int(rng.choice(fits)) if fits.size else int(rng.integers(count))
         means[x] = candidates[i, x]
         if not fits.size:
             own = g * predictors + int(means[x, g * predictors : (g + 1) * predictors].argmax())

@@ -151,18 +151,19 @@ def _facts(document: dict[str, Any]) -> dict[str, Any]:
     if forecast is None or document["verdict"] != "running":
         return facts
     many = forecast["at_least"] and forecast["median"] == forecast["q90"]
-    facts["needed"] = {
-        "median": Cell("forecast.median", forecast["median"], rough(forecast["median"])),
-        "q90": Cell("forecast.q90", forecast["q90"], rough(forecast["q90"])),
-        "many": many,
-        "at_least": forecast["at_least"],
+    ends = ("median", "q10", "q90")
+    rest = {"many": many, "at_least": forecast["at_least"], "in_budget": None}
+    facts["needed"] = rest | {
+        name: Cell(f"forecast.{name}", forecast[name], rough(forecast[name])) for name in ends
     }
+    if forecast["in_budget"] is not None:
+        share = f"{100 * forecast['in_budget']:.0f} %"
+        facts["needed"]["in_budget"] = Cell("forecast.in_budget", forecast["in_budget"], share)
     if forecast["days"] is not None:
-        facts["time"] = {
-            "median": Cell("forecast.days", forecast["days"], in_words(86_400 * forecast["days"])),
-            "q90": Cell("forecast.days_90", forecast["days_90"], in_words(86_400 * forecast["days_90"])),
-            "many": many,
-            "at_least": forecast["at_least"],
+        keys = ("days", "days_10", "days_90")
+        facts["time"] = rest | {
+            name: Cell(f"forecast.{key}", forecast[key], in_words(86_400 * forecast[key]))
+            for name, key in zip(ends, keys, strict=True)
         }
     return facts
 

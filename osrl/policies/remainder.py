@@ -1,8 +1,9 @@
 """How long an experiment still takes: its rest, simulated many times with means that its data allow.
 
 Draws are fixed, so whoever asks at the same moment gets the same answer. All simulated futures are played to
-a horizon, which is doubled until nine in ten have ended. When that would take too long, only the first `FEW`
-are played on, and when it still does, the horizon is all that is known.
+a horizon, which is doubled until nine in ten have ended. They are played in blocks (`osrl.policies.futures`),
+so the horizon may be millions of trials away. A future that does not end within `FAR` times the samples so
+far is taken not to end.
 """
 
 from __future__ import annotations
@@ -13,31 +14,37 @@ from typing import NamedTuple
 
 import numpy as np
 
-from osrl.arrays import Floats
+from osrl.arrays import Floats, Integers
 from osrl.contract import State
-from osrl.draws import new_key
 from osrl.families import Family
 from osrl.hypotheses.beliefs import plausible_means
 from osrl.hypotheses.possible import Hypotheses
-from osrl.instance import Instance
-from osrl.policies.conditions import Conditions, Course, Pending, new_course
+from osrl.policies.conditions import Conditions
+from osrl.policies.futures import Future
 
-MANY, FEW = 40, 20  # futures
-WORK = 300_000  # trials that are simulated at most, of a task with `ARMS` arms
-ARMS = 6
+MANY, FEW = 40, 20  # futures; fewer of a task with more than `ARMS` arms
+ARMS = 24
 SEED = 20_26
 HORIZON = 64  # trials, at first
+CLEAR = 0.3
+FAR, FEWEST = 1_000, 1_000  # times as many trials as there were, or as this
+NOTHING = np.zeros(0, np.int64)
 
 
 class Remainder(NamedTuple):
-    """Trials that are still to be handed out: half of the futures need fewer, nine in ten at most ``q90``.
+    """Trials that are still to be handed out: one in ten futures needs at most ``q10``, nine ``q90``.
 
-    ``at_least``: this last number, or both, are only known to be larger.
+    ``median``: about so many. In it futures count as the gaps between the two best arms of their tasks to the
+    power `CLEAR`: people compare what differs, and near ties take by far the longest. ``at_least``: ``q90``,
+    or the median too, is only known to be larger. ``in_time``: the share of the futures that end with
+    ``most`` trials; None without such a limit.
     """
 
     median: float
     q90: float
     at_least: bool
+    q10: float
+    in_time: float | None
 
 
 class Seen(NamedTuple):
@@ -59,62 +66,63 @@ class Seen(NamedTuple):
 
 
 def remainder(
-    state: State,
-    family: Family,
-    seen: Seen,
-    pending: Sequence[Pending] = (),
-    most: int | None = None,
+    state: State, family: Family, seen: Seen, pending: Integers = NOTHING, most: int | None = None
 ) -> Remainder:
-    """How many more trials ``state`` needs, at most ``most``; its stopping rule has to keep `Hypotheses`."""
+    """How many more trials ``state`` needs; its stopping rule has to keep `Hypotheses`.
+
+    ``pending``: the arms x * n + a of trials that have not reported, in the order of their hand-out;
+    ``most``: how many more there may be.
+    """
     hypotheses: Hypotheses = state.stopping
+    pulls = hypotheses.pulls
     rng = np.random.default_rng(SEED)
-    means = plausible_means(
-        hypotheses.pulls, hypotheses.sums, hypotheses.possible_g.size, hypotheses.noise, MANY, rng
-    )
+    draws = MANY if pulls.shape[1] <= ARMS else FEW
+    means = plausible_means(pulls, hypotheses.sums, hypotheses.possible_g.size, hypotheses.noise, draws, rng)
     futures = [
-        new_course(state, _instance(each, hypotheses, family), new_key(SEED, i), seen.draw(rng), pending)
+        Future(state, each, family, seen.draw(rng), pending, np.random.default_rng([SEED, i]))
         for i, each in enumerate(means)
     ]
-    return _quantiles(futures, most, WORK * ARMS // max(ARMS, means.shape[2]))
+    return _quantiles(futures, _clarity(means), most, FAR * max(float(pulls.sum()), FEWEST))
 
 
 def is_compiled(state: State, family: Family) -> bool:
     """Whether there is machine code for the rest of a study, which is too long for the interpreter."""
-    hypotheses: Hypotheses = state.stopping
-    example = _instance(np.full(hypotheses.pulls.shape, 0.5), hypotheses, family)
-    return new_course(state, example, new_key(SEED, 0), Conditions(np.zeros(0))).is_compiled
+    means = np.full(state.stopping.pulls.shape, 0.5)
+    rng = np.random.default_rng(SEED)
+    return Future(state, means, family, Conditions(np.zeros(0)), NOTHING, rng).is_compiled
 
 
-def _instance(means: Floats, hypotheses: Hypotheses, family: Family) -> Instance:
-    X, n = means.shape
-    G = hypotheses.possible_g.size
-    return Instance(means.reshape(X, G, n // G), family)
+def _clarity(means: Floats) -> Floats:
+    """How much each of the means (draws, X, n) counts in the median."""
+    if means.shape[2] == 1:
+        return np.ones(len(means))
+    in_order = np.sort(means, axis=2)
+    gaps = in_order[:, :, -1] - in_order[:, :, -2]
+    found: Floats = ((gaps + 1e-12) ** CLEAR).prod(axis=1)
+    return found
 
 
-def _quantiles(futures: Sequence[Course], most: int | None, work: int) -> Remainder:
+def _quantiles(futures: Sequence[Future], weights: Floats, most: int | None, far: float) -> Remainder:
     """Play the futures on until nine in ten have ended."""
     needs = np.full(len(futures), math.inf)
+    low, high = _rank(0.1, len(futures)), _rank(0.9, len(futures))
     horizon = HORIZON
     while True:
-        horizon = horizon if most is None else min(horizon, most)
         for i, future in enumerate(futures):
-            if needs[i] == math.inf and (future.play(horizon) or horizon == most):
+            if needs[i] == math.inf and future.play(horizon):
                 needs[i] = future.handed_out
-        middle, high = _rank(0.5, len(futures)), _rank(0.9, len(futures))
-        in_order = np.sort(needs)
-        if in_order[high] < math.inf:
+        if np.sort(needs)[high] < math.inf or horizon >= far:
             break
-        played = sum(future.handed_out for future in futures)
-        open_still = int(np.sum(needs == math.inf))
-        if played + open_still * horizon > (work if len(futures) <= FEW else work // 3):
-            if len(futures) <= FEW:
-                in_order = np.minimum(in_order, horizon)
-                return Remainder(float(in_order[middle]), float(in_order[high]), True)
-            futures, needs = futures[:FEW], needs[:FEW]
         horizon *= 2
-    return Remainder(float(in_order[middle]), float(in_order[high]), False)
+    order = np.argsort(needs, kind="stable")
+    known = np.minimum(needs[order], horizon)
+    counted = weights[order].cumsum()
+    middle = max(int(np.searchsorted(counted, 0.5 * counted[-1])), low)
+    in_time = None if most is None else float((needs <= most).mean())
+    at_least = bool(needs[order[high]] == math.inf)
+    return Remainder(float(known[middle]), float(known[high]), at_least, float(known[low]), in_time)
 
 
 def _rank(share: float, count: int) -> int:
     """The place in order below which a further one of the same kind falls with this probability."""
-    return min(math.ceil(share * (count + 1)), count) - 1
+    return min(max(math.ceil(share * (count + 1)), 1), count) - 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -231,22 +232,34 @@ def describe_stages(stages: int) -> str:
 def describe_forecast(forecast: Forecast) -> str:
     """How long it still takes, in a sentence.
 
-    >>> describe_forecast(Forecast(120.0, 400.0, 1.5, 5.0, False))
-    'About 120 more trials; nine times in ten at most 400. At the pace so far: about 36 hours, at most 5 days'
-    >>> describe_forecast(Forecast(120.0, 8192.0, None, None, True))
-    'About 120 more trials; more than one time in ten over 8,192'
+    >>> describe_forecast(Forecast(120.0, 400.0, None, None, False, 40.0))
+    'About 120 more trials; 40 to 400 in eight of ten simulated futures'
+    >>> describe_forecast(Forecast(120.0, 400.0, 1.5, 5.0, False, 40.0, 0.5, 0.25))
+    'About 120 more trials; 40 to 400 in eight of ten simulated futures, and the budget is enough in 25 %. \
+At the pace so far: about 36 hours; 12 hours to 5 days'
     """
-    median, high = count(forecast.median), count(forecast.q90)
+    median = count(forecast.median)
     if forecast.at_least and forecast.median == forecast.q90:
-        return f"More than {median} more trials: it cannot be foreseen how many"
-    tail = (
-        f"more than one time in ten over {high}" if forecast.at_least else f"nine times in ten at most {high}"
-    )
+        return f"More than {median} more trials, in most simulated futures"
+    said = f"About {median} more trials; {_span(count, forecast.q10, forecast.q90, forecast.at_least)} in "
+    said += "eight of ten simulated futures" if forecast.q10 is not None else "nine of ten simulated futures"
+    if forecast.in_budget is not None:
+        said += f", and the budget is enough in {100 * forecast.in_budget:.0f} %"
     if forecast.days is None or forecast.days_90 is None:
-        return f"About {median} more trials; {tail}"
-    most = "over" if forecast.at_least else "at most"
-    days, longest = (in_words(86400 * each) for each in (forecast.days, forecast.days_90))
-    return f"About {median} more trials; {tail}. At the pace so far: about {days}, {most} {longest}"
+        return said
+    span = _span(_in_days, forecast.days_10, forecast.days_90, forecast.at_least)
+    return f"{said}. At the pace so far: about {_in_days(forecast.days)}; {span}"
+
+
+def _span(write: Callable[[float], str], low: float | None, high: float, open_above: bool) -> str:
+    """From ``low``, where it is known, to ``high``."""
+    if low is None:
+        return f"{'over' if open_above else 'at most'} {write(high)}"
+    return f"{write(low)} to {'more than ' if open_above else ''}{write(high)}"
+
+
+def _in_days(days: float) -> str:
+    return in_words(86400 * days)
 
 
 def _age(trial: PendingTrial, at: datetime) -> str:

@@ -10,7 +10,8 @@ import copy
 from collections.abc import Callable
 from typing import NamedTuple
 
-from osrl.policies.conditions import Pending
+import numpy as np
+
 from osrl.policies.remainder import Seen, is_compiled, remainder
 from osrl.study.progress import Progress
 from osrl.way import prefer_machine_code, process
@@ -21,10 +22,12 @@ _known: dict[str, Forecast] = {}  # by the head of the log
 
 
 class Forecast(NamedTuple):
-    """Trials that are still to be handed out: ``median``, and ``q90``, enough in nine of ten cases.
+    """Trials that are still to be handed out until the evidence decides, in simulated futures.
 
-    ``days`` and ``days_90`` are the same in time, at the pace so far; None while there is none. ``at_least``:
-    ``q90``, or both, are only known to be larger.
+    ``median``: about so many, near ties counting less; ``q90``: enough in nine of ten, ``q10`` in one of ten.
+    ``days``, ``days_90`` and ``days_10`` are the same in time, at the pace so far; None while there is none.
+    ``at_least``: ``q90``, or the median too, is only known to be larger. ``in_budget``: the share of the
+    futures in which the budget is enough; None without one.
     """
 
     median: float
@@ -32,6 +35,9 @@ class Forecast(NamedTuple):
     days: float | None
     days_90: float | None
     at_least: bool
+    q10: float | None = None
+    days_10: float | None = None
+    in_budget: float | None = None
 
 
 def look_ahead(progress: Progress) -> Callable[[], Forecast | None]:
@@ -41,7 +47,7 @@ def look_ahead(progress: Progress) -> Callable[[], Forecast | None]:
     """
     hypotheses, head = progress.hypotheses, progress.last.hash
     if progress.verdict is not None:
-        return lambda: Forecast(0.0, 0.0, 0.0, 0.0, False)
+        return lambda: Forecast(0.0, 0.0, 0.0, 0.0, False, 0.0, 0.0)
     if hypotheses is None or not hypotheses.pulls.any() or process.never:
         return lambda: None
     if head in _known:
@@ -49,7 +55,8 @@ def look_ahead(progress: Progress) -> Callable[[], Forecast | None]:
     now = copy.copy(progress)
     now.state = copy.deepcopy(progress.state)
     now.clear_pending()
-    pending = [Pending(one.x, one.a, one.ticket) for one in progress.current.values()]
+    n = hypotheses.pulls.shape[1]
+    pending = np.array([one.x * n + one.a for one in progress.current.values()], np.int64)
     ended, ignored = progress.told + progress.abandoned, 0 if progress.alarm else progress.left_out
     pace = progress.pace
     seen = Seen(
@@ -70,8 +77,11 @@ def look_ahead(progress: Progress) -> Callable[[], Forecast | None]:
         found = remainder(now.state, now.family, seen, pending, most)
         while len(_known) >= KEPT:
             _known.pop(next(iter(_known)))
-        in_days, in_days_90 = (found.median * days, found.q90 * days) if days else (None, None)
-        _known[head] = Forecast(found.median, found.q90, in_days, in_days_90, found.at_least)
+        median, high, low = found.median, found.q90, found.q10
+        times = [each * days if days else None for each in (median, high, low)]
+        _known[head] = Forecast(
+            median, high, times[0], times[1], found.at_least, low, times[2], found.in_time
+        )
         return _known[head]
 
     return compute

@@ -1,0 +1,184 @@
+"""Many trials at a time: what a block of them does to the hypotheses, for forecasts.
+
+All trials of a block are judged by the tickets with which it begins, as if they had been handed out together.
+A bet multiplies its wealth by one factor for each high reward of an arm, and by another for each low one, so
+a block costs as much as a few trials, however many it has. What it rules out is looked at when it ends.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from osrl.arrays import Floats
+from osrl.compiled import kernel, kernel_in_place
+from osrl.evidence.betting import BETA, TICKET
+from osrl.hypotheses.check import if_checked
+from osrl.hypotheses.current import recount_if_counted
+from osrl.hypotheses.possible import (
+    DUE,
+    FIRST,
+    LED,
+    LED_SUM,
+    LIMIT_G,
+    LIMIT_H,
+    LOCAL_LED,
+    LOCAL_LED_SUM,
+    LOCAL_WEALTH,
+    OF_G,
+    OF_TASK,
+    PATIENCE,
+    PENDING,
+    PULLS,
+    RULED_OUT,
+    SAMPLES,
+    SUMS,
+    WAITING,
+    WEALTH,
+    Hypotheses,
+    compare,
+    rule_out,
+    settle_verdict,
+    strike_vectors,
+    weigh,
+)
+from osrl.hypotheses.shared import evidence_against, refresh
+from osrl.hypotheses.tolerance import HELD, Tolerance
+from osrl.hypotheses.trials import after_comparisons, estimate, take_ticket
+
+HIGH, LOW, LOST = range(3)  # rows of `ended`
+
+
+@kernel
+def take_block(
+    hypotheses: Hypotheses, propensities: Floats, ended: Floats, values: Floats, tickets: Floats
+) -> None:
+    """Judge trials that were drawn with ``propensities`` (X, n), and rule out what can be.
+
+    ``ended`` (3, X, n): how many of each arm brought a high reward, a low one, or were lost; ``values``
+    (2, X, n): these rewards. ``tickets`` (X, n, .): room for those of the block.
+    """
+    tasks, n = propensities.shape
+    numbers = hypotheses.numbers
+    for x in range(tasks):
+        for a in range(n):
+            if ended[HIGH, x, a] + ended[LOW, x, a] + ended[LOST, x, a] > 0.0:
+                take_ticket(hypotheses, x, a, propensities[x], tickets[x, a])
+    for x in range(tasks):
+        for a in range(n):
+            if ended[HIGH, x, a] + ended[LOW, x, a] + ended[LOST, x, a] > 0.0:
+                _count(hypotheses, x, a, ended[:, x, a], values[:, x, a])
+                if not hypotheses.by_counts:
+                    _settle(hypotheses, x, a, ended[:, x, a], values[:, x, a], tickets[x, a])
+    if hypotheses.by_counts:
+        if numbers[SAMPLES] >= numbers[DUE]:
+            numbers[DUE] = max(numbers[SAMPLES] + 1.0, numbers[SAMPLES] * (1.0 + PATIENCE))
+            recount_if_counted(hypotheses)
+        return
+    _rule_out(hypotheses)
+
+
+@kernel_in_place
+def _count(hypotheses: Hypotheses, x: int, a: int, ended: Floats, values: Floats) -> None:
+    """Add the rewards of an arm to what is known of it."""
+    arms, order = hypotheses.arms, hypotheses.order
+    number = ended[HIGH] + ended[LOW]
+    if number == 0.0:
+        return
+    total = ended[HIGH] * values[HIGH] + ended[LOW] * values[LOW]
+    if arms[PULLS, x, a] == 0.0:
+        arms[FIRST, x, a] = values[HIGH] if ended[HIGH] > 0.0 else values[LOW]
+    arms[PULLS, x, a] += number
+    arms[SUMS, x, a] += total
+    hypotheses.numbers[SAMPLES] += number
+    if hypotheses.by_counts:
+        predictors = order.shape[2] // hypotheses.possible_g.size
+        if order[OF_TASK, x, 0] == a:
+            arms[LED, x, a] += number
+            arms[LED_SUM, x, a] += total
+        if order[OF_G, x, a // predictors * predictors] == a % predictors:
+            arms[LOCAL_LED, x, a] += number
+            arms[LOCAL_LED_SUM, x, a] += total
+    estimate(hypotheses, x, a)
+
+
+@kernel_in_place
+def _multiply(wealth: Floats, terms: Floats, beta: Floats, ended: Floats, values: Floats) -> None:
+    """Multiply the wealth (J,) of a null by the factors of all trials of an arm, those lost by the worst."""
+    worst = 0.0 if terms[0] > 0.0 else 1.0
+    for j in range(1, beta.size):
+        bet = min(terms[2] if beta[j] < 0.0 else beta[j], terms[3])
+        for end in range(3):
+            if ended[end] > 0.0:
+                value = worst if end == LOST else values[end]
+                wealth[j] += ended[end] * math.log1p(bet * terms[0] * (value - terms[1]))
+
+
+@kernel_in_place
+def _settle(hypotheses: Hypotheses, x: int, a: int, ended: Floats, values: Floats, ticket: Floats) -> None:
+    """Settle all bets on the trials of an arm."""
+    wealth, beta = hypotheses.wealth, hypotheses.bets.grid[BETA]
+    n = wealth.shape[2]
+    predictors = n // hypotheses.possible_g.size
+    terms = ticket.reshape(ticket.size // TICKET, TICKET)
+    first = a // predictors * predictors
+    for i in range(n + predictors):
+        if terms[i, 0] != 0.0:
+            held = wealth[WEALTH, x, i] if i < n else wealth[LOCAL_WEALTH, x, first + i - n]
+            _multiply(held, terms[i], beta, ended, values)
+    checked = after_comparisons(hypotheses)
+    _settle_pairs(hypotheses.tolerance, x, a, terms[n + predictors : checked], ended, values)
+    _settle_checks(hypotheses.check, x, a, terms[checked:], ended, values)
+
+
+@kernel_in_place
+def _settle_pairs(compared: Tolerance, x: int, a: int, terms: Floats, ended: Floats, values: Floats) -> None:
+    """Settle the bets of comparisons: ``terms`` (2 n, 4) as in `write_comparisons`."""
+    n = terms.shape[0] // 2
+    for i in range(2 * n):
+        if terms[i, 0] != 0.0:
+            b, c = (a, i) if i < n else (i - n, a)
+            _multiply(compared.wealth[HELD, x, b, c], terms[i], compared.bets.grid[BETA], ended, values)
+
+
+@kernel_in_place
+def _settle_nothing(check: None, x: int, a: int, terms: Floats, ended: Floats, values: Floats) -> None:
+    pass
+
+
+_settle_checks = if_checked(_settle_pairs, _settle_nothing)
+
+
+@kernel
+def _rule_out(hypotheses: Hypotheses) -> None:
+    """Bring the evidence of all bets up to date, and rule out what it allows."""
+    numbers, possible_g, possible_h = hypotheses.numbers, hypotheses.possible_g, hypotheses.possible_h
+    against, evidence, bets, wealth = (
+        hypotheses.against,
+        hypotheses.evidence,
+        hypotheses.bets,
+        hypotheses.wealth,
+    )
+    tasks, n = possible_h.shape
+    predictors = n // possible_g.size
+    everything = np.ones((n, 1))
+    for x in range(tasks):
+        refresh(against, evidence[OF_TASK, x], wealth[WEALTH, x], wealth[PENDING, x], bets, x, everything)
+    if numbers[WAITING] > 0.0:
+        settle_verdict(hypotheses)
+    for g in range(possible_g.size):
+        if possible_g[g]:
+            hypotheses.evidence_g[g] = evidence_against(against, bets, g)
+    strike_vectors(hypotheses)
+    ruled_out = rule_out(possible_g, hypotheses.evidence_g, numbers[LIMIT_G], False)
+    for x in range(tasks):
+        weigh(hypotheses, x, 0, n)
+        for start in range(0, n, predictors):
+            own = slice(start, start + predictors)
+            ruled_out += rule_out(possible_h[x, own], evidence[OF_G, x, own], numbers[LIMIT_H], True)
+    if ruled_out > 0:
+        numbers[RULED_OUT] += ruled_out
+        settle_verdict(hypotheses)
+    for x in range(tasks):
+        compare(hypotheses, x)
