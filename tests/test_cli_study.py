@@ -10,8 +10,10 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -250,11 +252,19 @@ def test_who_waits_for_a_replay_sees_that_it_goes_on(
         os.close(end)
         try:
             wait_for(terminal, line)
+            threading.Thread(target=read_on, args=(terminal,), daemon=True).start()
             assert run.stdout is not None and line not in run.stdout.read()
             assert run.wait() == 0
         finally:
             run.kill()
             os.close(terminal)
+
+
+def read_on(terminal: int) -> None:
+    """Read what is written to a terminal until nobody writes any more: who fills it would wait for ever."""
+    with suppress(OSError):
+        while os.read(terminal, 65536):
+            pass
 
 
 def test_a_list_does_not_look_ahead(run: Run, db: str, monkeypatch: pytest.MonkeyPatch) -> None:
