@@ -16,7 +16,9 @@ from osrl.contract import Policy, Problem, SamplingRule, StoppingRule, register_
 from osrl.errors import OsrlError
 from osrl.instance import Instance
 from osrl.outcome import DECIDED, Outcome, new_outcome
+from osrl.policies.remainder import Seen, remainder
 from tests.attacks import allowed
+from tests.forecasts import CASES, begin, check_forecasts
 
 CLOSE = Instance.bernoulli([[[0.6, 0.48], [0.1, 0.05]], [[0.48, 0.6], [0.05, 0.1]]])
 SHARED = Instance.bernoulli([[[0.6, 0.45], [0.5, 0.45]], [[0.45, 0.6], [0.45, 0.5]]])
@@ -98,3 +100,25 @@ def outside_rule_in_pairs() -> Replayed:
     finally:
         del contract._SAMPLING["ucb"]
     return Replayed(len(stops), wrong, 0)
+
+
+def short_forecasts(name: str, runs: int, seed: int = 0) -> Replayed:
+    """Forecasts from 5 % of the way on, by the name of a case: how often was the upper end not enough?"""
+    cases = [case for case in CASES if case.name == name]
+    found = [each for case in cases for run in range(runs) for each in check_forecasts(case, 700 + seed, run)]
+    wrong = sum(each.true > each.q90 for each in found)
+    return Replayed(len(found), wrong, allowed(len(found), 0.1))
+
+
+def forecasts_without_a_number(runs: int, seed: int = 0) -> Replayed:
+    """Studies of 100,000 trials that are far from their end: how many have no number, or no upper end?"""
+    rates = CASES[-1]
+    rare = rates._replace(instance=Instance.bernoulli(0.1 * rates.instance.means))
+    tried = wrong = 0
+    for run in range(runs):
+        course = begin(rare, 700 + seed, run)
+        if not course.play(100_000):
+            tried += 1
+            seen = Seen(np.zeros(3), 100_000, 0, 0, 0.0)
+            wrong += remainder(course.state, rare.instance.family, seen).at_least
+    return Replayed(tried, wrong, 0)

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from osrl.arrays import Floats, Integers
-from osrl.contract import State
+from osrl.contract import State, policy_of
 from osrl.families import Family
 from osrl.hypotheses.beliefs import plausible_means
 from osrl.hypotheses.possible import Hypotheses
@@ -27,7 +27,8 @@ ARMS = 24
 SEED = 20_26
 HORIZON = 64  # trials, at first
 CLEAR = 0.3
-FAR, FEWEST = 1_000, 1_000  # times as many trials as there were, or as this
+FAR, FEWEST = 10_000, 1_000  # times as many trials as there were, or as this
+SHOWN = 10**6  # trials ahead, where the sampling rule looks at every reward: those cost time
 NOTHING = np.zeros(0, np.int64)
 
 
@@ -82,7 +83,10 @@ def remainder(
         Future(state, each, family, seen.draw(rng), pending, np.random.default_rng([SEED, i]))
         for i, each in enumerate(means)
     ]
-    return _quantiles(futures, _clarity(means), most, FAR * max(float(pulls.sum()), FEWEST))
+    far = FAR * max(float(pulls.sum()), FEWEST)
+    if policy_of(state).sampling.observe is not None:
+        far = min(far, SHOWN)
+    return _quantiles(futures, _clarity(means), most, far)
 
 
 def is_compiled(state: State, family: Family) -> bool:
@@ -115,7 +119,7 @@ def _quantiles(futures: Sequence[Future], weights: Floats, most: int | None, far
             break
         horizon *= 2
     order = np.argsort(needs, kind="stable")
-    known = np.minimum(needs[order], horizon)
+    known = np.where(needs < math.inf, needs, horizon)[order]  # the last block may end beyond it
     counted = weights[order].cumsum()
     middle = max(int(np.searchsorted(counted, 0.5 * counted[-1])), low)
     in_time = None if most is None else float((needs <= most).mean())
