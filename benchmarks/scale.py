@@ -183,7 +183,8 @@ def in_new_processes(root: Path, trials: int) -> Found:
     found: Found = {}
     with tempfile.TemporaryDirectory(prefix="osrl-") as name:
         folder = Path(name)
-        base = {**os.environ, "PYTHONPATH": str(root), "CI": "true", "NUMBA_CACHE_DIR": str(folder / "full")}
+        base = {**os.environ, "PYTHONPATH": str(root), "PYTHONSAFEPATH": "1", "CI": "true"}
+        base["NUMBA_CACHE_DIR"] = str(folder / "full")
         base.pop("OSRL_COMPILE", None)
         now = {**base, "OSRL_COMPILE": "now"}
         live, copy = folder / "live.db", folder / "backup.db"
