@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -19,6 +20,7 @@ from osrl.service.protocol import LIMITS, Limits
 from osrl.service.server import Server, new_config
 from osrl.service.tokens import create_token
 
+STUDIES = "/api/v1/studies"
 NAMES: dict[str, Any] = {
     "tasks": ["young", "old"],
     "representations": ["A", "B"],
@@ -108,3 +110,25 @@ class Process:
         took = time.monotonic() - began
         self._reader.join()
         return took
+
+
+def raw(server: Serving) -> socket.socket:
+    """A connection to a server, without a client."""
+    host, port = server.url.removeprefix("http://").split(":")
+    return socket.create_connection((host, int(port)), 20)
+
+
+def until_end(connection: socket.socket) -> bytes:
+    """All that comes until the server closes the connection."""
+    found = b""
+    while part := connection.recv(2**16):
+        found += part
+    return found
+
+
+def wait_until(true: Callable[[], bool]) -> None:
+    """Wait for something that will be true soon."""
+    deadline = time.monotonic() + 60
+    while not true():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)

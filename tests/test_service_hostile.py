@@ -8,7 +8,7 @@ import socket
 import tempfile
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import NoReturn
 
@@ -22,9 +22,8 @@ from osrl.service.guard import SECURITY
 from osrl.service.protocol import Limits
 from osrl.study.sql import SqlStorage
 from osrl.study.study import Study
-from tests.serving import NAMES, Serving, serving
+from tests.serving import NAMES, STUDIES, Serving, raw, serving, until_end, wait_until
 
-STUDIES = "/api/v1/studies"
 GET = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n"
 CHUNKED = b"POST /session HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
 
@@ -49,19 +48,6 @@ def begin(server: Serving) -> None:
     with server.client() as http:
         made = http.post(STUDIES, json={"name": "one", **NAMES, "policy": "uniform", "seed": 1})
         assert made.status_code == 201
-
-
-def raw(server: Serving) -> socket.socket:
-    host, port = server.url.removeprefix("http://").split(":")
-    return socket.create_connection((host, int(port)), 20)
-
-
-def until_end(connection: socket.socket) -> bytes:
-    """All that comes until the server closes the connection."""
-    found = b""
-    while part := connection.recv(2**16):
-        found += part
-    return found
 
 
 @pytest.mark.parametrize(
@@ -244,13 +230,6 @@ def large_logs(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     monkeypatch.setattr(Study, "log_parts", parts)
     monkeypatch.setattr(Study, "write_log", write)
     return begun
-
-
-def wait_until(true: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while not true():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def test_a_stream_holds_few_bytes_however_long_its_events_are(path: str) -> None:

@@ -12,8 +12,7 @@ import osrl
 from osrl.service.tokens import create_token
 from osrl.study.events import Created, Designed, Kept, Resumed
 from osrl.study.study import Study
-from tests.serving import NAMES, Serving, serving
-from tests.test_service_hostile import STUDIES
+from tests.serving import NAMES, STUDIES, Serving, serving
 
 ONE = f"{STUDIES}/one"
 

@@ -28,9 +28,8 @@ from osrl.study import forecast
 from osrl.study.held import HeldLog
 from osrl.study.progress import Progress
 from tests.instances import refused
-from tests.serving import NAMES, serving
+from tests.serving import NAMES, STUDIES, raw, serving, until_end, wait_until
 from tests.studies import new_study
-from tests.test_service_hostile import STUDIES, raw, until_end, wait_until
 
 PROJECT = Path(__file__).parents[1] / "pyproject.toml"
 FORMULAS = ["=1+1", "-2", "@sum", "+3", "'=4", "''-5", "plain", "it's"]
