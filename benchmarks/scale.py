@@ -253,7 +253,7 @@ def report(before: Found | None, now: Found, quick: bool, trials: int) -> str:
     few, many = (2_000, 4_000) if quick else (20_000, 40_000)
 
     def milliseconds(value: float) -> str:
-        return f"{1e3 * value:,.2f} ms"
+        return f"{1e3 * value:,.3f} ms"
 
     def seconds(value: float) -> str:
         return f"{value:,.2f} s"
