@@ -29,7 +29,7 @@ LOSSES = 1  # lane of the draws that decide who drops out; policies do not use i
 class Trouble(NamedTuple):
     """What goes wrong on the way. Everything here depends on the rewards."""
 
-    hunted: bool = False  # tasks are given: the one that hurts the first representation most
+    hunted: bool = False  # tasks are given: mostly the one that hurts the first representation most
     delay: int = 0  # a reward below 1/2 is reported only so many trials later
     batch: int = 1  # so many trials are handed out, then all of them report
     lost: float = 0.0  # share of rewards below 1/2 that are never reported
@@ -59,6 +59,8 @@ def walk(
         if wants_design(state):
             design(state, pointer)
         task = int(np.argmax(hypotheses.against[:tasks, 0, -1])) if hunted else -1
+        if hunted and t % 8 == 0:
+            task = t // 8 % tasks  # or a task that is settled could be given for ever
         chosen = deal(state, task, world.key, t, propensities, ticket)
         x, a = chosen // n, chosen % n
         y = draw_reward(world, 0, x, a)
