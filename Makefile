@@ -37,7 +37,7 @@ demo: $(READY) ## Table 1 of the paper with 1120 runs, beside the published one,
 # Kernels are compiled once before the tests, so that the test workers find them in the cache instead of compiling the
 # same ones side by side.
 test: $(READY) ## every quick test, then some of them again with the JIT off
-	printf '%s\n' $(WARM) | xargs -P $(CORES) -I {} sh -c '$(BIN)/python -m tests.warm {} > /dev/null'
+	printf '%s\n' $(WARM) | xargs -P $(CORES) -I {} sh -c '$(BIN)/python -m tests.support.warm {} > /dev/null'
 	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal
 	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -q -n $(WORKERS) -m 'nojit and not validate'
 
@@ -63,16 +63,16 @@ format: $(READY) ## rewrite the sources in the house format
 validate: $(READY) ## the long statistical validation; it writes docs/validation/
 	$(BIN)/osrl bound paper --json > /dev/null
 	$(BIN)/python -m pytest -q -n $(CORES) -m validate
-	$(BIN)/python -m tests.validate_policies docs/validation/policies.md
-	$(BIN)/python -m tests.validate_pairs docs/validation/pairs.md
-	$(BIN)/python -m tests.validate_guarantee docs/validation/guarantee.md
-	$(BIN)/python -m tests.validate_tolerance docs/validation/tolerance.md
-	$(BIN)/python -m tests.validate_attacks docs/validation/attacks.md
-	$(BIN)/python -m tests.validate_forecast docs/validation/forecast.md
+	$(BIN)/python -m tests.validation.report_policies docs/validation/policies.md
+	$(BIN)/python -m tests.validation.report_pairs docs/validation/pairs.md
+	$(BIN)/python -m tests.validation.report_guarantee docs/validation/guarantee.md
+	$(BIN)/python -m tests.validation.report_tolerance docs/validation/tolerance.md
+	$(BIN)/python -m tests.validation.report_attacks docs/validation/attacks.md
+	$(BIN)/python -m tests.validation.report_forecast docs/validation/forecast.md
 
 torture: $(READY) ## attacks on the storage and on the server, counted; it writes docs/validation/storage.md and service.md
-	$(BIN)/python -m tests.torture docs/validation/storage.md
-	$(BIN)/python -m tests.torture --on service docs/validation/service.md
+	$(BIN)/python -m tests.torture.run docs/validation/storage.md
+	$(BIN)/python -m tests.torture.run --on service docs/validation/service.md
 
 scale: $(READY) ## what grows with a study; it writes benchmarks/results/scale.md; BEFORE=PATH measures an older checkout too
 	$(BIN)/python benchmarks/scale.py $(if $(BEFORE),--before $(BEFORE))

@@ -22,7 +22,7 @@ import polars as pl
 from generated import generated
 
 import osrl
-from osrl.instance import Instance
+from osrl.model.instance import Instance
 
 ROOT = Path(__file__).resolve().parents[1]
 RISKS = (1e-1, 1e-2, 1e-4, 1e-8, 1e-16)
@@ -68,8 +68,7 @@ def table(found: list[Found], risks: tuple[float, ...]) -> list[str]:
     for instance, policy in dict.fromkeys((each.instance, each.policy) for each in found):
         row = {each.delta: each for each in found if (each.instance, each.policy) == (instance, policy)}
         cells = [
-            f"{'> ' if row[r].cut else ''}{row[r].ratio:.2f} ± {2 * row[r].error / row[r].bound:.2f}"
-            for r in risks
+            f"{'> ' if row[r].cut else ''}{row[r].ratio:.2f} ± {2 * row[r].error / row[r].bound:.2f}" for r in risks
         ]
         for a, b in steps:
             difference = row[b].bound - row[a].bound

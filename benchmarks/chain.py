@@ -108,9 +108,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("before", type=Path, help="the other checkout")
     parser.add_argument("--turns", type=int, default=12)
-    parser.add_argument(
-        "--out", type=Path, default=ROOT / "benchmarks" / "results", help="folder for chain.md"
-    )
+    parser.add_argument("--out", type=Path, default=ROOT / "benchmarks" / "results", help="folder for chain.md")
     options = parser.parse_args()
     text = report(compare(options.before.resolve(), options.turns), options.turns)
     print(text)

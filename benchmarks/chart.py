@@ -36,8 +36,7 @@ def medians(sizes: Sequence[Timed], phase: str) -> dict[int, float]:
     """The median time of a program at each number of arms."""
     arms = sorted({size.arms for size in sizes})
     return {
-        k: float(np.median([size.seconds for size in sizes if size.phase == phase and size.arms == k]))
-        for k in arms
+        k: float(np.median([size.seconds for size in sizes if size.phase == phase and size.arms == k])) for k in arms
     }
 
 

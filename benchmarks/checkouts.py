@@ -2,7 +2,7 @@
 
     python benchmarks/simulate.py --against PATH_OF_THE_OTHER_CHECKOUT [--cold]
 
-Each process imports ``osrl`` (and ``tests.live``) from its own checkout, and does only what both versions
+Each process imports ``osrl`` (and ``tests.support.live``) from its own checkout, and does only what both versions
 can do: whole runs of a policy, solving for an allocation, and asking and telling without storage. Blocks of
 work alternate between the two, and the least processor time of a block counts, because other work on the
 machine can only add to it. Compilation is not counted, except with ``--cold``, which measures nothing else:
@@ -41,11 +41,11 @@ def work() -> dict[str, Callable[[int], int]]:
     import osrl
     import osrl.policies  # noqa: F401  (registers the policies of the package)
     from osrl.allocation import Needs, program_for, solve_afresh
-    from osrl.draws import new_key
+    from osrl.model.rng import new_key
     from osrl.testing import new_state, run_compiled
 
     try:
-        from osrl.contract import find
+        from osrl.policies.contract import find
     except ImportError:  # before sampling and stopping rules were apart
         from osrl.policies.contract import find
 
@@ -82,7 +82,7 @@ def _asking(policy: str, paper: Any) -> Callable[[int], int]:
     """Trials of a study in memory on the paper's instance, which has no verdict in time."""
     import random
 
-    from tests.live import Live
+    from tests.support.live import Live
 
     def ask(trials: int) -> int:
         sizes = dict(zip(("tasks", "representations", "predictors"), paper.shape, strict=True))
@@ -196,10 +196,7 @@ def report(before: Path, after: Path, turns: int, cold: bool) -> str:
             "| first use, from an empty cache, in this order | before | after | share |",
             "|---|---|---|---|",
         ]
-        lines += [
-            f"| `{name}` | {old[name]:.1f} s | {new[name]:.1f} s | {new[name] / old[name]:.2f} |"
-            for name in old
-        ]
+        lines += [f"| `{name}` | {old[name]:.1f} s | {new[name]:.1f} s | {new[name] / old[name]:.2f} |" for name in old]
         return "\n".join([*lines, "", "Processor time.", ""])
     lines += ["| what | before | after | times as fast |", "|---|---|---|---|"]
     for one in compare(before, after, turns):

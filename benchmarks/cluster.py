@@ -20,7 +20,7 @@ from distributed import Client, LocalCluster
 import osrl
 from osrl.simulation import cluster as engine
 from osrl.simulation.campaign import read_campaign
-from osrl.simulation.job import run_chunk
+from osrl.simulation.chunk import run_chunk
 
 PAPER = osrl.Instance.load("paper")
 EASY = osrl.Instance.bernoulli([[[0.9, 0.2], [0.3, 0.1]], [[0.2, 0.9], [0.3, 0.1]]])
@@ -29,7 +29,7 @@ CHUNK = 200  # runs
 SHORT = 0.003  # seconds of a chunk when handling is measured
 
 
-def job_of(policy: str) -> osrl.simulation.job.Job:
+def job_of(policy: str) -> osrl.simulation.chunk.Job:
     """The job of a policy on the paper's instance, three risks."""
     return read_campaign(
         PAPER, policy, RISKS, 1, 0, delta_g=None, delta_h=None, threshold=None, budget=None, options=None

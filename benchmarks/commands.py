@@ -32,7 +32,7 @@ CLI = "import sys; from osrl.cli import main; sys.exit(main())"
 # Makes a study that never ends: all arms are equal, and the risk is tiny.
 MAKE = """
 import random, sys
-from osrl.study.events import Told
+from osrl.study.log.events import Told
 from osrl.study.study import Study
 
 place, trials, window = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
@@ -129,9 +129,7 @@ def make(place: Path, trials: int, environment: dict[str, str]) -> list[str]:
     return done.stdout.decode().split()
 
 
-def walk(
-    folder: Path, live: Path, pending: list[str], environment: dict[str, str], fresh: bool
-) -> Iterator[Cost]:
+def walk(folder: Path, live: Path, pending: list[str], environment: dict[str, str], fresh: bool) -> Iterator[Cost]:
     """Every command in turn, on a copy; with ``fresh``, each with an empty cache."""
     copy = folder / "walked.db"
     shutil.copyfile(live, copy)
@@ -158,10 +156,7 @@ def report(trials: int, warm: list[Cost], empty: list[Cost]) -> str:
     ]
     for command, *costs in zip(COMMANDS, warm, empty, strict=True):
         words = command.words.replace("{folder}/", "").replace("{live}", "live.db")
-        cells = [
-            cost.problem or (f"over {LIMIT}" if cost.seconds is None else f"{cost.seconds:.1f}")
-            for cost in costs
-        ]
+        cells = [cost.problem or (f"over {LIMIT}" if cost.seconds is None else f"{cost.seconds:.1f}") for cost in costs]
         goal = "" if command.goal is None else f"{command.goal:g}"
         lines.append(f"| `{words}` | {cells[0]} | {cells[1]} | {goal} |")
     return "\n".join([*lines, ""])

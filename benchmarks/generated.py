@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from osrl.instance import Instance
+from osrl.model.instance import Instance
 
 SHAPES = [
     (2, 3, 2), (3, 4, 2), (4, 6, 3), (5, 5, 5), (2, 2, 2), (1, 3, 3), (6, 2, 2), (2, 6, 2), (2, 2, 6),

@@ -23,8 +23,8 @@ from typing import NamedTuple
 
 from study import fill, new_study, say
 
+from osrl.jit.mode import compile_now
 from osrl.study.study import Study
-from osrl.way import compile_now
 
 ROOT = Path(__file__).resolve().parents[1]
 TRIALS = 200_000
@@ -131,9 +131,7 @@ def report(trials: int, costs: list[Cost]) -> str:
     ]
     for (name, _, goal), cost in zip(TASKS, costs, strict=True):
         wanted = "" if goal is None else f"{goal:g} s"
-        lines.append(
-            f"| {name} | {cost.worked:.1f} s | {cost.elapsed:.1f} s | {wanted} | {cost.memory:.0f} MB |"
-        )
+        lines.append(f"| {name} | {cost.worked:.1f} s | {cost.elapsed:.1f} s | {wanted} | {cost.memory:.0f} MB |")
     return "\n".join([*lines, ""])
 
 

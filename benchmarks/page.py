@@ -38,9 +38,9 @@ from playwright.sync_api import Browser, Page, sync_playwright
 from service import Server
 from study import fill, new_study, say
 
-from osrl.service.guard import COOKIE
+from osrl.jit.mode import compile_now
+from osrl.service.middleware import COOKIE
 from osrl.study.study import Study
-from osrl.way import compile_now
 
 ROOT = Path(__file__).resolve().parents[1]
 BESIDE, LARGE = 50_000, 100_000  # trials

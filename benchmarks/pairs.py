@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 
 import osrl
 import osrl.policies  # noqa: F401  (registers the rules of the package)
-from osrl.contract import pair, sampling_rules, split_stop, stop_names
 from osrl.errors import OsrlError
+from osrl.policies.contract import pair, sampling_rules, split_stop, stop_names
 
 ROOT = Path(__file__).resolve().parents[1]
 DELTA, PATIENCE, RUNS, SEED, MOST_ARMS = 0.1, 40, 10, 0, 48
@@ -171,9 +171,7 @@ def main() -> None:
     for stop in SAME_STOP:
         rules = [name for name in sampling_rules() if fits(name, stop)]
         by_stop[stop] = {rule: measure(rule, stop, suite, runs) for rule in rules}
-    stops = {
-        stop: measure(SAME_SAMPLE, stop, suite, runs) for stop in stop_names() if fits(SAME_SAMPLE, stop)
-    }
+    stops = {stop: measure(SAME_SAMPLE, stop, suite, runs) for stop in stop_names() if fits(SAME_SAMPLE, stop)}
     parts = [
         "# Sampling and stopping rules on the generated suite\n",
         f"Made by `python benchmarks/pairs.py`: mean samples / K ± one standard error, risk {DELTA}, {runs} "

@@ -116,9 +116,7 @@ def table(samples: pl.DataFrame) -> str:
         wrong = f"{rows[0]['error_g']:.1%} representation, {rows[0]['error_h']:.1%} predictor"
         lines.append(f"| {' | '.join([words, *cells, wrong])} |")
     bounds = [osrl.lower_bound("paper", delta_g=risk, delta_h=risk).K_sharp.lower for risk in RISKS]
-    lines.append(
-        f"| {' | '.join(['no policy can need fewer than', *(f'{one:,.0f}' for one in bounds), ''])} |"
-    )
+    lines.append(f"| {' | '.join(['no policy can need fewer than', *(f'{one:,.0f}' for one in bounds), ''])} |")
     return "\n".join(lines)
 
 

@@ -81,7 +81,7 @@ def least(act: Callable[[], object], times: int, blocks: int = 5) -> float:
 
 def in_memory(sizes: tuple[int, ...]) -> Iterator[tuple[str, float]]:
     """One ask and one tell, with so many trials out; a new one is told, and then one of the others."""
-    from tests.live import Live
+    from tests.support.live import Live
 
     study, rng = Live(**NAMES), random.Random(0)
 
@@ -120,7 +120,7 @@ def in_sqlite(folder: Path, few: int, many: int) -> Iterator[tuple[str, float]]:
     from datetime import UTC, datetime
 
     from osrl.report.study import StudyReport
-    from osrl.study.held import HeldLog
+    from osrl.study.storage.locked_log import HeldLog
     from osrl.study.study import Study
 
     written, keep = [], HeldLog.keep

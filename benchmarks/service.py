@@ -28,10 +28,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from osrl.jit.mode import compile_now
 from osrl.service.tokens import create_token
-from osrl.study.sql import SqlStorage
+from osrl.study.storage.sql import SqlStorage
 from osrl.study.study import Study
-from osrl.way import compile_now
 
 ROOT = Path(__file__).resolve().parents[1]
 CLIENTS = 32
@@ -112,9 +112,7 @@ class Connection:
         return json.loads(answer)
 
 
-async def pairs(
-    server: Server, study: str, count: int, batch: int = 1, rate: float | None = None
-) -> list[float]:
+async def pairs(server: Server, study: str, count: int, batch: int = 1, rate: float | None = None) -> list[float]:
     """Ask and tell ``count`` times; the seconds of each call. ``rate``: pairs a second.
 
     In batches there are two callers: each pending trial adds to what a tell costs.
@@ -204,9 +202,7 @@ def run_optuna(place: str, port: int) -> None:
     import optuna
     from sqlalchemy import event
 
-    storage = optuna.storages.RDBStorage(
-        f"sqlite:///{place}", engine_kwargs={"connect_args": {"timeout": 60}}
-    )
+    storage = optuna.storages.RDBStorage(f"sqlite:///{place}", engine_kwargs={"connect_args": {"timeout": 60}})
 
     def set_up(connection: Any, record: object) -> None:
         connection.execute("PRAGMA journal_mode = WAL")

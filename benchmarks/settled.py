@@ -21,7 +21,7 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from tests.live import Live  # noqa: E402
+from tests.support.live import Live  # noqa: E402
 
 RATES, SHARES = {"DE": 0.25, "FR": 0.23, "AT": 0.21}, (0.6, 0.3, 0.1)
 TEXT = {
@@ -105,9 +105,7 @@ def report(visitors: int, seeds: int) -> str:
 def main() -> None:
     """Play, print, and write the report."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument(
-        "--quick", action="store_true", help="one seed, a quarter of the visitors; prints only"
-    )
+    parser.add_argument("--quick", action="store_true", help="one seed, a quarter of the visitors; prints only")
     quick = parser.parse_args().quick
     text = report(VISITORS // 4, 1) if quick else report(VISITORS, SEEDS)
     print(text)

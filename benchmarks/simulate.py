@@ -27,19 +27,19 @@ from simulate_chart import draw_cost
 from solver import random_instance
 
 import osrl.policies  # noqa: F401  (registers the policies of the package)
-from osrl.contract import Criterion, Problem, State, find
-from osrl.draws import FIRST_REWARD_LANE, START, Key, new_key, reward, uniform
-from osrl.instance import Instance
+from osrl.jit.mode import compile_now
+from osrl.model.environment import new_world
+from osrl.model.instance import Instance
+from osrl.model.rng import FIRST_REWARD_LANE, START, Key, new_key, reward, uniform
 from osrl.paper.trace import phase_1
-from osrl.policies.round import design_of
-from osrl.policies.world import new_world
-from osrl.sampling.tasks import GROWTH
-from osrl.simulation.episode import episode
-from osrl.simulation.job import UNLIMITED
+from osrl.policies.contract import Criterion, Problem, State, find
+from osrl.policies.sampling.per_task import GROWTH
+from osrl.policies.steps import design_of
+from osrl.policies.stopping.per_task_test import PULLS
+from osrl.policies.stopping.phase2 import choose_representation, next_contest
+from osrl.simulation.chunk import UNLIMITED
+from osrl.simulation.run import episode
 from osrl.simulation.runs import Z975
-from osrl.stopping.contests import PULLS
-from osrl.stopping.phase2 import choose_representation, next_contest
-from osrl.way import compile_now
 
 RISK = 0.1
 NEVER = 1e-300  # a risk at which no run ends while its rounds are timed

@@ -22,10 +22,10 @@ from chart import draw_growth, growth_exponent
 from cutting_planes import cutting_planes
 
 from osrl.allocation import Needs, allocate, program_for, solve_afresh
-from osrl.allocation.mirror_ascent import Ascent, paper_ascent, paper_rates, uniform_point
 from osrl.allocation.program import Program
-from osrl.instance import Instance
-from osrl.way import compile_now
+from osrl.jit.mode import compile_now
+from osrl.model.instance import Instance
+from osrl.paper.mirror_ascent import Ascent, paper_ascent, paper_rates, uniform_point
 
 ROOT = Path(__file__).resolve().parents[1]
 TOLERANCE = 1e-6
@@ -92,7 +92,7 @@ def mirror(program: Program, faster: float) -> Ascent:
 def literal_cutting_planes(instance: Instance, needs: Needs) -> tuple[float, float]:
     """The oracle of the tests: sets and loops in Python, dense LPs."""
     sys.path.insert(0, str(ROOT))  # before what others install under this name
-    from tests import oracle_bounds
+    from tests.oracle import bounds as oracle_bounds
 
     found = oracle_bounds.cutting_planes(
         instance.means,
@@ -194,8 +194,7 @@ def comparison_table(results: dict[str, dict[str, Result]]) -> list[str]:
         for name, result in found.items():
             ratio = f"{result.seconds / ours:.1f}" if "ours" in name else f"{result.seconds / ours:.0f}"
             lines.append(
-                f"| {program} | {name} | {ratio} | {result.gap:.1e} | {result.ended} "
-                f"| {duration(result.seconds)} |"
+                f"| {program} | {name} | {ratio} | {result.gap:.1e} | {result.ended} | {duration(result.seconds)} |"
             )
     return lines
 
@@ -224,16 +223,12 @@ def headline(results: dict[str, dict[str, Result]], sizes: list[Size]) -> list[s
     lines = []
     for program, found in results.items():
         ours = next(iter(found.values())).seconds
-        rivals = [
-            f"{name} {result.seconds / ours:.0f}" for name, result in found.items() if "ours" not in name
-        ]
+        rivals = [f"{name} {result.seconds / ours:.0f}" for name, result in found.items() if "ours" not in name]
         lines.append(f"- {program}, times our kernel: {'; '.join(rivals)}.")
     reached = sum(size.gap <= TOLERANCE for size in sizes)
     exponents = ", ".join(f"{phase} {growth_exponent(sizes, phase):.2f}" for phase in PHASES)
     lines.append(f"- Growth, time like K to the power: {exponents}.")
-    lines.append(
-        f"- A certified gap of {TOLERANCE:g} was reached on {reached} of {len(sizes)} random programs."
-    )
+    lines.append(f"- A certified gap of {TOLERANCE:g} was reached on {reached} of {len(sizes)} random programs.")
     return lines
 
 
@@ -282,9 +277,7 @@ def main() -> None:
     print(text)
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
-        (out / "solver.md").write_text(
-            text + "\n![time against the number of arms](solver.png)\n", encoding="utf-8"
-        )
+        (out / "solver.md").write_text(text + "\n![time against the number of arms](solver.png)\n", encoding="utf-8")
         draw_growth(sizes, out)
 
 

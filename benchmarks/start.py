@@ -196,9 +196,7 @@ def report(after: Checkout, before: Checkout | None) -> str:
     lines += _table(["command", "", *PACKAGES, "others"])
     for what in warm[-1]:
         for tree, each in zip(trees, warm, strict=True):
-            lines.append(
-                _row([f"`{what}`", tree.name, *(f"{1e3 * value:.0f}" for value in each[what][1].values())])
-            )
+            lines.append(_row([f"`{what}`", tree.name, *(f"{1e3 * value:.0f}" for value in each[what][1].values())]))
     about = (
         f"A wait with an empty cache is that of one process; with a full one the least of {TIMES}. Nothing "
         f"compiled in the background. One-minute load of the machine at the end: {os.getloadavg()[0]:.1f} on "

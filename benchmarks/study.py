@@ -31,9 +31,9 @@ import numpy as np
 from sqlalchemy import event
 from study_chart import draw_log
 
-from osrl.study.events import Told
+from osrl.jit.mode import compile_now
+from osrl.study.log.events import Told
 from osrl.study.study import Study
-from osrl.way import compile_now
 
 ROOT = Path(__file__).resolve().parents[1]
 SIZES = (100, 1_000, 10_000, 30_000, 100_000)  # trials in the log

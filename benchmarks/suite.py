@@ -25,7 +25,7 @@ import polars as pl
 from generated import SHAPES, generated
 
 import osrl
-from osrl.instance import Instance
+from osrl.model.instance import Instance
 
 ROOT = Path(__file__).resolve().parents[1]
 KEPT = ROOT / "benchmarks/results/suite.json"
@@ -107,8 +107,7 @@ def verdicts(found: list[Found]) -> list[str]:
     return [
         f"- `osrl` needs more samples than `osrl-sc` beyond noise ({Z:.0f} standard errors): "
         + ("never." if not beaten else ", ".join(beaten) + "."),
-        f"- Mean of the instances: {_mean(found, 'osrl')} K, and "
-        f"{_mean(found, 'osrl at 0.01')} K at risk {SMALL}.",
+        f"- Mean of the instances: {_mean(found, 'osrl')} K, and {_mean(found, 'osrl at 0.01')} K at risk {SMALL}.",
         f"- The largest 99 % quantile of `osrl` is {tail.tail:.2f} times the median, on {tail.instance}.",
         f"- Instances on which a run of `osrl` was cut after a million samples: {stalled}.",
     ]
@@ -135,9 +134,7 @@ def draw(found: list[Found], out: Path) -> None:
         mean=pl.when("cut").then(pl.lit("larger: runs were cut")).otherwise(pl.lit("measured"))
     )
     marks = ["measured", "larger: runs were cut"]
-    colour = alt.Color("policy:N", sort=list(POLICIES), title=None).scale(
-        domain=list(POLICIES), range=COLOURS
-    )
+    colour = alt.Color("policy:N", sort=list(POLICIES), title=None).scale(domain=list(POLICIES), range=COLOURS)
     chart = (
         alt.Chart(frame)
         .mark_point(size=45, opacity=0.9, filled=True)

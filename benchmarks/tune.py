@@ -17,7 +17,7 @@ import numpy as np
 from generated import SHAPES, generated
 
 import osrl
-from osrl.instance import Instance
+from osrl.model.instance import Instance
 
 ROOT = Path(__file__).resolve().parents[1]
 SEED = 1000
@@ -77,9 +77,7 @@ def main() -> None:
     for line in lines:
         print(line)
     for name, options in CANDIDATES.items():
-        lines.append(
-            f"| {name} | {' | '.join(f'{score(instances, options, d, runs):.3f}' for d in (0.1, 0.01))} |"
-        )
+        lines.append(f"| {name} | {' | '.join(f'{score(instances, options, d, runs):.3f}' for d in (0.1, 0.01))} |")
         print(lines[-1], flush=True)
     if not quick:
         (ROOT / "benchmarks/results/tune.md").write_text("\n".join(lines) + "\n", encoding="utf-8")

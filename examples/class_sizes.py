@@ -37,8 +37,7 @@ def children() -> pl.DataFrame:
     table = data("AER", "STAR")[[*columns, "readk", "mathk"]].dropna().rename(columns=columns)
     frame = pl.DataFrame({name: table[name].astype(object).tolist() for name in table.columns})
     share = {
-        f"propensity[{kind},as usual]": (pl.col("representation") == kind).mean().over("school")
-        for kind in CLASSES
+        f"propensity[{kind},as usual]": (pl.col("representation") == kind).mean().over("school") for kind in CLASSES
     }
     score = pl.col("readk") + pl.col("mathk")
     return frame.with_columns(

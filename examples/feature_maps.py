@@ -49,9 +49,7 @@ DATA = {"iris": load_iris, "wine": load_wine, "tumours": load_breast_cancer, "di
 MAPS: dict[str, Callable[[], Any]] = {
     "standardised": StandardScaler,
     "one component": lambda: make_pipeline(StandardScaler(), PCA(1)),
-    "three random directions": lambda: make_pipeline(
-        StandardScaler(), GaussianRandomProjection(3, random_state=0)
-    ),
+    "three random directions": lambda: make_pipeline(StandardScaler(), GaussianRandomProjection(3, random_state=0)),
     "two raw components": lambda: PCA(2),
 }
 CLASSIFIERS: dict[str, Callable[[], Any]] = {

@@ -12,11 +12,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from osrl.arrays import Floats
-from osrl.compiled import kernel
-from osrl.contract import Policy, Problem, SamplingRule, register
-from osrl.stopping import tasks
-from osrl.stopping.contests import OF_X
+from osrl.jit.kernel import kernel
+from osrl.model.arrays import Floats
+from osrl.policies.contract import Policy, Problem, SamplingRule, register
+from osrl.policies.stopping import per_task as tasks
+from osrl.policies.stopping.per_task_test import OF_X
 
 
 class RoundRobin(NamedTuple):

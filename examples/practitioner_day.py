@@ -55,9 +55,7 @@ def chart(arms: pl.DataFrame) -> alt.LayerChart:
         arm=pl.col("representation") + ", discount " + pl.col("predictor")
     )
     base = alt.Chart(shown).encode(y=alt.Y("arm:N", title=None))
-    bars = base.mark_rule().encode(
-        x=alt.X("lower:Q", title="share who buy (95 %, at any time)"), x2="upper:Q"
-    )
+    bars = base.mark_rule().encode(x=alt.X("lower:Q", title="share who buy (95 %, at any time)"), x2="upper:Q")
     return alt.layer(bars, base.mark_point(filled=True).encode(x="mean:Q")).facet(row="task:N")
 
 
@@ -95,9 +93,7 @@ def run(folder: Path) -> None:
             visit(study, visitor, rng)
             if visitor == COMPLAINTS:
                 study.withdraw(representation="bold", reason="customers complain", by="support")
-                print(
-                    study.arms.select("task", "representation", "predictor", "told", "mean", "lower", "upper")
-                )
+                print(study.arms.select("task", "representation", "predictor", "told", "mean", "lower", "upper"))
         print(report(study, expected))
         chart(study.arms).save(folder / "shop.svg")
         study.write_trials(folder / "shop.csv")

@@ -56,9 +56,7 @@ def run(place: Path, epsilon: float) -> None:
         print(f"tolerance {epsilon:g} euros: {study.verdict} after {study.trials} visits")
         wording = ", ".join(f"{word} in {country}" for country, word in study.best.predictors.items())
         print(f"  price {study.best.representation}; wording {wording}")
-        possible = study.evidence.filter(
-            rejected=False, task="Spain", representation=study.best.representation
-        )
+        possible = study.evidence.filter(rejected=False, task="Spain", representation=study.best.representation)
         print(f"  not told apart in Spain: {', '.join(possible['predictor'])}")
 
 

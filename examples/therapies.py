@@ -95,9 +95,7 @@ def chart(shares: pl.DataFrame) -> alt.FacetChart:
 def run(orders: int = ORDERS, file: Path | None = None) -> None:
     """Replay both outcomes, and say what is ruled out in the end."""
     rows = pl.DataFrame([look for outcome in OUTCOMES for look in looks(outcome, orders)])
-    shares = rows.group_by("outcome", "patients", "therapy", maintain_order=True).agg(
-        pl.col("ruled out").mean()
-    )
+    shares = rows.group_by("outcome", "patients", "therapy", maintain_order=True).agg(pl.col("ruled out").mean())
     for outcome in OUTCOMES:
         table = patients(outcome)
         missing = table["reward"].null_count()

@@ -8,9 +8,9 @@ The data flow, and the tree:
     instance -> alternatives, glr -> allocation -> bounds, thresholds -> policies -> simulation | study
 
 - `Instance`: means, names and reward family of a problem
-- `lower_bound`: how many samples any policy needs (`osrl.bounds`)
+- `lower_bound`: how many samples any policy needs (`osrl.bounds.lower`)
 - `allocate`, `Needs`: the optimal allocation, with a certificate (`osrl.allocation`)
-- `rho`: how fast an allocation learns the shared representation (`osrl.glr`)
+- `rho`: how fast an allocation learns the shared representation (`osrl.glr.statistic`)
 - `simulate`, `Runs`: replications of a policy on an instance (`osrl.simulation`)
 - `plan`: how many trials an experiment will need, before it begins (`osrl.simulation.plan`)
 - `Study`, `Trial`: a live experiment, with ask and tell (`osrl.study`)
@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from osrl.allocation import Allocation, Needs, allocate
     from osrl.analysis.analyse import analyse
-    from osrl.bounds import LowerBound, lower_bound
+    from osrl.bounds.lower import LowerBound, lower_bound
     from osrl.client import connect, connect_async
     from osrl.errors import (
         AccessRefused,
@@ -46,18 +46,18 @@ if TYPE_CHECKING:
         UnknownStudy,
         UnknownTrial,
     )
-    from osrl.glr import rho
-    from osrl.instance import Instance
+    from osrl.glr.statistic import rho
+    from osrl.model.instance import Instance
     from osrl.simulation.plan import plan
     from osrl.simulation.runs import Runs
     from osrl.simulation.simulate import simulate
+    from osrl.study.state.trial import Trial
     from osrl.study.study import Study
-    from osrl.study.trial import Trial
 
 _HOME = {
     "Allocation": "osrl.allocation",
-    "Instance": "osrl.instance",
-    "LowerBound": "osrl.bounds",
+    "Instance": "osrl.model.instance",
+    "LowerBound": "osrl.bounds.lower",
     "Needs": "osrl.allocation",
     "AccessRefused": "osrl.errors",
     "BudgetSpent": "osrl.errors",
@@ -72,14 +72,14 @@ _HOME = {
     "UnknownTrial": "osrl.errors",
     "Runs": "osrl.simulation.runs",
     "Study": "osrl.study.study",
-    "Trial": "osrl.study.trial",
+    "Trial": "osrl.study.state.trial",
     "allocate": "osrl.allocation",
     "analyse": "osrl.analysis.analyse",
     "connect": "osrl.client",
     "connect_async": "osrl.client",
-    "lower_bound": "osrl.bounds",
+    "lower_bound": "osrl.bounds.lower",
     "plan": "osrl.simulation.plan",
-    "rho": "osrl.glr",
+    "rho": "osrl.glr.statistic",
     "simulate": "osrl.simulation.simulate",
 }
 

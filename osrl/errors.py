@@ -3,7 +3,7 @@
 Every error has the exit code with which the command line ends.
 """
 
-from osrl.shown import shown
+from osrl.text import shown
 
 
 class OsrlError(ValueError):

@@ -32,12 +32,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import mannwhitneyu
 
-from osrl.arrays import Floats
-from osrl.contract import Criterion, Policy, Problem, find
-from osrl.draws import START, Key, new_key, uniform
-from osrl.instance import Instance
-from osrl.outcome import DECIDED, RUNNING, Outcome, is_open
-from osrl.policies.round import (
+from osrl.jit.mode import compile_now, process
+from osrl.model.arrays import Floats
+from osrl.model.environment import STREAMS, draw_reward, new_world
+from osrl.model.instance import Instance
+from osrl.model.outcome import DECIDED, RUNNING, Outcome, is_open
+from osrl.model.rng import START, Key, new_key, uniform
+from osrl.policies.contract import Criterion, Policy, Problem, find
+from osrl.policies.state_arrays import arrays_of, contents, differences
+from osrl.policies.steps import (
     conclude,
     deal,
     design,
@@ -48,10 +51,7 @@ from osrl.policies.round import (
     wants_design,
     write_ticket,
 )
-from osrl.policies.states import arrays_of, contents, differences
-from osrl.policies.world import STREAMS, draw_reward, new_world
-from osrl.simulation.episode import episode
-from osrl.way import compile_now, process
+from osrl.simulation.run import episode
 
 EASY = Instance.bernoulli([[[0.9, 0.3], [0.2, 0.1]], [[0.2, 0.8], [0.1, 0.3]]])
 WITHOUT_TIES = Instance.bounded([[[0.9, 0.3], [0.2, 0.1], [0.4, 0.2]], [[0.2, 0.8], [0.1, 0.3], [0.3, 0.1]]])
@@ -109,9 +109,7 @@ def run_compiled(state: Any, instance: Instance, key: Key, budget: int = 10**6) 
     return episode(state, instance, key, budget)
 
 
-def step_through(
-    state: Any, instance: Instance, key: Key, budget: int = 10**6
-) -> Iterator[Designed | Observed]:
+def step_through(state: Any, instance: Instance, key: Key, budget: int = 10**6) -> Iterator[Designed | Observed]:
     """Drive ``state`` one step at a time, as the compiled loop does; every event, after it has happened."""
     world = new_world(instance, key)
     n = world.means.shape[1]
@@ -126,9 +124,7 @@ def step_through(
         propensities, ticket = np.zeros(world.means.shape), new_ticket(state)
         arm = int(deal(state, -1, key, rounds, propensities, ticket))
         drawn = bool(propensities.any())
-        assert not drawn or (abs(propensities.sum() - 1) < 1e-9 and propensities.min() >= 0), (
-            "no probabilities"
-        )
+        assert not drawn or (abs(propensities.sum() - 1) < 1e-9 and propensities.min() >= 0), "no probabilities"
         changed = differences(before, contents(state))
         assert not changed, f"{changed} changed; only design, observe and conclude may change a state"
         x, a = arm // n, arm % n
@@ -365,9 +361,7 @@ def _compare_choices(policy: Policy, instance: Instance, orders: Orders, seed: i
         if isinstance(event, Observed):
             pulls[stream(two), event.x * n + event.a] += 1
             settle(one, event.x, event.a, event.reward, event.ticket)
-            twin.observe(
-                event, propensities if event.propensities is None else twin.relabelled(event.propensities)
-            )
+            twin.observe(event, propensities if event.propensities is None else twin.relabelled(event.propensities))
     designed = False
     for event in step_through(one, instance, new_key(seed, 1)):
         if isinstance(event, Designed):

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from osrl.way import compile_now
-from tests.databases import BACKENDS, new_place, remove_place
+from osrl.jit.mode import compile_now
+from tests.support.databases import BACKENDS, new_place, remove_place
 
 settings.register_profile("local", deadline=None, derandomize=True)
 settings.register_profile("ci", parent=settings.get_profile("local"), print_blob=True)
@@ -42,7 +42,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
 @pytest.fixture(scope="session")
 def states(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with `studies.db`, which has a study in every state of the page; copy it before writing."""
-    from tests.pages import make_states
+    from tests.support.pages import make_states
 
     folder = tmp_path_factory.mktemp("states")
     make_states(str(folder / "studies.db"))

@@ -18,12 +18,12 @@ from numpy.typing import ArrayLike
 from osrl.allocation.interior_point import Solution, climb
 from osrl.allocation.program import Program, build_program, rough_allocation
 from osrl.allocation.single_task import SingleTask, single_task
-from osrl.arrays import Floats
-from osrl.compiled import kernel
-from osrl.displayed import as_html, draw
 from osrl.errors import OsrlError
-from osrl.instance import Given, Instance, read_instance
-from osrl.way import expect, seconds_to_solve
+from osrl.jit.kernel import kernel
+from osrl.jit.mode import expect, seconds_to_solve
+from osrl.model.arrays import Floats
+from osrl.model.instance import Given, Instance, read_instance
+from osrl.notebook import as_html, draw
 
 __all__ = ["Allocation", "Needs", "SingleTask", "Witness", "allocate", "program_for", "single_task"]
 

@@ -19,10 +19,10 @@ from typing import NamedTuple
 import numpy as np
 
 from osrl.allocation.program import Program
-from osrl.alternatives import pool_sizes
-from osrl.arrays import Floats, Integers
-from osrl.compiled import kernel, kernel_in_place
-from osrl.families import divergence, tilt
+from osrl.glr.transport_cost import pool_sizes
+from osrl.jit.kernel import kernel, kernel_in_place
+from osrl.model.arrays import Floats, Integers
+from osrl.model.families import divergence, tilt
 
 FAR_RIGHT = 1e9  # a z beyond all that are granted
 

@@ -39,8 +39,8 @@ from typing import NamedTuple
 import numpy as np
 
 from osrl.allocation.linear import column_product, factorise, rotate_in
-from osrl.arrays import Floats, Integers
-from osrl.compiled import kernel, kernel_in_place
+from osrl.jit.kernel import kernel, kernel_in_place
+from osrl.model.arrays import Floats, Integers
 
 STIFFEST = 1e5  # of a gradient that is assembled, relative to the softest barrier
 
@@ -275,9 +275,7 @@ def _at(pool: Floats, row: int, potential: float, mu: float) -> float:
 
 
 @kernel
-def _rotate_rest(
-    arm: Floats, row: int, cell: int, depth: int, mu: Floats, potential: Floats, system: System
-) -> None:
+def _rotate_rest(arm: Floats, row: int, cell: int, depth: int, mu: Floats, potential: Floats, system: System) -> None:
     """Add what was left out of the stiffness of a piece to the factor, and what it means for z."""
     matrix, columns, shared, shared_right = system.matrix, system.columns, system.shared, system.shared_right
     size, width = columns.shape

@@ -14,9 +14,9 @@ from typing import NamedTuple
 from osrl.allocation.certificate import Pieces, measure, new_pieces, new_response, objective, upper_bound
 from osrl.allocation.newton import Iterate, new_iterate, newton_step, test_surplus
 from osrl.allocation.program import Program, scale_to_budget
-from osrl.arrays import Floats
-from osrl.compiled import kernel, kernel_in_place
-from osrl.elements import copy_to
+from osrl.jit.kernel import kernel, kernel_in_place
+from osrl.jit.reductions import copy_to
+from osrl.model.arrays import Floats
 
 
 class Solution(NamedTuple):

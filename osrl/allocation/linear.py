@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 
-from osrl.arrays import Floats
-from osrl.compiled import kernel_in_place
+from osrl.jit.kernel import kernel_in_place
+from osrl.model.arrays import Floats
 
 SMALLEST_PIVOT = 1e-15  # relative to the diagonal; a smaller one freezes its unknown
 

@@ -36,9 +36,9 @@ from osrl.allocation.elimination import (
 )
 from osrl.allocation.linear import solve_shared
 from osrl.allocation.program import Program
-from osrl.arrays import Floats
-from osrl.compiled import kernel, kernel_in_place
-from osrl.families import variance
+from osrl.jit.kernel import kernel, kernel_in_place
+from osrl.model.arrays import Floats
+from osrl.model.families import variance
 
 
 class Iterate(NamedTuple):

@@ -13,11 +13,11 @@ from typing import NamedTuple
 import numpy as np
 
 from osrl.allocation.single_task import single_task
-from osrl.arrays import Floats, Integers
-from osrl.compiled import kernel
-from osrl.elements import sum_of
-from osrl.instance import Instance
-from osrl.way import expect
+from osrl.jit.kernel import kernel
+from osrl.jit.mode import expect
+from osrl.jit.reductions import sum_of
+from osrl.model.arrays import Floats, Integers
+from osrl.model.instance import Instance
 
 MOST_EXACT = 12  # representations up to which every partition is considered
 

@@ -23,11 +23,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from osrl.alternatives import order_by_mean, reference_mean
-from osrl.arrays import Flags, Floats, Integers
-from osrl.compiled import kernel
-from osrl.elements import copy_to, sum_of
-from osrl.families import divergence
+from osrl.glr.transport_cost import order_by_mean, reference_mean
+from osrl.jit.kernel import kernel
+from osrl.jit.reductions import copy_to, sum_of
+from osrl.model.arrays import Flags, Floats, Integers
+from osrl.model.families import divergence
 
 
 class Program(NamedTuple):

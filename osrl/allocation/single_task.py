@@ -15,10 +15,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from osrl.arrays import Floats
-from osrl.compiled import kernel
-from osrl.elements import sum_of
-from osrl.families import divergence, variance
+from osrl.jit.kernel import kernel
+from osrl.jit.reductions import sum_of
+from osrl.model.arrays import Floats
+from osrl.model.families import divergence, variance
 
 
 class SingleTask(NamedTuple):

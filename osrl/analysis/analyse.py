@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from osrl.analysis.judge import Analysis, judge
 from osrl.analysis.trials import read_table
-from osrl.risks import read_risks, read_tolerances
+from osrl.analysis.verdict import Analysis, judge
+from osrl.model.risks import read_risks, read_tolerances
 
 
 def analyse(

@@ -11,7 +11,7 @@ from typing import Any
 
 import polars as pl
 
-from osrl.analysis.sources import Source, as_type
+from osrl.analysis.input import Source, as_type
 from osrl.errors import OsrlError
 
 NEEDED = ("task", "representation", "predictor", "reward")
@@ -91,9 +91,7 @@ def spellings(source: Source, tidy: bool) -> tuple[Source, list[str]]:
         if tidy:
             merged = {name: group[0] for group in alike for name in group[1:]}
             frame = frame.with_columns(pl.col(column).replace(merged))
-            remarks += [
-                f"column {column!r}: {_several(group[1:])} read as {group[0]!r}" for group in alike[:SHOWN]
-            ]
+            remarks += [f"column {column!r}: {_several(group[1:])} read as {group[0]!r}" for group in alike[:SHOWN]]
         else:
             for common, *others in alike[:SHOWN]:
                 row = int(frame[column].index_of(others[0]) or 0)
@@ -124,9 +122,7 @@ def without_copies(source: Source, key: str, keys: pl.Series) -> tuple[Source, l
         before = first.setdefault(value, i)
         if before < i:
             copies.append(i)
-            other = next(
-                (name for name, a, b in zip(read, rows[i], rows[before], strict=True) if a != b), None
-            )
+            other = next((name for name, a, b in zip(read, rows[i], rows[before], strict=True) if a != b), None)
             if other is not None:
                 source.complain(
                     i,

@@ -12,14 +12,14 @@ import polars as pl
 from numpy.typing import NDArray
 
 from osrl.analysis.columns import find_column, in_order, name_columns, spellings, without_copies
-from osrl.analysis.numbers import NO_NAME, read_propensities, read_rewards
-from osrl.analysis.sources import Source, as_type, from_frame, read_source
-from osrl.arrays import Flags, Floats
+from osrl.analysis.input import Source, as_type, from_frame, read_source
+from osrl.analysis.numeric import NO_NAME, read_propensities, read_rewards
 from osrl.errors import OsrlError
-from osrl.families import Family, read_limits
-from osrl.instance import MOST_LETTERS
-from osrl.study.export import arm_columns
-from osrl.study.frames import short
+from osrl.model.arrays import Flags, Floats
+from osrl.model.families import Family, read_limits
+from osrl.model.instance import MOST_LETTERS
+from osrl.study.log.export import arm_columns
+from osrl.study.log.tables import short
 
 MOST_ARMS = 10**6
 _PROPENSITY = "propensity["
@@ -155,9 +155,7 @@ def _read_source(
     status = as_type(frame["status"], pl.String, "text").to_list() if "status" in frame.columns else []
     ignorable = np.array([each == _IGNORABLE for each in status] or [False] * len(frame))
     shape = len(task_names), len(representations), len(predictors)
-    propensities = read_propensities(
-        source, tasks, arms, shape, arm_columns(representations, predictors), uniform
-    )
+    propensities = read_propensities(source, tasks, arms, shape, arm_columns(representations, predictors), uniform)
     source.problems.refuse()
     return Table(
         task_names,
@@ -214,8 +212,7 @@ def _index(
         elif value not in place:
             source.complain(
                 i,
-                f"column {column!r} is {value!r:.200}, not among the names given; correct the row, or add "
-                "the name",
+                f"column {column!r} is {value!r:.200}, not among the names given; correct the row, or add the name",
             )
     return np.array([place.get(value, -1) for value in values]), known
 

@@ -41,9 +41,7 @@ def analyse(
     uniform: Annotated[
         bool, typer.Option("--uniform", help="Every arm of a task was drawn with the same probability.")
     ] = False,
-    tidy: Annotated[
-        bool, typer.Option("--tidy", help="Names that differ only in case or blanks are one.")
-    ] = False,
+    tidy: Annotated[bool, typer.Option("--tidy", help="Names that differ only in case or blanks are one.")] = False,
     family: Annotated[
         str | None, typer.Option(help="bernoulli, bounded or gaussian.  [default: read off the rewards]")
     ] = None,

@@ -16,9 +16,7 @@ Tolerance = Annotated[
 ToleranceG = Annotated[
     float | None, typer.Option(metavar="E", help="The same, for answers with another representation.")
 ]
-ToleranceH = Annotated[
-    float | None, typer.Option(metavar="E", help="The same, for answers with another predictor.")
-]
+ToleranceH = Annotated[float | None, typer.Option(metavar="E", help="The same, for answers with another predictor.")]
 
 
 def key_value(given: str) -> tuple[str, Any]:

@@ -27,19 +27,17 @@ def bound(
     epsilon: Tolerance = None,
     epsilon_g: ToleranceG = None,
     epsilon_h: ToleranceH = None,
-    sigma: Annotated[
-        float | None, typer.Option(help="The paper's regulariser, for K_G_sigma.  [default: 1e5]")
-    ] = None,
+    sigma: Annotated[float | None, typer.Option(help="The paper's regulariser, for K_G_sigma.  [default: 1e5]")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """How many samples any policy needs, and how best to spread them."""
     with working("computing the bounds ..."):
         # Here, not above: these compile and load kernels, which help and usage errors do not need.
-        from osrl.bounds import DEFAULT_SIGMA, lower_bound
-        from osrl.instance import Instance
+        from osrl.bounds.lower import DEFAULT_SIGMA, lower_bound
+        from osrl.model.instance import Instance
+        from osrl.model.risks import read_risks
         from osrl.report.bound import BoundReport
         from osrl.report.separate_tasks import separate_tasks
-        from osrl.risks import read_risks
 
         risk_g, risk_h = read_risks(delta, delta_g, delta_h)
         instance = Instance.load(file)

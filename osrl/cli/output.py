@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
 
-from osrl.shown import shown
+from osrl.text import shown
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType

@@ -18,9 +18,7 @@ def paper(
     seed: Annotated[int, typer.Option(help="The same seed gives the same numbers.")] = 0,
     out: Annotated[
         str | None,
-        typer.Option(
-            metavar="DIR", help="Folder for tables, figures and report.html.  [default: paper-results]"
-        ),
+        typer.Option(metavar="DIR", help="Folder for tables, figures and report.html.  [default: paper-results]"),
     ] = None,
     workers: Annotated[int | None, typer.Option(help="Threads.  [default: one for each core]")] = None,
     released: Annotated[

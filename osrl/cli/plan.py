@@ -13,9 +13,7 @@ from osrl.errors import OsrlError
 
 
 def plan(
-    file: Annotated[
-        str, typer.Argument(metavar="FILE", help="An instance file with guessed means, or 'paper'.")
-    ],
+    file: Annotated[str, typer.Argument(metavar="FILE", help="An instance file with guessed means, or 'paper'.")],
     policy: Annotated[
         str | None, typer.Option(metavar="NAME,...", help="Policies to compare, or all.  [default: osrl]")
     ] = None,
@@ -30,22 +28,16 @@ def plan(
     epsilon: Tolerance = None,
     epsilon_g: ToleranceG = None,
     epsilon_h: ToleranceH = None,
-    risks: Annotated[
-        str | None, typer.Option(metavar="RISK,...", help="Compare several risks (both at once).")
-    ] = None,
+    risks: Annotated[str | None, typer.Option(metavar="RISK,...", help="Compare several risks (both at once).")] = None,
     tolerances: Annotated[
         str | None, typer.Option(metavar="EPS,...", help="Compare several tolerances (both at once).")
     ] = None,
     loss: Annotated[float, typer.Option(metavar="SHARE", help="Trials that never report.")] = 0.0,
-    delay: Annotated[
-        int, typer.Option(metavar="N", help="Trials handed out before the result of one is known.")
-    ] = 0,
+    delay: Annotated[int, typer.Option(metavar="N", help="Trials handed out before the result of one is known.")] = 0,
     batch: Annotated[int, typer.Option(metavar="N", help="Trials handed out at a time.")] = 1,
     shares: Annotated[
         str | None,
-        typer.Option(
-            metavar="SHARE,...", help="Tasks arrive in these shares.  [default: the policy chooses]"
-        ),
+        typer.Option(metavar="SHARE,...", help="Tasks arrive in these shares.  [default: the policy chooses]"),
     ] = None,
     gaps: Annotated[
         float, typer.Option(metavar="F", help="Differences to the best arm, as a multiple of those guessed.")
@@ -61,18 +53,14 @@ def plan(
         bool,
         typer.Option("--ignorable", help="A loss tells nothing about the reward: lost trials are left out."),
     ] = False,
-    low: Annotated[
-        float | None, typer.Option(help="The smallest bounded reward; means are given from there.")
-    ] = None,
+    low: Annotated[float | None, typer.Option(help="The smallest bounded reward; means are given from there.")] = None,
     high: Annotated[float | None, typer.Option(help="The largest bounded reward.")] = None,
     runs: Annotated[int | None, typer.Option(help="Simulated experiments.  [default: 200]")] = None,
     seed: Annotated[int, typer.Option(help="The same seed gives the same plan.")] = 0,
     budget: Annotated[
         int | None, typer.Option(help="Stop an experiment after this many trials.  [default: 1000000]")
     ] = None,
-    out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Write the chart there, as PNG and PDF.")
-    ] = None,
+    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Write the chart there, as PNG and PDF.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """How many trials to expect, if the means are as guessed."""

@@ -24,17 +24,13 @@ def serve(
     port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 for any that is free.")] = 8765,
     token_file: Annotated[
         str | None,
-        typer.Option(
-            metavar="FILE", help="A file with a token that owns everything; made if it is not there."
-        ),
+        typer.Option(metavar="FILE", help="A file with a token that owns everything; made if it is not there."),
     ] = None,
     allow_host: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME", help="A name by which the server may be called; may be repeated."),
     ] = None,
-    root_path: Annotated[
-        str, typer.Option(metavar="PATH", help="The path under which a proxy shows the server.")
-    ] = "",
+    root_path: Annotated[str, typer.Option(metavar="PATH", help="The path under which a proxy shows the server.")] = "",
     on_verdict: Annotated[
         str | None,
         typer.Option(
@@ -46,7 +42,7 @@ def serve(
     """Serve studies over HTTP, to programs and people who have a token."""
     try:
         from osrl.service.server import serve as run
-        from osrl.service.verdicts import SECRET, read_receiver
+        from osrl.service.webhooks import SECRET, read_receiver
     except ModuleNotFoundError:
         raise OsrlError(MISSING) from None
     receiver = None if on_verdict is None else read_receiver(on_verdict, os.environ.get(SECRET))

@@ -16,22 +16,14 @@ def simulate(
         str,
         typer.Argument(metavar="FILE", help="An instance file (.toml or .json), or 'paper' for the paper's."),
     ],
-    policy: Annotated[
-        str | None, typer.Option(metavar="NAME,...", help="Policies to run.  [default: osrl]")
-    ] = None,
+    policy: Annotated[str | None, typer.Option(metavar="NAME,...", help="Policies to run.  [default: osrl]")] = None,
     sample: Annotated[
         str | None,
         typer.Option(metavar="NAME,...", help="Sampling rules, to be paired with --stop; see osrl rules."),
     ] = None,
-    stop: Annotated[
-        str | None, typer.Option(metavar="NAME,...", help="Stopping rules, such as glr-kk,bets.")
-    ] = None,
-    delta: Annotated[
-        str | None, typer.Option(metavar="RISK,...", help="Both risks at once.  [default: 0.1]")
-    ] = None,
-    runs: Annotated[
-        int | None, typer.Option(help="Number of runs for each policy and risk.  [default: 1120]")
-    ] = None,
+    stop: Annotated[str | None, typer.Option(metavar="NAME,...", help="Stopping rules, such as glr-kk,bets.")] = None,
+    delta: Annotated[str | None, typer.Option(metavar="RISK,...", help="Both risks at once.  [default: 0.1]")] = None,
+    runs: Annotated[int | None, typer.Option(help="Number of runs for each policy and risk.  [default: 1120]")] = None,
     seed: Annotated[int, typer.Option(help="The same seed gives the same runs.")] = 0,
     delta_g: Annotated[
         str | None, typer.Option(metavar="RISK,...", help="Risk of a wrong representation.  [default: 0.1]")
@@ -51,24 +43,20 @@ def simulate(
         typer.Option(metavar="KEY=VALUE", help="An option of a policy; may be repeated."),
     ] = None,
     budget: Annotated[int | None, typer.Option(help="Stop every run after this many samples.")] = None,
-    workers: Annotated[
-        int | None, typer.Option(help="Threads on this machine.  [default: one for each core]")
-    ] = None,
+    workers: Annotated[int | None, typer.Option(help="Threads on this machine.  [default: one for each core]")] = None,
     dask: Annotated[
         str | None, typer.Option(metavar="ADDRESS", help="Run on the cluster of this Dask scheduler instead.")
     ] = None,
     out: Annotated[
         str | None,
-        typer.Option(
-            metavar="DIR", help="Keep the runs in this folder; the same command resumes where it stopped."
-        ),
+        typer.Option(metavar="DIR", help="Keep the runs in this folder; the same command resumes where it stopped."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Run policies many times and count samples and wrong answers."""
     with working("loading ..."):
         # Here, not above: these load kernels, which help and usage errors do not need.
-        from osrl.instance import Instance
+        from osrl.model.instance import Instance
         from osrl.report.simulate import SimulationReport
         from osrl.simulation.simulate import DEFAULT_RUNS
         from osrl.simulation.simulate import simulate as run

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from osrl.cli.arguments import Tolerance, ToleranceG, ToleranceH, key_value
+from osrl.cli.open_study import create_study, is_remote, open_study
 from osrl.cli.output import echo, print_json, print_report
-from osrl.cli.places import create_study, is_remote, open_study
-from osrl.cli.rows import read_reward, read_rows
+from osrl.cli.table_input import read_reward, read_rows
 from osrl.errors import OsrlError
-from osrl.shown import printable
+from osrl.text import printable
 
 if TYPE_CHECKING:
     from osrl.report.study import StudyReport
     from osrl.study.interface import AnyStudy
-    from osrl.study.trial import Trial
+    from osrl.study.state.trial import Trial
 
 app = typer.Typer(
     help="Run a live experiment: ask for trials, tell their rewards, until there is a verdict.",
@@ -39,9 +39,7 @@ Name = Annotated[str | None, typer.Option("--name", help="The study, if the data
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 By = Annotated[str | None, typer.Option("--by", metavar="WHO", help="Who does this, kept in the log.")]
 Reason = Annotated[str | None, typer.Option("--reason", metavar="TEXT", help="The reason, kept in the log.")]
-Key = Annotated[
-    str | None, typer.Option("--key", metavar="KEY", help="The key with which the trial was asked for.")
-]
+Key = Annotated[str | None, typer.Option("--key", metavar="KEY", help="The key with which the trial was asked for.")]
 From = Annotated[
     str | None,
     typer.Option(
@@ -63,9 +61,7 @@ def create(
     instance: Annotated[
         str | None, typer.Option(metavar="FILE", help="Take names and family from an instance file.")
     ] = None,
-    family: Annotated[
-        str | None, typer.Option(help="bernoulli, bounded or gaussian.  [default: bernoulli]")
-    ] = None,
+    family: Annotated[str | None, typer.Option(help="bernoulli, bounded or gaussian.  [default: bernoulli]")] = None,
     noise_sd: Annotated[float | None, typer.Option(help="Standard deviation of gaussian rewards.")] = None,
     low: Annotated[float | None, typer.Option(help="Smallest possible bounded reward.  [default: 0]")] = None,
     high: Annotated[float | None, typer.Option(help="Largest possible bounded reward.  [default: 1]")] = None,
@@ -80,15 +76,11 @@ def create(
     epsilon_h: ToleranceH = None,
     model_check: Annotated[
         float | None,
-        typer.Option(
-            metavar="M", help="Decide only with evidence in every task that no arm beats the answer by M."
-        ),
+        typer.Option(metavar="M", help="Decide only with evidence in every task that no arm beats the answer by M."),
     ] = None,
     seed: Annotated[
         int | None,
-        typer.Option(
-            help="Repeats the same draws; whoever knows it can foresee them.  [default: secret draws]"
-        ),
+        typer.Option(help="Repeats the same draws; whoever knows it can foresee them.  [default: secret draws]"),
     ] = None,
     budget: Annotated[int | None, typer.Option(help="The largest number of trials.")] = None,
     policy: Annotated[str, typer.Option(help="The policy that chooses the trials.")] = "osrl",
@@ -103,15 +95,13 @@ def create(
     given = {"tasks": tasks, "representations": representations, "predictors": predictors}
     names: dict[str, Any] = {key: _names(value) for key, value in given.items() if value}
     if instance is not None:
-        from osrl.instance import Instance
+        from osrl.model.instance import Instance
 
         loaded = Instance.load(instance)
         own = {key: list(getattr(loaded, key)) for key in given}
         for key, other in names.items():
             if len(other) != len(own[key]):
-                raise OsrlError(
-                    f"{len(other)} {key}, and {len(own[key])} in the file; name all, or leave them out"
-                )
+                raise OsrlError(f"{len(other)} {key}, and {len(own[key])} in the file; name all, or leave them out")
         names = own | names
         if family is None:
             family, noise_sd = loaded.family.name, loaded.family.noise_sd
@@ -147,7 +137,7 @@ def create(
             which = "" if name == "study" else f" --name {shlex.quote(name)}"
             first = f"osrl study ask {shlex.quote(shown(place))}{which}"
             echo(f"study {name!r} is ready; ask for its first trial with: {first}")
-            from osrl.report.remarks import remarks
+            from osrl.report.warnings import remarks
 
             for remark in remarks(study.settings):
                 echo(f"note: {remark}")
@@ -283,9 +273,7 @@ def amend(
 @app.command()
 def abandon(
     place: Place,
-    trial: Annotated[
-        str | None, typer.Argument(metavar="TRIAL", help="The number of the trial, or its token.")
-    ] = None,
+    trial: Annotated[str | None, typer.Argument(metavar="TRIAL", help="The number of the trial, or its token.")] = None,
     key: Key = None,
     file: From = None,
     ignorable: Annotated[
@@ -395,9 +383,7 @@ def watch(
                 time.sleep(max(every, 0.05))
                 report = _report(study, place)
         else:
-            with Live(
-                report, console=Console(highlight=False, markup=False, emoji=False), auto_refresh=False
-            ) as live:
+            with Live(report, console=Console(highlight=False, markup=False, emoji=False), auto_refresh=False) as live:
                 while report.status.verdict == "running":
                     time.sleep(max(every, 0.05))
                     report = _report(study, place)
@@ -444,7 +430,7 @@ def _meant(trial: str) -> str | int:
 
 def shown(place: str) -> str:
     """Where the study is, as it was given, but without a password."""
-    from osrl.study.place import read_place, show_place
+    from osrl.study.storage.url import read_place, show_place
 
     if is_remote(place):
         return printable(place)

@@ -16,9 +16,7 @@ if TYPE_CHECKING:
 
 Why = Annotated[str, typer.Option("--reason", metavar="TEXT", help="The reason, kept in the log.")]
 Representation = Annotated[str | None, typer.Option(metavar="NAME", help="A representation.")]
-Predictor = Annotated[
-    str | None, typer.Option(metavar="NAME", help="A predictor, with every representation.")
-]
+Predictor = Annotated[str | None, typer.Option(metavar="NAME", help="A predictor, with every representation.")]
 Task = Annotated[str | None, typer.Option(metavar="NAME", help="A task.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask before evidence begins again.")]
 
@@ -30,9 +28,7 @@ def pause(place: Place, reason: Why, by: By = None, name: Name = None, as_json: 
 
 
 @app.command()
-def resume(
-    place: Place, reason: Reason = None, by: By = None, name: Name = None, as_json: Json = False
-) -> None:
+def resume(place: Place, reason: Reason = None, by: By = None, name: Name = None, as_json: Json = False) -> None:
     """Hand out trials again after a pause."""
     _do(place, name, as_json, "the study goes on", lambda study: study.resume(reason, by=by))
 
@@ -109,9 +105,7 @@ def _begin_again(place: str, name: str | None, ask: bool) -> str:
         typer.confirm(f"evidence begins again: {which} then on; go on?", abort=True)
     from osrl.report.study import describe_stages
 
-    return (
-        f"only trials handed out from now on count as evidence: {which} now on; {describe_stages(stages + 1)}"
-    )
+    return f"only trials handed out from now on count as evidence: {which} now on; {describe_stages(stages + 1)}"
 
 
 def _do(place: str, name: str | None, as_json: bool, done: str, act: Callable[[AnyStudy], None]) -> None:

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from osrl.cli.open_study import check_local, delete_study, deleted_studies, list_studies
 from osrl.cli.output import echo, print_json, working
-from osrl.cli.places import check_local, delete_study, deleted_studies, list_studies
 from osrl.cli.study import By, Json, Name, Place, Reason, app, opened, shown
 from osrl.errors import OsrlError, StorageDamaged
 
 if TYPE_CHECKING:
-    from osrl.study.backup import Copied
+    from osrl.study.storage.backup import Copied
 
 
 @app.command("list")
@@ -84,9 +84,7 @@ def verify(
     place: Place,
     head: Annotated[
         str | None,
-        typer.Option(
-            metavar="HASH", help="A head (hash of an event) noted earlier: the log must contain it."
-        ),
+        typer.Option(metavar="HASH", help="A head (hash of an event) noted earlier: the log must contain it."),
     ] = None,
     name: Name = None,
     as_json: Json = False,
@@ -113,9 +111,7 @@ def verify(
 @app.command()
 def anchor(
     place: Place,
-    file: Annotated[
-        str, typer.Argument(metavar="FILE", help="The file to append to, preferably on another machine.")
-    ],
+    file: Annotated[str, typer.Argument(metavar="FILE", help="The file to append to, preferably on another machine.")],
     name: Name = None,
     as_json: Json = False,
 ) -> None:
@@ -138,7 +134,7 @@ def backup(
     as_json: Json = False,
 ) -> None:
     """Write every study of a database to one verified file, while others go on writing."""
-    from osrl.study.backup import backup
+    from osrl.study.storage.backup import backup
 
     check_local(place)
     with working("copying the studies, and replaying their logs"):
@@ -153,7 +149,7 @@ def restore(
     as_json: Json = False,
 ) -> None:
     """Recreate the studies of a backup. Trials that were handed out after the backup are then refused."""
-    from osrl.study.backup import restore
+    from osrl.study.storage.backup import restore
 
     check_local(place)
     with working("replaying the logs of the backup"):

@@ -17,17 +17,15 @@ def report(
     out: Annotated[str, typer.Option("--out", metavar="FILE", help="The HTML file to write.")],
     at: Annotated[
         int | None,
-        typer.Option(
-            "--at", metavar="SEQUENCE", help="The number of the event after which to look; the last one."
-        ),
+        typer.Option("--at", metavar="SEQUENCE", help="The number of the event after which to look; the last one."),
     ] = None,
     name: Name = None,
     as_json: Json = False,
 ) -> None:
     """Write the page of a study as one file that opens offline, the same for the same log."""
     from osrl.files import replace_file
-    from osrl.page.moment import freeze
     from osrl.page.render import frozen_page
+    from osrl.page.snapshot import freeze
 
     with opened(place, name) as study, progress_bar("events") as bar:
         moment = freeze(study.name, counted(study.events(), bar), at)

@@ -12,7 +12,7 @@ from osrl.cli.serve import MISSING
 from osrl.errors import OsrlError
 
 if TYPE_CHECKING:
-    from osrl.study.sql import SqlStorage
+    from osrl.study.storage.sql import SqlStorage
 
 app = typer.Typer(
     help="Make, list and revoke the tokens of a server (`osrl serve`).",
@@ -20,9 +20,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-Place = Annotated[
-    str, typer.Argument(metavar="DB", help="A SQLite file, or the URL of a PostgreSQL database.")
-]
+Place = Annotated[str, typer.Argument(metavar="DB", help="A SQLite file, or the URL of a PostgreSQL database.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 
 
@@ -31,9 +29,7 @@ def create(
     place: Place,
     role: Annotated[
         str,
-        typer.Option(
-            help="read, operate (also ask and tell), blind (ask and tell, no results) or own (everything)."
-        ),
+        typer.Option(help="read, operate (also ask and tell), blind (ask and tell, no results) or own (everything)."),
     ],
     study: Annotated[str | None, typer.Option(help="For this study alone.  [default: all]")] = None,
     label: Annotated[str | None, typer.Option(metavar="TEXT", help="Whose it is, for the list.")] = None,
@@ -57,7 +53,7 @@ def list_all(place: Place, as_json: Json = False) -> None:
     with closing(_storage(place)) as storage:
         from osrl.service.tables import prepare_tables
         from osrl.service.tokens import list_tokens
-        from osrl.study.events import moment
+        from osrl.study.log.events import moment
 
         prepare_tables(storage)
         found = list_tokens(storage)
@@ -92,7 +88,7 @@ def revoke(
 def _storage(place: str, *, make: bool = False) -> SqlStorage:
     """The database of the tokens."""
     try:
-        from osrl.study.sql import SqlStorage
+        from osrl.study.storage.sql import SqlStorage
     except ModuleNotFoundError:
         raise OsrlError(MISSING) from None
     return SqlStorage(place, make=make)

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from osrl.errors import OsrlError
 from osrl.files import replace_file
-from osrl.study.events import Created, Event
-from osrl.study.export import LogFile, write_anchor
-from osrl.study.frames import suffix_of
-from osrl.study.history import history
-from osrl.study.reading import Place
+from osrl.study.log.events import Created, Event
+from osrl.study.log.export import LogFile, write_anchor
+from osrl.study.log.tables import suffix_of
+from osrl.study.views.history import history
+from osrl.study.views.reading import Place
 
 if TYPE_CHECKING:
     import polars as pl
@@ -46,9 +46,7 @@ def write_file(file: Place, content: bytes) -> None:
     try:
         replace_file(Path(file), content, private=True)
     except OSError as error:
-        raise OsrlError(
-            f"{file}: cannot be written: {error.strerror}; give a folder that you may write to"
-        ) from None
+        raise OsrlError(f"{file}: cannot be written: {error.strerror}; give a folder that you may write to") from None
 
 
 def write_head(file: Place, name: str, shown: dict[str, Any]) -> dict[str, Any]:

@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, SupportsFloat, overload
 
-from osrl.client import calls
-from osrl.client.calls import Call, StudyCalls
-from osrl.client.documents import (
+from osrl.client import endpoints as calls
+from osrl.client.decode import (
     read_arms,
     read_hypotheses,
     read_pending,
@@ -16,25 +15,26 @@ from osrl.client.documents import (
     read_status,
     read_summary,
 )
+from osrl.client.endpoints import Call, StudyCalls
 from osrl.client.files import format_of, read_events, read_history, write_file, write_head
-from osrl.client.sending import Sender
+from osrl.client.transport import Sender
 from osrl.errors import OsrlError
-from osrl.hypotheses.words import Answer
-from osrl.study.asking import TrialRecord
-from osrl.study.events import Created, Event
-from osrl.study.export import write_frame
-from osrl.study.history import evidence, rates
+from osrl.hypotheses.summary import Answer
 from osrl.study.interface import AnyStudy, Which
-from osrl.study.reading import Place
-from osrl.study.running import Result, run_study
-from osrl.study.trial import Trial
+from osrl.study.log.events import Created, Event
+from osrl.study.log.export import write_frame
+from osrl.study.operations.ask import TrialRecord
+from osrl.study.operations.loop import Result, run_study
+from osrl.study.state.trial import Trial
+from osrl.study.views.history import evidence, rates
+from osrl.study.views.reading import Place
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from osrl.study.forecast import Forecast
-    from osrl.study.replay import Verification
-    from osrl.study.status import PendingTrial, Status
+    from osrl.study.views.forecast import Forecast
+    from osrl.study.views.status import PendingTrial, Status
+    from osrl.study.views.verify import Verification
 
 
 def connect(url: str, token: str | None = None, study: str | None = None) -> RemoteStudy:
@@ -45,9 +45,7 @@ def connect(url: str, token: str | None = None, study: str | None = None) -> Rem
     """
     sender = Sender(url, token)
     try:
-        return RemoteStudy(
-            sender, only_study(sender.base, sender.send(calls.studies())) if study is None else study
-        )
+        return RemoteStudy(sender, only_study(sender.base, sender.send(calls.studies())) if study is None else study)
     except BaseException:
         sender.close()
         raise

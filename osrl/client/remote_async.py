@@ -10,9 +10,8 @@ from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, SupportsFloat, overload
 
-from osrl.client import calls
-from osrl.client.calls import Call, StudyCalls, T
-from osrl.client.documents import (
+from osrl.client import endpoints as calls
+from osrl.client.decode import (
     read_arms,
     read_hypotheses,
     read_pending,
@@ -20,25 +19,26 @@ from osrl.client.documents import (
     read_status,
     read_summary,
 )
+from osrl.client.endpoints import Call, StudyCalls, T
 from osrl.client.files import format_of, read_events, read_history, write_file, write_head
+from osrl.client.loop import Function, run_awaited
 from osrl.client.remote import only_study
-from osrl.client.running import Function, run_awaited
-from osrl.client.sending import AsyncSender
-from osrl.hypotheses.words import Answer
-from osrl.study.asking import TrialRecord
-from osrl.study.events import Created, Event
-from osrl.study.export import write_frame
-from osrl.study.history import evidence, rates
+from osrl.client.transport import AsyncSender
+from osrl.hypotheses.summary import Answer
 from osrl.study.interface import Which
-from osrl.study.reading import Place
-from osrl.study.replay import Verification
-from osrl.study.trial import Trial
+from osrl.study.log.events import Created, Event
+from osrl.study.log.export import write_frame
+from osrl.study.operations.ask import TrialRecord
+from osrl.study.state.trial import Trial
+from osrl.study.views.history import evidence, rates
+from osrl.study.views.reading import Place
+from osrl.study.views.verify import Verification
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from osrl.study.forecast import Forecast
-    from osrl.study.status import PendingTrial, Status
+    from osrl.study.views.forecast import Forecast
+    from osrl.study.views.status import PendingTrial, Status
 
 
 async def connect_async(url: str, token: str | None = None, study: str | None = None) -> AsyncRemoteStudy:
@@ -144,9 +144,7 @@ class AsyncRemoteStudy:
         call = self._calls.abandon_many(trials, ignorable=ignorable, by=by, reason=reason)
         return int((await self._send(call))["new"])
 
-    async def correct(
-        self, trial: Which, reward: SupportsFloat, *, reason: str, by: str | None = None
-    ) -> None:
+    async def correct(self, trial: Which, reward: SupportsFloat, *, reason: str, by: str | None = None) -> None:
         """The reward of a trial was told wrong."""
         await self._send(self._calls.correct(trial, reward, reason, by))
 

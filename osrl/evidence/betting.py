@@ -1,7 +1,7 @@
 """Betting against "arm b is the best of this set", when arms are drawn with known probabilities.
 
 Before a draw, let mu~ be estimates from the past and w the probabilities of the arms. Move b and the
-better-looking arms to one level: the pool U and its w-weighted mean m (as in `osrl.alternatives`,
+better-looking arms to one level: the pool U and its w-weighted mean m (as in `osrl.glr.transport_cost`,
 with q = w), and let xi_a = (mu~_a - m) / (mu~_top - mu~_b) on U. When arm A of U yields y in [0, 1],
 the wealth of a bet beta >= 0 is multiplied by
 
@@ -41,10 +41,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from osrl.alternatives import sort_by_mean
-from osrl.arrays import Flags, Floats, Integers
-from osrl.compiled import kernel_in_place
 from osrl.errors import OsrlError
+from osrl.glr.transport_cost import sort_by_mean
+from osrl.jit.kernel import kernel_in_place
+from osrl.model.arrays import Flags, Floats, Integers
 
 FAR = 40.0  # logarithms this far below another are not seen beside it
 MOST_POINTS = 1000  # of the grid of bets
@@ -123,9 +123,7 @@ def _made(
             f"0 < smallest < largest, 2 to {MOST_POINTS} points, and a power of at most {MOST_POWER}"
         )
     if not 0 < plugged <= 0.5:
-        raise OsrlError(
-            f"plugged is {plugged}; give a number above 0 and at most 1/2: it counts twice in a task"
-        )
+        raise OsrlError(f"plugged is {plugged}; give a number above 0 and at most 1/2: it counts twice in a task")
     if not 0 < idle < 1:
         raise OsrlError(f"idle is {idle}; give a number between 0 and 1")
     if not 0 <= peak < math.inf:
@@ -152,9 +150,7 @@ def check_bets(bets: Bets) -> None:
     """Refuse bets that could break the risk: weights that sum to more than one, stakes or factors < 0."""
     beta = bets.beta
     if not (beta[0] == 0.0 and beta[-1] == -1.0 and np.all(np.isfinite(beta)) and np.all(beta[1:-1] > 0.0)):
-        raise OsrlError(
-            f"the bets are {beta.tolist()}; give 0, positive numbers, and -1 for the growth-optimal"
-        )
+        raise OsrlError(f"the bets are {beta.tolist()}; give 0, positive numbers, and -1 for the growth-optimal")
     for name in ("task", "shared", "local"):
         check_mixture(f"the weights of the bets ({name})", getattr(bets, name))
     if not 0 < bets.safe < 1:
@@ -242,7 +238,7 @@ def _leave_alone(terms: Floats) -> None:
 
 @kernel_in_place
 def _joins(means: Floats, order: Integers, weights: Floats, r: int, k: int, ticket: Floats) -> bool:
-    """Whether the k-th arm is in the pool of the r-th, k < r (see `osrl.alternatives.pool_sizes`)."""
+    """Whether the k-th arm is in the pool of the r-th, k < r (see `osrl.glr.transport_cost.pool_sizes`)."""
     above, b = order[k], order[r]
     return bool(ticket[above, 2] < weights[b] * (means[above] - means[b]))
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from osrl.compiled import kernel_in_place
+from osrl.jit.kernel import kernel_in_place
 
 STEPS = 100  # of a search, at most
 PRECISE = 1e-10  # where it ends: the bound lies below the minimum by no more than this

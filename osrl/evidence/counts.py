@@ -36,7 +36,7 @@ of it: that is the evidence.
 m - epsilon in place of m: the proof is the same.
 
 **Universal** (universal inference, for reference): log E_b = sum_a excess_a + ell(N; b), the likelihood ratio
-of `osrl.alternatives` less what the mixtures cost in all arms.
+of `osrl.glr.transport_cost` less what the mixtures cost in all arms.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from osrl.alternatives import alternatives
-from osrl.arrays import Flags, Floats
-from osrl.compiled import kernel, kernel_in_place
-from osrl.elements import sum_of
 from osrl.evidence.convex import PRECISE, STEPS, Point, above_tangents, narrowed, new_bracket, next_level
-from osrl.evidence.tilts import DOWN, IDLE, MIXTURE, PAIR, UP, Tilts
-from osrl.families import divergence, variance
+from osrl.evidence.exponential_tilts import DOWN, IDLE, MIXTURE, PAIR, UP, Tilts
+from osrl.glr.transport_cost import alternatives
+from osrl.jit.kernel import kernel, kernel_in_place
+from osrl.jit.reductions import sum_of
+from osrl.model.arrays import Flags, Floats
+from osrl.model.families import divergence, variance
 
 FAR = 30.0  # nats by which a tilt that matters at the first look is not behind the others
 MOST = 1e6  # log evidence of one arm; where it is infinite, this is a lower bound
@@ -69,9 +69,7 @@ class Samples(NamedTuple):
 
 
 @kernel
-def samples_of(
-    pulls: Floats, sums: Floats, first: Floats, led: Floats, led_sum: Floats, noise: float
-) -> Samples:
+def samples_of(pulls: Floats, sums: Floats, first: Floats, led: Floats, led_sum: Floats, noise: float) -> Samples:
     """From the number, the sum and the first of the rewards of every arm (n,), and those while it led.
 
     The first reward of an arm is judged only where rewards are 0 and 1: the normal mixture, with
@@ -89,9 +87,7 @@ def samples_of(
             k, s = pulls[a], sums[a]
             number[a] = k
             mean[a] = s / max(k, 1.0)
-            mixture = (
-                math.lgamma(s + 0.5) + math.lgamma(k - s + 0.5) - math.lgamma(k + 1.0) - math.log(math.pi)
-            )
+            mixture = math.lgamma(s + 0.5) + math.lgamma(k - s + 0.5) - math.lgamma(k + 1.0) - math.log(math.pi)
             likelihood = 0.0
             if s > 0.0:
                 likelihood += s * math.log(mean[a])

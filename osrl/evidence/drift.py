@@ -17,9 +17,9 @@ import math
 import numpy as np
 from scipy.special import logsumexp
 
-from osrl.arrays import Floats, Integers
 from osrl.evidence.counts import samples_of
-from osrl.families import divergence
+from osrl.model.arrays import Floats, Integers
+from osrl.model.families import divergence
 
 CUTS = 32  # at equal distances
 LEVEL = 0.01  # probability of a false alarm
@@ -58,8 +58,6 @@ def _both(parts: list[tuple[Floats, Floats, Floats]], noise: float) -> Floats:
     level = total / np.maximum(number, 1.0)
     gain = [
         sum(k * divergence(float(m), float(at), noise) for k, m in ((k0, m0), (k1, m1)) if k > 0)
-        for k0, m0, k1, m1, at in zip(
-            before.number, before.mean, after.number, after.mean, level, strict=True
-        )
+        for k0, m0, k1, m1, at in zip(before.number, before.mean, after.number, after.mean, level, strict=True)
     ]
     return np.asarray(before.excess + after.excess + np.array(gain))

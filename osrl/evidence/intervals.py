@@ -26,7 +26,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import betaln, xlog1py, xlogy
 
-from osrl.arrays import Floats
+from osrl.model.arrays import Floats
 
 PRIOR = 10.0  # rewards that the mixture of Gaussian means weighs
 _STEPS = 60  # halvings of an interval of length 1

@@ -1,6 +1,6 @@
 """Two arms, any sampling rule: evidence against "b is at least as good as a" that knows where to look.
 
-With tilts u up for arm a and d down for arm b (`osrl.evidence.tilts`), Lambda(theta, s) the log moment
+With tilts u up for arm a and d down for arm b (`osrl.evidence.exponential_tilts`), Lambda(theta, s) the log moment
 generating function of a reward with mean theta, and M the mixtures of `osrl.evidence.counts`, E is the
 minimum over theta of
 
@@ -26,12 +26,12 @@ import math
 
 import numpy as np
 
-from osrl.arrays import Floats
-from osrl.compiled import kernel, kernel_in_place
 from osrl.evidence.convex import PRECISE, STEPS, Point, above_tangents, narrowed, new_bracket, next_level
 from osrl.evidence.counts import MOST, Samples, cumulant
-from osrl.evidence.tilts import DOWN, MIXTURE, PAIR, UP, Tilts
-from osrl.families import divergence, variance
+from osrl.evidence.exponential_tilts import DOWN, MIXTURE, PAIR, UP, Tilts
+from osrl.jit.kernel import kernel, kernel_in_place
+from osrl.model.arrays import Floats
+from osrl.model.families import divergence, variance
 
 
 @kernel
@@ -81,9 +81,7 @@ def pair(samples: Samples, a: int, b: int, tilts: Tilts, noise: float, epsilon: 
 
 
 @kernel_in_place
-def _look(
-    samples: Samples, a: int, b: int, tilts: Tilts, theta: float, noise: float, epsilon: float
-) -> Point:
+def _look(samples: Samples, a: int, b: int, tilts: Tilts, theta: float, noise: float, epsilon: float) -> Point:
     """log E before the minimum is taken, at the level ``theta`` of arm ``a``."""
     number, mean, excess, grid = samples.number, samples.mean, samples.excess, tilts.grid
     other = theta + epsilon

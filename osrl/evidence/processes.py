@@ -25,7 +25,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from osrl.arrays import Floats
 from osrl.errors import OsrlError
 from osrl.evidence.betting import (
     TICKET,
@@ -38,10 +37,11 @@ from osrl.evidence.betting import (
     write_ticket,
 )
 from osrl.evidence.counts import Samples, pooled, samples_of, universal
+from osrl.evidence.exponential_tilts import TASK, new_tilts
 from osrl.evidence.pairs import against_best
-from osrl.evidence.tilts import TASK, new_tilts
-from osrl.families import Family
-from osrl.risks import read_risk
+from osrl.model.arrays import Floats
+from osrl.model.families import Family
+from osrl.model.risks import read_risk
 
 SHRINKAGE = 20.0  # samples by which estimates are drawn to their mean, where it matters who leads
 

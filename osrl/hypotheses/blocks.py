@@ -11,12 +11,11 @@ import math
 
 import numpy as np
 
-from osrl.arrays import Floats
-from osrl.compiled import kernel, kernel_in_place
 from osrl.evidence.betting import BETA, TICKET
-from osrl.hypotheses.check import if_checked
-from osrl.hypotheses.current import recount_if_counted
-from osrl.hypotheses.possible import (
+from osrl.hypotheses.model_check import if_checked
+from osrl.hypotheses.product import evidence_against, refresh
+from osrl.hypotheses.refresh import recount_if_counted
+from osrl.hypotheses.state import (
     DUE,
     FIRST,
     LED,
@@ -43,17 +42,16 @@ from osrl.hypotheses.possible import (
     strike_vectors,
     weigh,
 )
-from osrl.hypotheses.shared import evidence_against, refresh
 from osrl.hypotheses.tolerance import HELD, Tolerance
 from osrl.hypotheses.trials import after_comparisons, estimate, take_ticket
+from osrl.jit.kernel import kernel, kernel_in_place
+from osrl.model.arrays import Floats
 
 HIGH, LOW, LOST = range(3)  # rows of `ended`
 
 
 @kernel
-def take_block(
-    hypotheses: Hypotheses, propensities: Floats, ended: Floats, values: Floats, tickets: Floats
-) -> None:
+def take_block(hypotheses: Hypotheses, propensities: Floats, ended: Floats, values: Floats, tickets: Floats) -> None:
     """Judge trials that were drawn with ``propensities`` (X, n), and rule out what can be.
 
     ``ended`` (3, X, n): how many of each arm brought a high reward, a low one, or were lost; ``values``

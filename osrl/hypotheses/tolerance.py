@@ -1,7 +1,7 @@
 """Arms that are as good as the answer, within a tolerance: what ends a study although some arms tie.
 
 Nulls, for each task and each pair of its arms: "b is better than c by at least epsilon". When c is to be the
-answer of a task, every other arm b has to be out, exactly (`osrl.hypotheses.possible`) or because this null
+answer of a task, every other arm b has to be out, exactly (`osrl.hypotheses.state`) or because this null
 is ruled out *against c*. So the shift is measured against the answer: were it used to eliminate arms one
 after the other, each might fall for one that is a little worse, and the last one be worse by many epsilons.
 
@@ -20,13 +20,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from osrl.arrays import Flags, Floats
-from osrl.compiled import kernel, kernel_in_place
 from osrl.errors import OsrlError
 from osrl.evidence.betting import BETA, FAR, LOCAL, Bets, new_bets, settle, settle_worst, write_comparison
 from osrl.evidence.counts import MOST, Samples
+from osrl.evidence.exponential_tilts import Tilts
 from osrl.evidence.pairs import pair
-from osrl.evidence.tilts import Tilts
+from osrl.jit.kernel import kernel, kernel_in_place
+from osrl.model.arrays import Flags, Floats
 
 # Parts of delta_g and delta_h that exact nulls have where there is a tolerance. A representation is mostly
 # refuted exactly, by several tasks together; of two predictors the tolerance is always the shorter way.
@@ -142,9 +142,7 @@ def write_comparisons(
 
 
 @kernel_in_place
-def settle_comparisons(
-    tolerance: Tolerance, x: int, a: int, predictors: int, reward: float, terms: Floats
-) -> int:
+def settle_comparisons(tolerance: Tolerance, x: int, a: int, predictors: int, reward: float, terms: Floats) -> int:
     """Settle the bets of `write_comparisons` for this reward; how many nulls are ruled out by it."""
     wealth, beta = tolerance.wealth, tolerance.bets.grid[BETA]
     n = terms.shape[0] // 2
@@ -238,9 +236,7 @@ def is_out(tolerance: Tolerance, x: int, b: int, c: int, possible_g: Flags, poss
 
 
 @kernel_in_place
-def answer_within(
-    tolerance: Tolerance, x: int, g: int, means: Floats, possible_g: Flags, possible_h: Flags
-) -> int:
+def answer_within(tolerance: Tolerance, x: int, g: int, means: Floats, possible_g: Flags, possible_h: Flags) -> int:
     """The best-looking arm of ``g`` in task ``x`` against which all others are out, or -1."""
     n = means.size
     predictors = n // possible_g.size

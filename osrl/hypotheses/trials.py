@@ -11,12 +11,11 @@ import math
 
 import numpy as np
 
-from osrl.arrays import Floats
-from osrl.compiled import kernel, kernel_in_place
 from osrl.evidence.betting import BETA, LOCAL, TICKET, rank, settle, settle_worst, write_ticket
-from osrl.hypotheses.check import clear_checks, settle_checks, worst_checks, write_checks
-from osrl.hypotheses.current import recount_if_counted
-from osrl.hypotheses.possible import (
+from osrl.hypotheses.model_check import clear_checks, settle_checks, worst_checks, write_checks
+from osrl.hypotheses.product import refresh
+from osrl.hypotheses.refresh import recount_if_counted
+from osrl.hypotheses.state import (
     DUE,
     FIRST,
     LED,
@@ -45,9 +44,10 @@ from osrl.hypotheses.possible import (
     should_strike,
     survivor,
 )
-from osrl.hypotheses.shared import refresh
 from osrl.hypotheses.tolerance import HELD, settle_comparisons, worst_comparisons, write_comparisons
 from osrl.hypotheses.tolerance import PENDING as NOT_REPORTED
+from osrl.jit.kernel import kernel, kernel_in_place
+from osrl.model.arrays import Floats
 
 
 def ticket_size(hypotheses: Hypotheses) -> int:
@@ -178,9 +178,7 @@ def refresh_task(hypotheses: Hypotheses, x: int, changed: Floats) -> float:
     """Bring the evidence of a task about representations up to date, see `refresh`."""
     wealth = hypotheses.wealth
     held, pending = wealth[WEALTH, x], wealth[PENDING, x]
-    return refresh(
-        hypotheses.against, hypotheses.evidence[OF_TASK, x], held, pending, hypotheses.bets, x, changed
-    )
+    return refresh(hypotheses.against, hypotheses.evidence[OF_TASK, x], held, pending, hypotheses.bets, x, changed)
 
 
 @kernel_in_place

@@ -1,7 +1,7 @@
 """Vectors of predictors: what the null of a representation is really about, struck one by one.
 
 "g is the best representation" says that for *some* vector v in H^X the arms (g, v_x) are the best of their
-tasks. The evidence against a single vector is that of `osrl.hypotheses.shared` without the minimum over h,
+tasks. The evidence against a single vector is that of `osrl.hypotheses.product` without the minimum over h,
 
     E_{g,v} = APART prod_x (mixture over bets)  +  (1 - APART) mixture over bets (prod_x),
 
@@ -20,12 +20,12 @@ import math
 
 import numpy as np
 
-from osrl.arrays import Flags, Floats
-from osrl.compiled import kernel, kernel_in_place
-from osrl.elements import least_of, most_of
 from osrl.errors import OsrlError
 from osrl.evidence.betting import Bets
-from osrl.hypotheses.shared import mix
+from osrl.hypotheses.product import mix
+from osrl.jit.kernel import kernel, kernel_in_place
+from osrl.jit.reductions import least_of, most_of
+from osrl.model.arrays import Flags, Floats
 
 VECTORS = 1024  # up to so many are told apart
 MOST_VECTORS = 10**6
@@ -99,9 +99,7 @@ def strike(struck: Flags, evidence: Floats, held: Floats, bets: Bets, limit: flo
 
 
 @kernel_in_place
-def evidence_of_vector(
-    evidence: Floats, held: Floats, bets: Bets, v: int, limit: float, common: Floats
-) -> float:
+def evidence_of_vector(evidence: Floats, held: Floats, bets: Bets, v: int, limit: float, common: Floats) -> float:
     """Log evidence against the vector ``v`` of a representation.
 
     Where it does not reach ``limit``, a bound of it may be given instead. ``common`` (J,) is room to work in.

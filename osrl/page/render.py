@@ -10,9 +10,9 @@ from importlib.resources import files
 from typing import Any
 
 from osrl.errors import OsrlError
-from osrl.page.moment import Moment
+from osrl.page.snapshot import Moment
 from osrl.page.view import page_view
-from osrl.shown import printable
+from osrl.text import printable
 
 try:
     from jinja2 import Environment, PackageLoader, StrictUndefined

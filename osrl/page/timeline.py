@@ -6,11 +6,11 @@ from collections import deque
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from osrl.arrays import Flags
-from osrl.compiled import one_job
-from osrl.page.writing import share_of
-from osrl.study.corrections import overrule
-from osrl.study.events import (
+from osrl.jit.kernel import one_job
+from osrl.model.arrays import Flags
+from osrl.page.format import share_of
+from osrl.study.log.corrections import overrule
+from osrl.study.log.events import (
     Abandoned,
     Amended,
     Budgeted,
@@ -23,8 +23,8 @@ from osrl.study.events import (
     Staged,
     Told,
 )
-from osrl.study.progress import Progress, begin
-from osrl.study.standing import read_hypotheses
+from osrl.study.state.state import Progress, begin
+from osrl.study.views.evidence import read_hypotheses
 
 MOST_POINTS = 240  # of a path; when there are more, every other one is dropped
 RECENT = 200  # results by which the pace is judged
@@ -114,9 +114,7 @@ class Timeline:
             self._every *= 2
 
     def _point(self) -> Point:
-        shares = {
-            each[:3]: share_of(each.log_evidence, each.limit) for each in read_hypotheses(self.progress)
-        }
+        shares = {each[:3]: share_of(each.log_evidence, each.limit) for each in read_hypotheses(self.progress)}
         return Point(self.progress.asked, shares)
 
 

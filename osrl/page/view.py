@@ -5,12 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any, NamedTuple
 
-from osrl.page import words
-from osrl.page.marks import Scale, Tick, polyline, scale_of
-from osrl.page.moment import Moment
-from osrl.page.timeline import Key
-from osrl.page.waiting import LISTED, count_ages, list_waiting, oldest, read_health
-from osrl.page.writing import (
+from osrl.page import sentences as words
+from osrl.page.format import (
     age,
     date,
     interval,
@@ -20,6 +16,10 @@ from osrl.page.writing import (
     share_of,
     whole_percent,
 )
+from osrl.page.pending import LISTED, count_ages, list_waiting, oldest, read_health
+from osrl.page.snapshot import Moment
+from osrl.page.svg import Scale, Tick, polyline, scale_of
+from osrl.page.timeline import Key
 from osrl.report.study import in_words
 
 LINES = 8  # of a chart of evidence
@@ -153,9 +153,7 @@ def _facts(document: dict[str, Any]) -> dict[str, Any]:
     many = forecast["at_least"] and forecast["median"] == forecast["q90"]
     ends = ("median", "q10", "q90")
     rest = {"many": many, "at_least": forecast["at_least"], "in_budget": None}
-    facts["needed"] = rest | {
-        name: Cell(f"forecast.{name}", forecast[name], rough(forecast[name])) for name in ends
-    }
+    facts["needed"] = rest | {name: Cell(f"forecast.{name}", forecast[name], rough(forecast[name])) for name in ends}
     if forecast["in_budget"] is not None:
         share = f"{100 * forecast['in_budget']:.0f} %"
         facts["needed"]["in_budget"] = Cell("forecast.in_budget", forecast["in_budget"], share)
@@ -240,14 +238,9 @@ def _paths(moment: Moment, groups: list[Group]) -> list[Path]:
                 lines.append(Line(rival.name, i % 6, polyline(drawn), rival.percent.text, rival.rejected))
             columns.append(dict(points))
         seen = sorted({x for column in columns for x in column})
-        some = (
-            sorted({seen[i * (len(seen) - 1) // (ROWS - 1)] for i in range(ROWS)})
-            if len(seen) > ROWS
-            else seen
-        )
+        some = sorted({seen[i * (len(seen) - 1) // (ROWS - 1)] for i in range(ROWS)}) if len(seen) > ROWS else seen
         rows = [
-            [f"{x:,}", *("–" if x not in column else f"{100 * column[x]:.0f} %" for column in columns)]
-            for x in some
+            [f"{x:,}", *("–" if x not in column else f"{100 * column[x]:.0f} %" for column in columns)] for x in some
         ]
         header = ["trials", *(rival.name for rival in order)]
         ticks = [tick for tick in scale.ticks(4) if tick.at <= 100]

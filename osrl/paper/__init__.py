@@ -6,12 +6,10 @@
 - `osrl.paper.results`, `osrl.paper.page`: what each part says, and the report
 - `osrl.paper.published`: the published numbers
 - `osrl.paper.verdicts`: whether two numbers agree
-- `osrl.paper.table1`, `osrl.paper.table2`, `osrl.paper.statements`: numbers, judged
+- `osrl.paper.table1`, `osrl.paper.table2`, `osrl.paper.claims`: numbers, judged
 - `osrl.paper.trace`, `osrl.paper.dynamics`: phase 1 by itself, recorded and averaged
-- `osrl.paper.figures`, `osrl.paper.explanatory_figures`: charts of its dynamics, and of two ideas
+- `osrl.paper.figures`, `osrl.paper.concept_figures`: charts of its dynamics, and of two ideas
 - `osrl.paper.experiment`: how often, with which seed, in how many threads
 
 It draws charts, so it needs the extra `charts`; without it, importing says what to install.
 """
-
-import osrl.report.charts  # noqa: F401  (first, because its message is better than that of a failed import)

@@ -14,16 +14,16 @@ import numpy as np
 import polars as pl
 from scipy.signal import butter, sosfiltfilt
 
-from osrl.arrays import Floats
-from osrl.contract import Criterion, find
-from osrl.draws import Key
+from osrl.model.arrays import Floats
+from osrl.model.environment import new_world
+from osrl.model.rng import Key
 from osrl.paper.experiment import Experiment
 from osrl.paper.published import FILTER_FREQUENCY, FILTER_ORDER, SIGMA
 from osrl.paper.trace import CHANGES, trace
-from osrl.policies.round import design_of
-from osrl.policies.world import new_world
+from osrl.policies.contract import Criterion, find
+from osrl.policies.steps import design_of
+from osrl.policies.stopping.per_task_test import MEANS
 from osrl.simulation.runs import Z975
-from osrl.stopping.contests import MEANS
 
 ROUNDS = 4000
 POLICIES = ("osrl-sc", "osrl-sc-released")
@@ -68,9 +68,7 @@ def follow(experiment: Experiment, policy: str, target: Floats, rounds: int = RO
         state = experiment.new_state(policy, criterion, key)
         world = new_world(experiment.instance, key)
         estimate = state.stopping.contests.arms[MEANS]
-        series = trace(
-            state, state.sampling.weights, estimate, world, design_of(state), target, SIGMA, rounds
-        )
+        series = trace(state, state.sampling.weights, estimate, world, design_of(state), target, SIGMA, rounds)
         series[list(CHANGES)] = low_pass(series[list(CHANGES)])
         return series
 

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 import osrl.policies  # noqa: F401  (registers the policies of the package)
-from osrl.arrays import Floats
-from osrl.contract import Criterion, Problem, find
-from osrl.draws import START, Key, new_key, uniform
-from osrl.instance import Instance
+from osrl.jit.mode import compile_now
+from osrl.model.arrays import Floats
+from osrl.model.instance import Instance
+from osrl.model.rng import START, Key, new_key, uniform
 from osrl.paper.published import RUNS
-from osrl.way import compile_now
+from osrl.policies.contract import Criterion, Problem, find
 
 BLOCK = 16  # runs of one piece of work: sums over a block do not depend on who computes it
 

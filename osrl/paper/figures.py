@@ -77,9 +77,7 @@ def dynamics_figures(followed: Sequence[Dynamics], truth: dict[str, float]) -> l
     data = pl.concat([one.frame() for one in followed]).filter(
         (pl.col("round") >= FROM) & (pl.col("round") % EVERY == 0)
     )
-    note = (
-        f" Averages over {followed[0].runs:,} runs, 97.5 % intervals shaded; changes are low-pass filtered."
-    )
+    note = f" Averages over {followed[0].runs:,} runs, 97.5 % intervals shaded; changes are low-pass filtered."
     return [
         Figure(f"dynamics-{curve.name}", curve.caption + note, _draw(data, curve, truth[curve.series]))
         for curve in CURVES

@@ -9,10 +9,7 @@ from osrl.paper.results import Result
 from osrl.report.html import Page, Section, text
 
 TITLE = "The paper's experiments, published and run again"
-PAPER = (
-    "On the Sample Complexity of Representation Learning in Multi-task Bandits with Global and Local "
-    "Structure"
-)
+PAPER = "On the Sample Complexity of Representation Learning in Multi-task Bandits with Global and Local Structure"
 MADE_WITH = (
     "In the authors' released code the function for beta_1 returns nothing, so that phase 1 stops at beta_2 "
     "alone: sooner than the theorem allows, and without its guarantee.",

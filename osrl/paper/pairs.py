@@ -12,12 +12,12 @@ from typing import Any, NamedTuple
 import altair as alt
 import polars as pl
 
-from osrl.bounds import lower_bound
-from osrl.contract import pair, split_stop
+from osrl.bounds.lower import lower_bound
 from osrl.errors import OsrlError
 from osrl.paper.experiment import Experiment, part_of
+from osrl.policies.contract import pair, split_stop
 from osrl.report.charts import BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, Figure
-from osrl.report.grid import Cell, Grid
+from osrl.report.table import Cell, Grid
 from osrl.simulation.simulate import simulate
 
 RISK = 0.1
@@ -147,9 +147,7 @@ def figure_pairs(pairs: Sequence[Pair], K: float) -> Figure:
         base.mark_point(filled=True, size=70, opacity=1).encode(x, y, colour),
         base.mark_tick(thickness=2, size=14).encode(alt.X("median:Q"), y, colour),
         bound.mark_rule(strokeDash=[5, 3]).encode(alt.X("K:Q")),
-        bound.mark_text(align="left", dx=4, baseline="top").encode(
-            alt.X("K:Q"), alt.Text("name:N"), y=alt.value(2)
-        ),
+        bound.mark_text(align="left", dx=4, baseline="top").encode(alt.X("K:Q"), alt.Text("name:N"), y=alt.value(2)),
     ).properties(title="Sampling or stopping: where do the samples go?")
     caption = (
         "Every sampling rule with every stopping rule on the paper's instance: points are means with 97.5 % "

@@ -16,14 +16,14 @@ from rich.text import Text
 
 from osrl.errors import OsrlError
 from osrl.files import replace_file
-from osrl.instance import Instance
+from osrl.model.instance import Instance
 from osrl.paper.experiment import Experiment, silent
 from osrl.paper.page import page_of
 from osrl.paper.published import RUNS
 from osrl.paper.results import Result, figures, first_table, others, pairs, second_table
 from osrl.paper.verdicts import AGREES, DIFFERS
 from osrl.report.charts import save
-from osrl.shown import printable
+from osrl.text import printable
 
 PARTS = ("table1", "table2", "figures")  # of the paper
 BESIDES = ("pairs", "others")  # which the paper does not have

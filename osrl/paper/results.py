@@ -10,19 +10,19 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from osrl.allocation import Needs, allocate
-from osrl.bounds import lower_bound
+from osrl.bounds.lower import lower_bound
+from osrl.paper.claims import changes, growth, statement_grid
+from osrl.paper.concept_figures import pool, symmetric_tasks
 from osrl.paper.dynamics import POLICIES, follow
 from osrl.paper.experiment import Experiment
-from osrl.paper.explanatory_figures import pool, symmetric_tasks
 from osrl.paper.figures import dynamics_figures
-from osrl.paper.others import grids_others, run_others
 from osrl.paper.pairs import RISK, figure_pairs, grid_pairs, run_pairs
 from osrl.paper.published import SIGMA
-from osrl.paper.statements import changes, growth, statement_grid
+from osrl.paper.published_baselines import grids_others, run_others
 from osrl.paper.table1 import figure_1, grid_1, medians_1, run_table_1, table_1
 from osrl.paper.table2 import figure_2, grids_2, run_table_2, worths
 from osrl.report.charts import Figure
-from osrl.report.grid import Grid
+from osrl.report.table import Grid
 
 Records = Sequence[Mapping[str, Any]]
 
@@ -89,11 +89,7 @@ def figures(experiment: Experiment) -> Result:
     optimum = allocate(instance, Needs.of(instance, 1.0, 0.0), sigma=SIGMA)
     target = optimum.weights.reshape(experiment.means.shape)
     norm = math.sqrt(float((target**2).sum()))
-    followed = [
-        follow(experiment, policy, target)
-        for policy in POLICIES
-        if experiment.released or policy == "osrl-sc"
-    ]
+    followed = [follow(experiment, policy, target) for policy in POLICIES if experiment.released or policy == "osrl-sc"]
     truth = {
         "rate": optimum.lower,
         "means_norm": math.sqrt(float((experiment.means**2).sum())),

@@ -15,7 +15,7 @@ from osrl.paper.experiment import Experiment
 from osrl.paper.published import PHASE_1, PHASE_2, RISKS, RUNS, TABLE_1, TAS, TOTAL, Published
 from osrl.paper.verdicts import LIMIT, Footnotes, Verdict, compare
 from osrl.report.charts import BLUE, GREEN, GREY, ORANGE, SKY, Figure
-from osrl.report.grid import Cell, Grid
+from osrl.report.table import Cell, Grid
 from osrl.simulation.runs import Z975
 from osrl.simulation.simulate import simulate
 
@@ -148,8 +148,7 @@ def grid_1(rows: Sequence[Row]) -> Grid:
     """Table 1 for the reader: the published row of each quantity, and ours below it."""
     footnotes = Footnotes()
     groups = [
-        [*_published_and_ours([row for row in rows if (row.delta, row.quantity) == key], footnotes)]
-        for key in TABLE_1
+        [*_published_and_ours([row for row in rows if (row.delta, row.quantity) == key], footnotes)] for key in TABLE_1
     ]
     return Grid(
         "Table 1. Samples until the answer",

@@ -11,21 +11,21 @@ import numpy as np
 import polars as pl
 
 from osrl.allocation import Needs, allocate
-from osrl.allocation.mirror_ascent import new_released_state, released_solve
-from osrl.arrays import Floats
-from osrl.contract import Criterion
-from osrl.draws import Key
-from osrl.glr import rho
-from osrl.instance import Instance
+from osrl.glr.statistic import rho
+from osrl.model.arrays import Floats
+from osrl.model.environment import new_world
+from osrl.model.instance import Instance
+from osrl.model.rng import Key
 from osrl.paper.experiment import Experiment
+from osrl.paper.mirror_ascent import new_released_state, released_solve
 from osrl.paper.published import ALLOCATION, ALLOCATION_DIGIT, PULLS, PULLS_DIGIT, RUNS, SIGMA
 from osrl.paper.table1 import RELEASED, SHORTER, THEOREM, Variant
 from osrl.paper.trace import phase_1
 from osrl.paper.verdicts import AGREES, DIFFERS, Footnotes, Verdict, compare_printed
-from osrl.policies.round import design_of
-from osrl.policies.world import new_world
+from osrl.policies.contract import Criterion
+from osrl.policies.steps import design_of
 from osrl.report.charts import GREEN, GREY, ORANGE, Figure
-from osrl.report.grid import Cell, Grid
+from osrl.report.table import Cell, Grid
 from osrl.simulation.runs import Z975
 
 RISK = 0.1  # the paper does not say which; shares hardly depend on it
@@ -164,9 +164,7 @@ def _task_grid(instance: Instance, rows: Sequence[Shares], x: int) -> Grid:
     )
 
 
-def _published_and_ours(
-    rows: Sequence[Shares], kind: str, x: int, footnotes: Footnotes
-) -> Iterator[list[str | Cell]]:
+def _published_and_ours(rows: Sequence[Shares], kind: str, x: int, footnotes: Footnotes) -> Iterator[list[str | Cell]]:
     """Published shares of one task, and ours below them; a row agrees when all its arms do."""
     shown = [row for row in rows if row.kind == kind]
     yield [Cell(f"{kind}, published", "strong"), *map(_share, shown[0].published[x].flat), ""]
@@ -206,9 +204,7 @@ def figure_2(instance: Instance, rows: Sequence[Shares]) -> Figure:
 def _long(arms: Sequence[str], sources: Sequence[tuple[str, str, Floats]], x: int) -> pl.DataFrame:
     """One row for each source and arm of task ``x``."""
     pairs = [
-        (label, arm, share)
-        for label, _, shares in sources
-        for arm, share in zip(arms, shares[x].flat, strict=True)
+        (label, arm, share) for label, _, shares in sources for arm, share in zip(arms, shares[x].flat, strict=True)
     ]
     return pl.DataFrame(pairs, schema=["source", "arm", "share"], orient="row")
 

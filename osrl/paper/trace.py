@@ -1,6 +1,6 @@
 """Phase 1 by itself: the pulls when it ends, and how its estimate and its weights move on the way.
 
-The same rounds as in `osrl.simulation.episode`, for a policy with a first phase. Rewards are those of
+The same rounds as in `osrl.simulation.run`, for a policy with a first phase. Rewards are those of
 the run with the same seed and number, so phase 1 ends here exactly when it ends there. Nothing is
 recorded unless it is asked for.
 """
@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from osrl.arrays import Floats
-from osrl.compiled import kernel
-from osrl.glr import cheapest, glr_of
-from osrl.outcome import REPRESENTATION, Outcome
-from osrl.policies.round import deal, design, settle, wants_design
-from osrl.policies.world import World, draw_reward
+from osrl.glr.statistic import cheapest, glr_of
+from osrl.jit.kernel import kernel
+from osrl.model.arrays import Floats
+from osrl.model.environment import World, draw_reward
+from osrl.model.outcome import REPRESENTATION, Outcome
+from osrl.policies.steps import deal, design, settle, wants_design
 
 # What is recorded of each round. A change is that from the round before.
 RATE, RATE_CHANGE, MEANS, MEANS_CHANGE, WEIGHTS, WEIGHTS_CHANGE, LARGEST, LARGEST_CHANGE, DISTANCE = range(9)

@@ -6,7 +6,7 @@ import math
 from string import ascii_lowercase
 from typing import Any, NamedTuple
 
-from osrl.report.grid import Cell
+from osrl.report.table import Cell
 
 LIMIT = 3.5  # standard errors of the difference within which two numbers agree
 

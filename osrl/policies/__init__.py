@@ -1,4 +1,4 @@
-"""Policies: named pairs of a sampling rule (`osrl.sampling`) and a stopping rule (`osrl.stopping`).
+"""Policies: named pairs of a sampling rule (`osrl.policies.sampling`) and a stopping rule (`osrl.policies.stopping`).
 
 | name | sampling | stopping | what it is |
 |---|---|---|---|
@@ -10,10 +10,11 @@
 | `uniform` | `even` | `bets` | every arm with the same probability |
 
 `round` is one round, which every driver plays; `states`: the arrays of a state by name. Importing this
-package registers the pairs; `osrl.contract.find` gives one by its name. `docs/policies.md` says how to add
+package registers the pairs; `osrl.policies.contract.find` gives one by its name. `docs/policies.md` says how to add
 one, and `osrl.testing` checks it.
 """
 
-from osrl.policies import named, rules
+from osrl.policies import builtin as named
+from osrl.policies import pairs as rules
 
 __all__ = ["named", "rules"]

@@ -7,7 +7,7 @@
 - `osrl.report.allocation`: an allocation as heat maps, or as a list where there are many arms
 - `osrl.report.separate_tasks`: the bound without sharing, to compare with
 - `osrl.report.instance`: an instance in a few words
-- `osrl.report.grid`: a table made once, for the terminal and for a page
+- `osrl.report.table`: a table made once, for the terminal and for a page
 - `osrl.report.charts`, `osrl.report.html`: charts, and one page that holds everything (extra `charts`)
 - `osrl.report.numbers`: how numbers are written
 """

@@ -13,9 +13,9 @@ from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
-from osrl.arrays import Floats
-from osrl.instance import BestArms, Instance
-from osrl.shown import printable
+from osrl.model.arrays import Floats
+from osrl.model.instance import BestArms, Instance
+from osrl.text import printable
 
 MOST_CELLS = 100  # arms up to which every one is shown
 LISTED = 12  # arms that are listed where there are more

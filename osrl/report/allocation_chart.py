@@ -6,8 +6,8 @@ import altair as alt
 import numpy as np
 import polars as pl
 
-from osrl.arrays import Floats
-from osrl.instance import Instance
+from osrl.model.arrays import Floats
+from osrl.model.instance import Instance
 from osrl.report.charts import ORANGE, Figure
 
 CELL = 52  # units of length

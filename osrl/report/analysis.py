@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
-from osrl.analysis.judge import Analysis
+from osrl.analysis.verdict import Analysis
 from osrl.report.assumptions import SHARED, STEADY, chance
 from osrl.report.claims import guarantee
 from osrl.report.guess import NAME
@@ -26,7 +26,7 @@ from osrl.report.hypotheses import (
     write_risk,
 )
 from osrl.report.rates import RatesView
-from osrl.shown import printable
+from osrl.text import printable
 
 LISTED = 8  # tasks that are named with their rows
 _MEANING = {
@@ -134,12 +134,8 @@ class AnalysisReport(NamedTuple):
             worst = analysis.missing - analysis.ignored
             counted = [f"{worst:,} count by their worst reward"] if worst else []
             if analysis.ignored:
-                counted.append(
-                    f"{analysis.ignored:,} are left out, because dropping out is declared to be ignorable"
-                )
-            lines.append(
-                f"{analysis.missing:,} of {analysis.rows:,} rows have no reward: {'; '.join(counted)}"
-            )
+                counted.append(f"{analysis.ignored:,} are left out, because dropping out is declared to be ignorable")
+            lines.append(f"{analysis.missing:,} of {analysis.rows:,} rows have no reward: {'; '.join(counted)}")
         lines += [printable(f"Note: {remark}") for remark in analysis.remarks]
         yield Text("\n".join(lines))
         yield HypothesesView(analysis.hypotheses, analysis.best.representation)

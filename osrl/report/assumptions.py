@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from osrl.report.numbers import count
-from osrl.shown import printable
-from osrl.study.status import Alarm, Status
+from osrl.study.views.status import Alarm, Status
+from osrl.text import printable
 
 SHARED = "one representation is the best in every task"
 STEADY = "each arm's mean stayed the same"
@@ -28,9 +28,7 @@ def assumed_by_study(status: Status) -> list[str]:
     return assumed
 
 
-def describe_check(
-    margin: float | None, unchecked: Sequence[str], verdict: str, delta_g: float
-) -> str | None:
+def describe_check(margin: float | None, unchecked: Sequence[str], verdict: str, delta_g: float) -> str | None:
     """What the model check has shown, or in which tasks it still lacks evidence; None where there is none.
 
     >>> describe_check(0.1, ["se"], "running", 0.05)
@@ -72,9 +70,7 @@ def describe_alarm(alarm: Alarm) -> str:
         if alarm.void
         else "Every loss now counts by its worst reward, so that no claim rests on leaving them out"
     )
-    return printable(
-        f"Alarm: losses depend on the arm ({chance(alarm.log_evidence)}). Lost: {arms}. {meaning}"
-    )
+    return printable(f"Alarm: losses depend on the arm ({chance(alarm.log_evidence)}). Lost: {arms}. {meaning}")
 
 
 def chance(log_evidence: float) -> str:

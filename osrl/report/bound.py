@@ -11,15 +11,15 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
 from rich.text import Text
 
-from osrl.bounds import Bound, LowerBound
-from osrl.instance import Instance
+from osrl.bounds.lower import Bound, LowerBound
+from osrl.bounds.tolerance import WithinBound
+from osrl.model.instance import Instance
 from osrl.report.allocation import AllocationView, largest_shares
 from osrl.report.hypotheses import describe_tolerance
 from osrl.report.instance import describe
 from osrl.report.numbers import count, interval, measure, percent, relative_width
 from osrl.report.separate_tasks import SeparateTasks
-from osrl.shown import printable
-from osrl.within import WithinBound
+from osrl.text import printable
 
 MOST_NAMED = 6  # names in a sentence before the rest are only counted
 NOTABLE_SHARE = 0.05  # of the samples, for an arm to be named in the summary

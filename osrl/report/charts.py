@@ -16,9 +16,7 @@ try:
     import altair as alt
     import vl_convert
 except ImportError as error:
-    raise OsrlError(
-        f"charts need {error.name}, which is not installed; run: pip install 'osrl[charts]'"
-    ) from None
+    raise OsrlError(f"charts need {error.name}, which is not installed; run: pip install 'osrl[charts]'") from None
 
 # Colours that differ for every kind of eyesight, on white and on black (after Okabe and Ito).
 BLUE, SKY, ORANGE, GREEN, PURPLE, GREY = "#1f7fc4", "#6fc0ef", "#d55e00", "#009e73", "#cc79a7", "#8c8c8c"

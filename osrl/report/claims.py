@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from osrl.contract import find
+from osrl.policies.contract import find
 
 WITHIN = "decided within the tolerance"
 ALONE = "tasks"  # the stopping rule that decides every task by itself
@@ -80,9 +80,7 @@ def claims_of(chosen: Chosen, of_g: float, of_h: Mapping[str, float]) -> list[Cl
     """
     tasks, several = chosen.predictors, chosen.several
     if chosen.epsilon[0] > 0:
-        return [
-            Claimed(is_near(chosen, task), _either(of_g, of_h[task] if several else 0.0)) for task in tasks
-        ]
+        return [Claimed(is_near(chosen, task), _either(of_g, of_h[task] if several else 0.0)) for task in tasks]
     found = [Claimed(is_best(chosen), of_g)] if of_g > 0 or not several else []
     if several:
         given = "if so, " if found else f"with {chosen.representation}, "
@@ -106,7 +104,7 @@ def guarantee_of(
     """Say the accepted risks of a verdict of a study with this policy, ``shape`` tasks, arms and ``delta``.
 
     A policy that decides every task by itself names its arm there with the smaller of both risks
-    (`osrl.stopping.tasks`). Nothing is said where there is no answer to speak of.
+    (`osrl.policies.stopping.per_task`). Nothing is said where there is no answer to speak of.
     """
     tasks, representations, predictors = shape
     if find(policy).stopping.name == ALONE:

@@ -17,9 +17,7 @@ Arms = Sequence[Mapping[str, Any]]
 def arms_left(document: Mapping[str, Any]) -> Arms:
     """Return the arms of a status document that were not withdrawn."""
     names = document["representations"], document["predictors"]
-    return [
-        arm for arm in document["arms"] if arm["representation"] in names[0] and arm["predictor"] in names[1]
-    ]
+    return [arm for arm in document["arms"] if arm["representation"] in names[0] and arm["predictor"] in names[1]]
 
 
 def looks_best(arms: Arms, best: Mapping[str, Any]) -> bool:

@@ -10,8 +10,8 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
 from rich.text import Text
 
-from osrl.shown import printable
-from osrl.study.harm import LEVEL, HarmOf
+from osrl.study.state.harm import LEVEL, HarmOf
+from osrl.text import printable
 
 
 class HarmView(NamedTuple):

@@ -12,9 +12,9 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
 from rich.text import Text
 
-from osrl.hypotheses.words import Answer, Arm, Claim, Hypothesis, Objection
+from osrl.hypotheses.summary import Answer, Arm, Claim, Hypothesis, Objection
 from osrl.report.claims import Chosen, claims_of
-from osrl.shown import printable
+from osrl.text import printable
 
 ENDINGS = ("decided", "decided within the tolerance")  # verdicts with an answer
 BAR = 16  # characters of a full bar
@@ -96,8 +96,7 @@ def describe_answer(word: str, answer: Answer) -> str:
         arms = ", ".join(f"{h or 'none'} in {x}" for x, h in answer.predictors.items())
         return printable(f"{word}: representation {answer.representation}; predictors {arms}")
     arms = ", ".join(
-        f"{'none' if g is None else f'({g}, {answer.predictors[x]})'} in {x}"
-        for x, g in answer.representations.items()
+        f"{'none' if g is None else f'({g}, {answer.predictors[x]})'} in {x}" for x, g in answer.representations.items()
     )
     return printable(f"{word}: {arms}")
 
@@ -156,8 +155,7 @@ def write_risk(risk: float) -> str:
 def describe_objections(objections: Sequence[Objection]) -> str:
     """Which tasks pull apart."""
     parts = (
-        f"{each.task} speaks against {each.representation} (evidence {each.log_evidence:.2f})"
-        for each in objections
+        f"{each.task} speaks against {each.representation} (evidence {each.log_evidence:.2f})" for each in objections
     )
     return printable(f"The tasks pull apart: {'; '.join(parts)}")
 

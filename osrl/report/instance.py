@@ -6,8 +6,8 @@ from rich.box import SIMPLE
 from rich.table import Table
 from rich.text import Text
 
-from osrl.instance import Instance
-from osrl.shown import printable
+from osrl.model.instance import Instance
+from osrl.text import printable
 
 
 def describe(instance: Instance) -> str:

@@ -9,13 +9,13 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
 from rich.text import Text
 
-from osrl.contract import find
+from osrl.policies.contract import find
 from osrl.report.bound import within_document
 from osrl.report.hypotheses import describe_tolerance
 from osrl.report.instance import describe
 from osrl.report.numbers import count
-from osrl.shown import printable
 from osrl.simulation.plan import Plan
+from osrl.text import printable
 
 
 class PlanReport(NamedTuple):
@@ -28,9 +28,7 @@ class PlanReport(NamedTuple):
         bound, plan = self.plan.bound, self.plan
         return {
             "bound": None if bound is None else {"lower": bound.K.lower, "upper": bound.K.upper},
-            "K_sharp": None
-            if bound is None
-            else {"lower": bound.K_sharp.lower, "upper": bound.K_sharp.upper},
+            "K_sharp": None if bound is None else {"lower": bound.K_sharp.lower, "upper": bound.K_sharp.upper},
             "delta_g": plan.delta[0],
             "delta_h": plan.delta[1],
             "epsilon_g": plan.epsilon[0],
@@ -90,8 +88,7 @@ class PlanReport(NamedTuple):
             sentences.append(self._bottleneck().strip())
         if best.cost is not None:
             sentences.append(
-                f"Its trials cost about {count(best.cost[0])}, nine times in ten at most "
-                f"{count(best.cost[1])}."
+                f"Its trials cost about {count(best.cost[0])}, nine times in ten at most {count(best.cost[1])}."
             )
         if least > 0:
             coins = "With rewards 0 or 1 of these means no" if self._is_bounded else "No"
@@ -142,13 +139,9 @@ class PlanReport(NamedTuple):
             table.add_column(name, justify="right", no_wrap=True)
         for each in plan.policies:
             ratio = f"{each.mean / least:.2f}" if least > 0 else "-"
-            mean, ratio = (
-                f"> {text}" if each.cut and text != "-" else text for text in (count(each.mean), ratio)
-            )
+            mean, ratio = (f"> {text}" if each.cut and text != "-" else text for text in (count(each.mean), ratio))
             table.add_row(each.name, self._at(each.median), self._at(each.high), mean, ratio)
-        table.add_row(
-            "lower bound", "", "", count(least) if least > 0 else "-", "1" if least > 0 else "-", style="dim"
-        )
+        table.add_row("lower bound", "", "", count(least) if least > 0 else "-", "1" if least > 0 else "-", style="dim")
         yield table
         yield Text(self.sentence())
 

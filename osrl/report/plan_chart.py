@@ -19,9 +19,7 @@ def draw_plan(plan: Plan) -> Figure:
     bars = alt.Chart(spread)
     least = [plan.least] if plan.least > 0 else []  # 0 has no place on a log scale
     labels = ["lower bound of the mean"] * len(least)
-    bound = alt.Chart(
-        pl.DataFrame({"bound": least, "label": labels}, {"bound": pl.Float64, "label": pl.String})
-    )
+    bound = alt.Chart(pl.DataFrame({"bound": least, "label": labels}, {"bound": pl.Float64, "label": pl.String}))
     chart = alt.layer(
         bars.mark_bar(height=9, color=BLUE, opacity=0.45).encode(x, y, alt.X2("high:Q")),
         bars.mark_tick(thickness=3, size=20, color=BLUE).encode(alt.X("median:Q"), y),

@@ -10,9 +10,9 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
 from rich.text import Text
 
-from osrl.hypotheses.words import Answer
-from osrl.shown import printable
-from osrl.study.rates import COVERAGE, ArmRate
+from osrl.hypotheses.summary import Answer
+from osrl.study.views.arms import COVERAGE, ArmRate
+from osrl.text import printable
 
 MOST = 24  # arms that are shown; of more, those of the best guess
 
@@ -29,9 +29,7 @@ class RatesView(NamedTuple):
         arms = [arm for arm in self.arms if len(self.arms) <= MOST or self._leads(arm)]
         hidden = len(self.arms) - len(arms)
         rest = f"; {hidden} more arms with --json or `export --arms`" if hidden else ""
-        yield Text(
-            f"\nWhat the arms have brought ({COVERAGE:.0%} for all intervals together, at all times{rest})"
-        )
+        yield Text(f"\nWhat the arms have brought ({COVERAGE:.0%} for all intervals together, at all times{rest})")
         table = Table(box=SIMPLE, padding=(0, 2, 0, 0), pad_edge=False)
         for title, side in _COLUMNS.items():
             table.add_column(title, justify=side)  # type: ignore[arg-type]

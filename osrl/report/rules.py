@@ -10,8 +10,8 @@ from rich.table import Table
 from rich.text import Text
 
 import osrl.policies  # noqa: F401  (registers the rules of the package)
-from osrl.contract import pair, sampling_rules, split_stop, stop_names, stopping_rules
 from osrl.errors import OsrlError
+from osrl.policies.contract import pair, sampling_rules, split_stop, stop_names, stopping_rules
 
 DRAWS = {True: "always", False: "never", None: "if asked"}
 
@@ -46,10 +46,7 @@ class RulesReport:
 
 
 def _sampling() -> list[dict[str, Any]]:
-    return [
-        {"name": name, "draws": rule.draws, "summary": rule.summary}
-        for name, rule in sampling_rules().items()
-    ]
+    return [{"name": name, "draws": rule.draws, "summary": rule.summary} for name, rule in sampling_rules().items()]
 
 
 def _stopping() -> list[dict[str, Any]]:

@@ -9,7 +9,7 @@ import altair as alt
 import numpy as np
 import polars as pl
 
-from osrl.bounds import lower_bound
+from osrl.bounds.lower import lower_bound
 from osrl.report.charts import BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, Figure
 from osrl.simulation.runs import Runs
 from osrl.simulation.trace import Trace
@@ -58,8 +58,7 @@ def _bounds(runs: Runs, summary: pl.DataFrame) -> dict[tuple[float, float], floa
     if not runs.instance.in_model_class:
         return {}
     return {
-        pair: lower_bound(runs.instance, delta_g=pair[0], delta_h=pair[1], tolerance=1e-3).K.lower
-        for pair in pairs
+        pair: lower_bound(runs.instance, delta_g=pair[0], delta_h=pair[1], tolerance=1e-3).K.lower for pair in pairs
     }
 
 
@@ -92,9 +91,7 @@ def _rule(axis: str, value: float) -> list[alt.Chart]:
     """A dashed line at the bound K, with its name."""
     data = alt.Chart(pl.DataFrame({"K": [value], "name": [f"K = {value:,.0f}"]}))
     line = data.mark_rule(strokeDash=[5, 3]).encode(**{axis: alt.X("K:Q") if axis == "x" else alt.Y("K:Q")})
-    name = data.mark_text(align="left", dx=4, baseline="top").encode(
-        alt.X("K:Q"), alt.Text("name:N"), y=alt.value(4)
-    )
+    name = data.mark_text(align="left", dx=4, baseline="top").encode(alt.X("K:Q"), alt.Text("name:N"), y=alt.value(4))
     return [line, name]
 
 
@@ -128,9 +125,7 @@ def _means(summary: pl.DataFrame, colour: alt.Color, bounds: dict[tuple[float, f
     if len(bound):
         last = alt.Chart(bound.tail(1).with_columns(name=pl.lit("K")))
         layers.append(alt.Chart(bound).mark_line(strokeDash=[5, 3], color=GREY).encode(x, alt.Y("K:Q")))
-        layers.append(
-            last.mark_text(align="left", dx=5, color=GREY).encode(x, alt.Y("K:Q"), alt.Text("name:N"))
-        )
+        layers.append(last.mark_text(align="left", dx=5, color=GREY).encode(x, alt.Y("K:Q"), alt.Text("name:N")))
     return alt.layer(*layers).properties(width=WIDTH, height=HEIGHT, title="Mean, with 97.5 % intervals")
 
 

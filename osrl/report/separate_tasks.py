@@ -12,8 +12,8 @@ import math
 from typing import NamedTuple
 
 from osrl.allocation import Needs, allocate
-from osrl.families import divergence
-from osrl.instance import Instance
+from osrl.model.families import divergence
+from osrl.model.instance import Instance
 
 
 class SeparateTasks(NamedTuple):

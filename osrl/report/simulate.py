@@ -12,7 +12,7 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from osrl.instance import Instance
+from osrl.model.instance import Instance
 from osrl.report.hypotheses import describe_tolerance
 from osrl.report.instance import describe, many
 from osrl.report.numbers import count

@@ -29,12 +29,12 @@ from osrl.report.hypotheses import (
 )
 from osrl.report.numbers import count
 from osrl.report.rates import RatesView
-from osrl.report.remarks import remarks
-from osrl.shown import printable
-from osrl.study.events import moment
-from osrl.study.forecast import Forecast
-from osrl.study.rates import COVERAGE
-from osrl.study.status import PendingTrial, Status
+from osrl.report.warnings import remarks
+from osrl.study.log.events import moment
+from osrl.study.views.arms import COVERAGE
+from osrl.study.views.forecast import Forecast
+from osrl.study.views.status import PendingTrial, Status
+from osrl.text import printable
 
 LISTED = 12  # pending trials that are named
 
@@ -165,9 +165,7 @@ class StudyReport(NamedTuple):
             delta = settings.delta_g, settings.delta_h
             said = guarantee_of(settings.policy, status.verdict, chosen, shape, delta, write_risk)
             verdict.append(f"\n{printable(said)}")
-        elif (
-            status.verdict not in ENDINGS and chosen is not None and status.told and status.claim is not None
-        ):
+        elif status.verdict not in ENDINGS and chosen is not None and status.told and status.claim is not None:
             verdict.append(f"\n{describe_claim(status.claim, chosen)}")
         if status.verdict == "no shared representation" and status.objections:
             verdict.append(f"\n{describe_objections(status.objections)}")

@@ -32,11 +32,7 @@ class SweepReport(NamedTuple):
         """One row for each risk and tolerance."""
         first = self.plans[0]
         played = next((plan.policies[0] for plan in self.plans if plan.policies), None)
-        rows = (
-            ""
-            if played is None
-            else f"\n{played.runs} simulated experiments for each row, with {played.name}"
-        )
+        rows = "" if played is None else f"\n{played.runs} simulated experiments for each row, with {played.name}"
         yield Text(f"{describe(first.instance)}{rows}")
         table = Table(box=SIMPLE, padding=(0, 1, 0, 0), pad_edge=False)
         per_day = first.life.per_day
@@ -50,8 +46,7 @@ class SweepReport(NamedTuple):
                 continue
             each = plan.policies[0]
             cells += [
-                f"> {count(value)}" if value >= plan.budget else count(value)
-                for value in (each.median, each.high)
+                f"> {count(value)}" if value >= plan.budget else count(value) for value in (each.median, each.high)
             ]
             cells.append(count(plan.least) if plan.least > 0 else "-")
             if per_day is not None:
@@ -60,9 +55,7 @@ class SweepReport(NamedTuple):
         yield table
         for why in dict.fromkeys(plan.never for plan in self.plans if plan.never is not None):
             yield Text(f"never: {why}")
-        yield Text(
-            "9 in 10: nine experiments in ten need at most so many; bound: no policy needs fewer on average"
-        )
+        yield Text("9 in 10: nine experiments in ten need at most so many; bound: no policy needs fewer on average")
 
 
 def draw_sweep(plans: Sequence[Plan]) -> Figure:
@@ -92,6 +85,4 @@ def draw_sweep(plans: Sequence[Plan]) -> Figure:
             "What certainty costs", subtitle="line: median of the experiments; band: up to the 90 % quantile"
         ),
     )
-    return Figure(
-        "sweep", "Trials to expect for each risk and tolerance, if the means are as guessed.", chart
-    )
+    return Figure("sweep", "Trials to expect for each risk and tolerance, if the means are as guessed.", chart)

@@ -11,11 +11,11 @@ from osrl.service.context import context_of
 from osrl.service.roles import Grant
 from osrl.service.routing import grant_of
 from osrl.service.workers import Job
-from osrl.study.identity import Caller, acting_as
-from osrl.study.session import Turn
+from osrl.study.log.identity import Caller, acting_as
+from osrl.study.operations.batch import Call
+from osrl.study.operations.redesign import Weights
+from osrl.study.operations.writer import Turn
 from osrl.study.study import Study
-from osrl.study.together import Call
-from osrl.study.weights import Weights
 
 RUNNING, ENDED = "running", "ended"  # all that is said of a verdict to who must not see it
 

@@ -16,21 +16,27 @@ from starlette.responses import HTMLResponse, Response
 
 from osrl.errors import OsrlError
 from osrl.page.render import message_page
-from osrl.service import accounts, calls, flags, life, pages, reading, screens
-from osrl.service.addresses import SLASH, read_root
 from osrl.service.context import Access, Context, tidy_up
 from osrl.service.downloads import Downloads
-from osrl.service.feeds import Feeds
-from osrl.service.guard import Guard
+from osrl.service.event_stream import Feeds
+from osrl.service.middleware import Guard
+from osrl.service.page_cache import Watches
+from osrl.service.paths import SLASH, read_root
 from osrl.service.problems import Problem, failed, problem, status_of, title_of
 from osrl.service.roles import Grant
+from osrl.service.routes import admin as life
+from osrl.service.routes import flags
+from osrl.service.routes import html as screens
+from osrl.service.routes import read as reading
+from osrl.service.routes import session as pages
+from osrl.service.routes import tokens as accounts
+from osrl.service.routes import trials as calls
 from osrl.service.routing import Shortcut, said
 from osrl.service.tables import prepare_tables
 from osrl.service.tokens import Roster
-from osrl.service.verdicts import Messenger, Receiver
-from osrl.service.watching import Watches
+from osrl.service.webhooks import Messenger, Receiver
 from osrl.service.workers import Workers
-from osrl.study.sql import SqlStorage
+from osrl.study.storage.sql import SqlStorage
 
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 
@@ -146,16 +152,12 @@ async def _failed(request: Request, error: Exception) -> Response:
 async def _http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     what = f"{request.method} {request.url.path}".replace(SLASH, "%2F")
-    text = {404: f"there is no {what}", 405: f"{what} is not possible"}.get(
-        error.status_code, str(error.detail)
-    )
+    text = {404: f"there is no {what}", 405: f"{what} is not possible"}.get(error.status_code, str(error.detail))
     refused = OsrlError(f"{text}; see /api/v1/openapi.json")
     return _said(request, refused, error.status_code, error.headers)
 
 
-def _said(
-    request: Request, error: OsrlError, status: int, headers: Mapping[str, str] | None = None
-) -> Response:
+def _said(request: Request, error: OsrlError, status: int, headers: Mapping[str, str] | None = None) -> Response:
     """A problem document; for a person who looks for a page, the same as a page."""
     root = request.scope["root_path"]
     called = request.scope["path"].removeprefix(root)

@@ -10,15 +10,15 @@ from typing import NamedTuple
 from starlette.requests import Request
 
 from osrl.errors import OsrlError
+from osrl.service.blocking import in_thread
 from osrl.service.downloads import Downloads
-from osrl.service.feeds import Feeds
-from osrl.service.requests import forget_old
+from osrl.service.event_stream import Feeds
+from osrl.service.idempotency import forget_old
+from osrl.service.page_cache import Watches
 from osrl.service.roles import Grant
-from osrl.service.threads import in_thread
 from osrl.service.tokens import Roster, is_token
-from osrl.service.watching import Watches
 from osrl.service.workers import Workers
-from osrl.study.sql import SqlStorage
+from osrl.study.storage.sql import SqlStorage
 
 PERIOD = 1.0  # seconds after which a token that was made or revoked elsewhere is known here
 LEAST = 0.2  # seconds between two looks for a token that is not known

@@ -16,8 +16,8 @@ from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from osrl.errors import StorageBusy
+from osrl.service.blocking import in_thread
 from osrl.service.problems import Problem
-from osrl.service.threads import in_thread
 
 MOST = 4  # downloads at a time
 LONGEST = 600.0  # seconds that one may take

@@ -71,9 +71,7 @@ def document(error: OsrlError, status: int) -> dict[str, Any]:
     return {"type": type(error).__name__, "title": title_of(status), "status": status, "detail": str(error)}
 
 
-def problem(
-    error: OsrlError, status: int | None = None, headers: Mapping[str, str] | None = None
-) -> Response:
+def problem(error: OsrlError, status: int | None = None, headers: Mapping[str, str] | None = None) -> Response:
     """The answer to a request that is refused."""
     status = status_of(error) if status is None else status
     given = dict(headers or {})

@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from osrl.service.guard import SECURITY
+from osrl.service.middleware import SECURITY
 
 _PIECE = 2**14  # bytes that are parsed at once
 
@@ -143,9 +143,7 @@ class Protocol(HttpToolsProtocol):
     def _refuse(self, status: int, reason: str, msg: str) -> None:
         """Refuse a request and close the connection; cut it where another answer is on its way."""
         cycle: RequestResponseCycle | None = self.cycle
-        if cycle is not None and (
-            cycle.response_started if self._part == "body" else not cycle.response_complete
-        ):
+        if cycle is not None and (cycle.response_started if self._part == "body" else not cycle.response_complete):
             self.transport.abort()
             return
         headers = {

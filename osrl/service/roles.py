@@ -65,9 +65,7 @@ class Grant(NamedTuple):
         """Refuse what the token does not allow."""
         if not self.allows(role, study):
             what = f"{_USUAL.get(role, role)!r} for {'all studies' if study is None else f'study {study!r}'}"
-            raise AccessRefused(
-                f"this token does not allow that; it takes the role {what}, ask for such a token"
-            )
+            raise AccessRefused(f"this token does not allow that; it takes the role {what}, ask for such a token")
 
 
 def needs(role: str, of: Scope = "study") -> Callable[[_Function], _Function]:

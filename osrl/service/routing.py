@@ -20,8 +20,8 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from osrl.errors import AccessRefused, OsrlError
-from osrl.service.addresses import NAME
 from osrl.service.models import Problem as ProblemDocument
+from osrl.service.paths import NAME
 from osrl.service.problems import MEDIA_TYPE, Problem, problem
 from osrl.service.roles import Grant, Need
 
@@ -105,9 +105,7 @@ class Shortcut:
             route.path.rpartition("/")[2]: route.direct
             for router in routers
             for route in router.routes
-            if isinstance(route, ClosedRoute)
-            and route.direct
-            and route.path_format.startswith(f"{prefix}{{name}}/")
+            if isinstance(route, ClosedRoute) and route.direct and route.path_format.startswith(f"{prefix}{{name}}/")
         }
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -16,7 +16,7 @@ from osrl.files import new_private_file, read_file
 from osrl.service.app import Application
 from osrl.service.protocol import LIMITS, Limits, Protocol, limited
 from osrl.service.tokens import new_token, read_token
-from osrl.service.verdicts import Receiver
+from osrl.service.webhooks import Receiver
 
 GRACE = 2  # seconds for requests that are being answered, when the server is told to end
 
@@ -24,9 +24,7 @@ GRACE = 2  # seconds for requests that are being answered, when the server is to
 class Server(uvicorn.Server):
     """A server that lets its streams end as soon as it is told to."""
 
-    def __init__(
-        self, config: uvicorn.Config, application: Application, started: Callable[[str], object]
-    ) -> None:
+    def __init__(self, config: uvicorn.Config, application: Application, started: Callable[[str], object]) -> None:
         super().__init__(config)
         self._application, self._started = application, started
 
@@ -78,9 +76,7 @@ def serve(
     server = Server(config, application, lambda address: started(address, application))
     server.run()
     if not server.started:
-        raise OsrlError(
-            f"{host}:{port} cannot be listened on; another program may be there, give another --port"
-        )
+        raise OsrlError(f"{host}:{port} cannot be listened on; another program may be there, give another --port")
 
 
 def new_config(application: Application, host: str, port: int, limits: Limits = LIMITS) -> uvicorn.Config:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from sqlalchemy import BigInteger, Column, Integer, MetaData, Table, Text, text
 
-from osrl.study.sql import SqlStorage
+from osrl.study.storage.sql import SqlStorage
 
 _LOCK = 0x6F737276  # of PostgreSQL, while tables are made
 

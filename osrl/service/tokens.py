@@ -19,10 +19,10 @@ from sqlalchemy import insert, inspect, select, update
 from osrl.errors import OsrlError, StorageDamaged
 from osrl.service.roles import OWN, Grant, read_role
 from osrl.service.tables import prepare_tables, tokens
-from osrl.study.events import now
-from osrl.study.schema import studies
-from osrl.study.sql import SqlStorage
-from osrl.study.trial import check_said
+from osrl.study.log.events import now
+from osrl.study.state.trial import check_said
+from osrl.study.storage.schema import studies
+from osrl.study.storage.sql import SqlStorage
 
 _TOKEN = re.compile(r"osrl_([0-9a-f]{12})_([A-Za-z0-9_-]{43})")
 

@@ -1,6 +1,6 @@
 """One thread for each study: what arrives together is answered from one transaction.
 
-Requests wait in a queue. The thread takes all that are there, does them in one turn (`osrl.study.together`),
+Requests wait in a queue. The thread takes all that are there, does them in one turn (`osrl.study.operations.batch`),
 and answers each when all of it is on the disk. While the disk works, the next ones gather. A study that
 nobody has asked for a while is put down, and is read again when it is needed.
 """
@@ -18,11 +18,11 @@ from typing import Any, NamedTuple, TypeVar
 from sqlalchemy import literal, select
 
 from osrl.errors import OsrlError, StorageBusy, UnknownStudy
-from osrl.service.requests import Requests
-from osrl.service.threads import as_exception, in_thread
-from osrl.study.sql import SqlStorage
+from osrl.service.blocking import as_exception, in_thread
+from osrl.service.idempotency import Requests
+from osrl.study.operations.batch import Call
+from osrl.study.storage.sql import SqlStorage
 from osrl.study.study import Study
-from osrl.study.together import Call
 
 MOST_TOGETHER = 256  # calls of one transaction
 MOST_WAITING = 2_000  # calls that wait for one study
@@ -50,9 +50,7 @@ class Worker:
         self.study, self.number, self.requests = study, number, requests
         self.looking = asyncio.Lock()  # of whoever computes a forecast,
         self.reading = asyncio.Lock()  # and of whoever reads the whole log: one at a time
-        self.attribute: str | None = (
-            None  # by which OpenFeature knows the task of a subject, once it was read
-        )
+        self.attribute: str | None = None  # by which OpenFeature knows the task of a subject, once it was read
         self._wrote = wrote
         self._loop = asyncio.get_running_loop()
         self._queue: queue.SimpleQueue[_Waiting | None] = queue.SimpleQueue()

@@ -15,14 +15,14 @@ from numbers import Integral
 from typing import Any
 
 import osrl.policies  # noqa: F401  (registers the policies of the package)
-from osrl.contract import Criterion, Policy, find, pair, split_stop
-from osrl.draws import new_key
 from osrl.errors import OsrlError
-from osrl.instance import Instance
-from osrl.risks import Risk, read_risk_pairs
-from osrl.simulation.job import Job, versions
+from osrl.jit.fingerprint import StampError, stamp
+from osrl.model.instance import Instance
+from osrl.model.risks import Risk, read_risk_pairs
+from osrl.model.rng import new_key
+from osrl.policies.contract import Criterion, Policy, find, pair, split_stop
+from osrl.simulation.chunk import Job, versions
 from osrl.simulation.rewards import Rewards, read_rewards
-from osrl.stamp import StampError, stamp
 
 FORMAT = 3  # of the manifest and of the tables beside it
 MOST = 2**63 - 1

@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from osrl.errors import OsrlError
-from osrl.simulation.job import Chunk, Job, run_chunk
+from osrl.simulation.chunk import Chunk, Job, run_chunk
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -37,16 +37,12 @@ class Cluster:
         try:
             import distributed
         except ImportError:
-            raise OsrlError(
-                "dask needs the package distributed; install it with: pip install 'osrl[dask]'"
-            ) from None
+            raise OsrlError("dask needs the package distributed; install it with: pip install 'osrl[dask]'") from None
         self._ours = not isinstance(where, distributed.Client)
         self._client: Client = _connect(where) if self._ours else where
         if self._client.asynchronous:
             raise OsrlError("the Dask client is asynchronous; give one made with asynchronous=False")
-        self._futures = distributed.as_completed(
-            loop=self._client.loop, with_results=True, raise_errors=False
-        )
+        self._futures = distributed.as_completed(loop=self._client.loop, with_results=True, raise_errors=False)
         self._name = f"osrl-{secrets.token_hex(4)}"  # no other campaign on the cluster has our keys
         self._slots, self._looked = 0, 0.0
         self._sign, self._heard = 0.0, time.monotonic()  # the latest sign of a worker, and when it was seen
@@ -84,9 +80,7 @@ class Cluster:
         if sign != self._sign:
             self._sign, self._heard = sign, now
         elif now - self._heard > WORKER_SECONDS:
-            raise OsrlError(
-                f"no worker of the Dask cluster has been heard of for {WORKER_SECONDS} seconds; {_AGAIN}"
-            )
+            raise OsrlError(f"no worker of the Dask cluster has been heard of for {WORKER_SECONDS} seconds; {_AGAIN}")
 
     @property
     def seconds(self) -> float:
@@ -137,9 +131,7 @@ class Cluster:
         try:
             yield
         except KilledWorker:
-            raise OsrlError(
-                f"several workers died one after the other with the same chunk; {_AGAIN}"
-            ) from None
+            raise OsrlError(f"several workers died one after the other with the same chunk; {_AGAIN}") from None
         except (CancelledError, OSError) as error:
             self._lost = True
             raise OsrlError(f"lost the Dask scheduler ({type(error).__name__}); {_AGAIN}") from None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from osrl.simulation.job import Chunk, Job
+from osrl.simulation.chunk import Chunk, Job
 from osrl.simulation.schedule import Schedule
 
 

@@ -1,7 +1,7 @@
 """`plan`: before an experiment, how many trials to expect if the means are as guessed.
 
 Losses, delays, batches and tasks that arrive are simulated as a study would have them
-(`osrl.policies.conditions`).
+(`osrl.simulation.protocol`).
 """
 
 from __future__ import annotations
@@ -12,16 +12,24 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from osrl.bounds import LowerBound, lower_bound
-from osrl.contract import Problem, find
-from osrl.draws import START, new_key, uniform
+from osrl.bounds.lower import LowerBound, lower_bound
 from osrl.errors import OsrlError
-from osrl.instance import Given, Instance, read_guess
-from osrl.policies.conditions import new_course
-from osrl.risks import read_risks, read_tolerances
-from osrl.simulation.life import NOTICEABLE, Bottleneck, Life, rarest, read_life, why_never, without_task
+from osrl.jit.mode import compile_now
+from osrl.model.instance import Given, Instance, read_guess
+from osrl.model.risks import read_risks, read_tolerances
+from osrl.model.rng import START, new_key, uniform
+from osrl.policies.contract import Problem, find
+from osrl.simulation.experiment import (
+    NOTICEABLE,
+    Bottleneck,
+    Life,
+    rarest,
+    read_life,
+    why_never,
+    without_task,
+)
+from osrl.simulation.protocol import new_course
 from osrl.simulation.simulate import simulate
-from osrl.way import compile_now
 
 RUNS = 200
 BUDGET = 10**6

@@ -15,12 +15,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import polars as pl
 
-from osrl.draws import uniform
 from osrl.errors import OsrlError
-from osrl.families import Family
-from osrl.instance import Instance
-from osrl.policies.world import World, reward_lane
-from osrl.stamp import StampError, stamp
+from osrl.jit.fingerprint import StampError, stamp
+from osrl.model.environment import World, reward_lane
+from osrl.model.families import Family
+from osrl.model.instance import Instance
+from osrl.model.rng import uniform
 
 Sample = Callable[[int, int, float], float]
 FIRST = 64  # rewards of an arm that are made at once; then as many as there are
@@ -73,9 +73,7 @@ def _recorded(frame: pl.DataFrame, instance: Instance) -> list[list[Any]]:
     """The rewards of every arm."""
     for column in ("task", "representation", "predictor", "reward"):
         if column not in frame.columns:
-            raise OsrlError(
-                f"the recorded rewards have no column {column!r}; it has {', '.join(frame.columns)}"
-            )
+            raise OsrlError(f"the recorded rewards have no column {column!r}; it has {', '.join(frame.columns)}")
     arms = frame.group_by("task", "representation", "predictor", maintain_order=True).agg("reward").rows()
     known = {(str(x), str(g), str(h)): np.array(rewards, float) for x, g, h, rewards in arms}
     found: list[list[Any]] = []
@@ -84,9 +82,7 @@ def _recorded(frame: pl.DataFrame, instance: Instance) -> list[list[Any]]:
         for g in instance.representations:
             for h in instance.predictors:
                 if not len(known.get((x, g, h), ())):
-                    raise OsrlError(
-                        f"no reward of ({x}, {g}, {h}) was recorded; every arm needs at least one"
-                    )
+                    raise OsrlError(f"no reward of ({x}, {g}, {h}) was recorded; every arm needs at least one")
                 for value in known[x, g, h]:
                     _check(value, instance.family, "a recorded reward")
                 found[-1].append(known[x, g, h])

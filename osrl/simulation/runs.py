@@ -14,15 +14,15 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from osrl.arrays import Floats
-from osrl.contract import Criterion, find
-from osrl.displayed import as_html, draw
 from osrl.errors import OsrlError
-from osrl.instance import Instance
-from osrl.outcome import EXHAUSTED, NO_SHARED, VERDICTS, WITHIN
+from osrl.model.arrays import Floats
+from osrl.model.instance import Instance
+from osrl.model.outcome import EXHAUSTED, NO_SHARED, VERDICTS, WITHIN
+from osrl.notebook import as_html, draw
+from osrl.policies.contract import Criterion, find
 from osrl.simulation.campaign import Campaign
-from osrl.simulation.job import Job
-from osrl.simulation.store import Part, Store, open_store
+from osrl.simulation.chunk import Job
+from osrl.simulation.results_store import Part, Store, open_store
 from osrl.simulation.trace import Trace, trace_jobs
 
 Z975 = 2.2414  # standard errors on either side of a mean in a 97.5 % interval
@@ -71,7 +71,7 @@ class Runs:
 
     @cached_property
     def frame(self) -> pl.DataFrame:
-        """One row for each run of each criterion, as `osrl.simulation.table` describes them."""
+        """One row for each run of each criterion, as `osrl.simulation.results_table` describes them."""
         rows = pl.concat([self._read(part) for job in self._campaign.jobs for part in self._parts(job)])
         each = rows.sort("run", maintain_order=True).partition_by(_CRITERION, maintain_order=True)
         return pl.concat(each)
@@ -189,9 +189,7 @@ class Runs:
     def _summaries(self, job: Job) -> Iterator[tuple[dict[str, Any], Floats]]:
         """The summary of each criterion of a job, and its taus in order; one file after the other."""
         policy = find(job.policy)
-        tallies = {
-            criterion: _Tally(len(self.instance.tasks), max(job.epsilon)) for criterion in job.criteria
-        }
+        tallies = {criterion: _Tally(len(self.instance.tasks), max(job.epsilon)) for criterion in job.criteria}
         seconds = 0.0
         for part in self._parts(job):
             rows = self._read(part, [*_CRITERION, "run", *_COUNTED])

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 
-from osrl.simulation.job import Job
-from osrl.simulation.table import Label
+from osrl.simulation.chunk import Job
+from osrl.simulation.results_table import Label
 
 MOST_BYTES = 2**23  # of a chunk, before it is compressed
 

@@ -8,14 +8,14 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from osrl.errors import OsrlError
-from osrl.instance import Given, read_instance
-from osrl.risks import Risk, read_tolerances
+from osrl.model.instance import Given, read_instance
+from osrl.model.risks import Risk, read_tolerances
 from osrl.simulation.campaign import read_campaign
+from osrl.simulation.chunk import Chunk
 from osrl.simulation.engine import Engine, drive
-from osrl.simulation.job import Chunk
+from osrl.simulation.results_store import Store
 from osrl.simulation.runs import Runs
 from osrl.simulation.schedule import Schedule
-from osrl.simulation.store import Store
 from osrl.simulation.threads import Threads
 
 DEFAULT_RUNS = 1120  # as many as in the paper

@@ -34,7 +34,5 @@ def sweep(
             if progress is not None:
                 progress(before + done * runs // total, runs * len(pairs))
 
-        plans.append(
-            plan(instance, policy, delta=delta, epsilon=epsilon, runs=runs, progress=shown, **conditions)
-        )
+        plans.append(plan(instance, policy, delta=delta, epsilon=epsilon, runs=runs, progress=shown, **conditions))
     return plans

@@ -9,9 +9,9 @@ from concurrent.futures import ThreadPoolExecutor
 from queue import Empty, SimpleQueue
 from types import TracebackType
 
-from osrl.compiling import work_alone
+from osrl.jit.compiling import work_alone
 from osrl.simulation.campaign import read_whole
-from osrl.simulation.job import Chunk, Job, Stop, run_chunk
+from osrl.simulation.chunk import Chunk, Job, Stop, run_chunk
 
 HEARING = 0.2  # seconds: a thread that waits does not hear Ctrl-C where Polars handles signals
 

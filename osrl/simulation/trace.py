@@ -5,7 +5,7 @@
 | ``pulls`` | samples so far | task, representation, predictor |
 | ``means`` | mean reward so far; null before the first | task, representation, predictor |
 | ``weights`` | the probabilities that arms are drawn with, or the weights that are followed | the same |
-| ``evidence`` | what speaks against it, see `osrl.stopping.readings` | representation; and arm |
+| ``evidence`` | what speaks against it, see `osrl.policies.stopping.trace_readers` | representation; and arm |
 
 A run is a function of the seed and its number. So a trace is played again when it is asked for, and takes
 no room before: a campaign that was kept in a folder can still be traced.
@@ -22,14 +22,15 @@ from typing import Any, NamedTuple
 import numpy as np
 import polars as pl
 
-from osrl.arrays import Floats, Integers
-from osrl.compiled import kernel_in_place
-from osrl.contract import State
-from osrl.displayed import draw
-from osrl.draws import new_key
 from osrl.errors import OsrlError
-from osrl.outcome import Outcome, is_open
-from osrl.policies.round import (
+from osrl.jit.kernel import kernel_in_place
+from osrl.model.arrays import Floats, Integers
+from osrl.model.environment import World
+from osrl.model.outcome import Outcome, is_open
+from osrl.model.rng import new_key
+from osrl.notebook import draw
+from osrl.policies.contract import State
+from osrl.policies.steps import (
     OF_ARM,
     REWARD,
     WHY,
@@ -40,10 +41,9 @@ from osrl.policies.round import (
     read_evidence,
     read_weights,
 )
-from osrl.policies.world import World
 from osrl.simulation.campaign import read_whole
-from osrl.simulation.episode import NO_ROOM, drive
-from osrl.simulation.job import UNLIMITED, Job
+from osrl.simulation.chunk import UNLIMITED, Job
+from osrl.simulation.run import NO_ROOM, drive
 
 NAMES = ("pulls", "means", "weights", "evidence")
 ROOM = 256  # moments at first; twice as many when they are used up
@@ -123,7 +123,7 @@ def play_traced(
     budget: int,
     recording: Recording,
 ) -> int:
-    """The rounds of `osrl.simulation.episode.play`, written down at every so many of them, and at the end."""
+    """The rounds of `osrl.simulation.run.play`, written down at every so many of them, and at the end."""
     filled, last = recording.filled, recording.rounds.size
     while rounds < budget and is_open(outcome):
         if filled[0] + 1 >= last:

@@ -6,19 +6,19 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Protocol, Self, SupportsFloat, overload
 
-from osrl.hypotheses.words import Answer
-from osrl.study.asking import TrialRecord
-from osrl.study.events import Created, Event
-from osrl.study.reading import Place
-from osrl.study.running import Result
-from osrl.study.trial import Trial
+from osrl.hypotheses.summary import Answer
+from osrl.study.log.events import Created, Event
+from osrl.study.operations.ask import TrialRecord
+from osrl.study.operations.loop import Result
+from osrl.study.state.trial import Trial
+from osrl.study.views.reading import Place
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from osrl.study.forecast import Forecast
-    from osrl.study.replay import Verification
-    from osrl.study.status import PendingTrial, Status
+    from osrl.study.views.forecast import Forecast
+    from osrl.study.views.status import PendingTrial, Status
+    from osrl.study.views.verify import Verification
 
 Which = Trial | str | int  # a trial, its token, or its number
 

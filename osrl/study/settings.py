@@ -13,15 +13,15 @@ from typing import Any
 import numpy as np
 
 import osrl.policies  # noqa: F401  (registers the policies of the package)
-from osrl.contract import Policy, find
 from osrl.errors import OsrlError
-from osrl.families import Family, read_limits
-from osrl.instance import Instance
-from osrl.risks import read_risks, read_tolerances
-from osrl.study.constants import constants_of
-from osrl.study.events import REVISION, Created
-from osrl.study.stages import new_state
-from osrl.study.versions import versions
+from osrl.model.families import Family, read_limits
+from osrl.model.instance import Instance
+from osrl.model.risks import read_risks, read_tolerances
+from osrl.policies.contract import Policy, find
+from osrl.study.log.constants import constants_of
+from osrl.study.log.events import REVISION, Created
+from osrl.study.log.versions import versions
+from osrl.study.state.stages import new_state
 
 MOST = 2**63 - 1
 
@@ -104,8 +104,7 @@ def _model_check(rule: Policy, margin: float | None, scale: float) -> dict[str, 
         )
     if "model_check" not in rule.option_names:
         raise OsrlError(
-            f"policy {rule.name!r} has no model check; leave model_check out, or use policy 'osrl' or "
-            "'uniform'"
+            f"policy {rule.name!r} has no model check; leave model_check out, or use policy 'osrl' or 'uniform'"
         )
     return {"model_check": float(margin) / scale}
 
@@ -159,6 +158,4 @@ def _try_out(created: Created) -> Any:
         raise
     except (TypeError, ValueError, ArithmeticError) as error:
         given = ", ".join(f"{name} = {value}" for name, value in created.options.items())
-        raise OsrlError(
-            f"policy {created.policy!r} cannot use {given}: {error}; give other options"
-        ) from None
+        raise OsrlError(f"policy {created.policy!r} cannot use {given}: {error}; give other options") from None

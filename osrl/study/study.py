@@ -22,17 +22,19 @@ from datetime import timedelta
 from typing import Any, SupportsFloat, overload
 
 from osrl.errors import OsrlError, StorageDamaged
-from osrl.instance import MOST_LETTERS
-from osrl.study import asking, ending, life
-from osrl.study.asking import TrialRecord
-from osrl.study.events import Event, Recovered, Row, next_event
-from osrl.study.reading import Place, Reading
-from osrl.study.running import Result, run_study
-from osrl.study.session import Session
+from osrl.model.instance import MOST_LETTERS
+from osrl.study.log.events import Event, Recovered, Row, next_event
+from osrl.study.operations import admin as life
+from osrl.study.operations import ask as asking
+from osrl.study.operations import tell as ending
+from osrl.study.operations.ask import TrialRecord
+from osrl.study.operations.batch import Call, do_together
+from osrl.study.operations.loop import Result, run_study
+from osrl.study.operations.writer import Session
 from osrl.study.settings import Names, new_settings
-from osrl.study.storage import Storage, Tombstone
-from osrl.study.together import Call, do_together
-from osrl.study.trial import Trial, check_said
+from osrl.study.state.trial import Trial, check_said
+from osrl.study.storage.base import Storage, Tombstone
+from osrl.study.views.reading import Place, Reading
 
 DEFAULT_NAME = "study"
 
@@ -144,8 +146,8 @@ class Study(Reading):
     @classmethod
     def read_log(cls, place: Place, file: Place, name: str = DEFAULT_NAME) -> Study:
         """A study with the log that another has written, see `write_log`. It is replayed first."""
-        from osrl.study.export import LogFile
-        from osrl.study.replay import verify
+        from osrl.study.log.export import LogFile
+        from osrl.study.views.verify import verify
 
         log = LogFile(file)
         found = verify(log)
@@ -259,19 +261,15 @@ class Study(Reading):
         """
         return ending.tell_many(self._session, rewards, by)
 
-    def correct(
-        self, trial: Trial | str | int, reward: SupportsFloat, *, reason: str, by: str | None = None
-    ) -> None:
+    def correct(self, trial: Trial | str | int, reward: SupportsFloat, *, reason: str, by: str | None = None) -> None:
         """The reward of a trial was told wrong. Once, and only while nothing was decided by the wrong value.
 
         Refused as soon as a trial was handed out or lost since the tell, or something was ruled out by it:
-        see `osrl.study.corrections`. The log keeps both values, ``reason``, and ``by``: who says so.
+        see `osrl.study.log.corrections`. The log keeps both values, ``reason``, and ``by``: who says so.
         """
         ending.correct(self._session, trial, reward, reason, by)
 
-    def amend(
-        self, trial: Trial | str | int, reward: SupportsFloat, *, reason: str, by: str | None = None
-    ) -> None:
+    def amend(self, trial: Trial | str | int, reward: SupportsFloat, *, reason: str, by: str | None = None) -> None:
         """Note the right reward of a trial, once, where it is too late to `correct` it.
 
         It is an event of the log and stands in `trial`. Nothing else changes: evidence, means and verdict
@@ -314,7 +312,7 @@ class Study(Reading):
     def together(self, calls: Sequence[Call]) -> Sequence[Any]:
         """The answers of many calls in one transaction, each an error where it was refused.
 
-        For programs with many callers, such as a server: see `osrl.study.together`.
+        For programs with many callers, such as a server: see `osrl.study.operations.batch`.
         """
         return do_together(self._session, calls)
 
@@ -420,7 +418,7 @@ class Study(Reading):
 def _storage(place: Place, *, make: bool = False) -> Storage:
     """The database at ``place``."""
     try:
-        from osrl.study.sql import SqlStorage
+        from osrl.study.storage.sql import SqlStorage
     except ModuleNotFoundError:
         raise OsrlError("studies need the extra 'study'; install osrl[study]") from None
     return SqlStorage(place, make=make)

@@ -1,0 +1,1 @@
+"""Lower bounds on the samples that any policy needs."""

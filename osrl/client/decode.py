@@ -1,0 +1,106 @@
+"""Answers of a server as the objects that a local study gives."""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from osrl.hypotheses.summary import Answer, Arm, Claim, Hypothesis, Objection
+from osrl.study.log.events import Created
+from osrl.study.operations.ask import TrialRecord
+from osrl.study.state.harm import HarmOf
+from osrl.study.state.trial import Trial
+from osrl.study.views.arms import ArmRate
+from osrl.study.views.forecast import Forecast
+from osrl.study.views.status import NO_AGES, Ages, Alarm, PendingTrial, Status, Suspect
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def read_trial(document: dict[str, Any]) -> Trial:
+    """A trial."""
+    return Trial(**_renamed(document))
+
+
+def read_record(document: dict[str, Any]) -> TrialRecord:
+    """A trial with what became of it."""
+    return TrialRecord(**_renamed(document))
+
+
+def _renamed(document: dict[str, Any]) -> dict[str, Any]:
+    fields = dict(document)
+    return {"id": fields.pop("trial"), **fields}
+
+
+def read_summary(document: dict[str, Any]) -> dict[str, Any]:
+    """Return the summary of a study, without what only a server knows of it."""
+    return {key: value for key, value in document.items() if key not in ("study", "task_attribute")}
+
+
+def read_hypotheses(document: dict[str, Any]) -> tuple[Hypothesis, ...]:
+    """The hypotheses; JSON has no infinity, so null is that."""
+    return tuple(
+        Hypothesis(**{**each, "log_evidence": math.inf if each["log_evidence"] is None else each["log_evidence"]})
+        for each in document["evidence"]
+    )
+
+
+def read_arms(document: dict[str, Any]) -> tuple[ArmRate, ...]:
+    """The rates of arms."""
+    return tuple(ArmRate(**each) for each in document["arms"])
+
+
+def read_status(document: dict[str, Any], settings: Created) -> Status:
+    """The status of a study."""
+    trials, alarm, claim, forecast = (document[key] for key in ("trials", "alarm", "claim", "forecast"))
+    return Status(
+        settings,
+        document["verdict"],
+        Answer(**document["best"]),
+        trials["handed_out"],
+        trials["told"],
+        trials["abandoned"],
+        document["left_out"],
+        None if alarm is None else _alarm(alarm),
+        read_pending(document),
+        read_hypotheses(document),
+        None if claim is None else Claim(**claim),
+        tuple(Objection(**each) for each in document["objections"]),
+        tuple(Arm(**each) for each in document["as_good"]),
+        read_arms(document),
+        document["paused"],
+        document["since"],
+        None if forecast is None else Forecast(**forecast),
+        document["head"],
+        tuple(HarmOf(**each) for each in document.get("harm", ())),
+        tuple(document.get("unchecked", ())),
+        document.get("pending_next"),
+        Ages(**document.get("pending_ages", NO_AGES._asdict())),
+        document.get("stages", 1),
+    )
+
+
+def _alarm(document: dict[str, Any]) -> Alarm:
+    suspects = tuple(Suspect(**each) for each in document["suspects"])
+    return Alarm(document["log_evidence"], suspects, document["void"])
+
+
+def read_pending(document: dict[str, Any]) -> tuple[PendingTrial, ...]:
+    """The trials that have not reported."""
+    return tuple(map(_pending, document["pending"]))
+
+
+def _pending(document: dict[str, Any]) -> PendingTrial:
+    fields = _renamed(document)
+    until = fields["until"]
+    fields["asked_at"], fields["until"] = (
+        _moment(fields["asked_at"]),
+        None if until is None else _moment(until),
+    )
+    return PendingTrial(**fields)
+
+
+def _moment(text: str) -> int:
+    """A time as microseconds since 1970."""
+    return (datetime.fromisoformat(text) - _EPOCH) // timedelta(microseconds=1)

@@ -1,0 +1,1 @@
+"""Generalised likelihood ratios, and the transportation costs that they are made of."""

@@ -1,0 +1,143 @@
+"""The generalised likelihood ratio of the shared representation, with its witness.
+
+To believe that representation g is the best of all tasks costs
+
+    C(g) = sum_x min_h ell(q_x; (g, h)),
+
+the price of the closest model in which each task x is best with (g, h_x) for some h_x. Then
+rho(q, mu) is the least C(g) over g other than the best one, and with pulls N in place of q,
+
+    Psi_t(g~) = min over g != g~ of C(g),
+
+the statistic of Chernoff's stopping rule; max over g~ is the second smallest C(g).
+
+A `Glr` is kept per task: after a reward in task x only that task is redone.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from osrl.errors import OsrlError
+from osrl.glr.transport_cost import order_by_mean, sort_by_mean, sorted_costs
+from osrl.jit.kernel import kernel, kernel_in_place
+from osrl.jit.reductions import copy_to
+from osrl.model.arrays import Floats, Integers
+from osrl.model.instance import Given, read_instance
+
+
+class Glr(NamedTuple):
+    """Costs of believing in each representation, task by task (arrays are updated in place)."""
+
+    order: Integers  # (X, n) arms of each task by decreasing mean
+    cost: Floats  # (X, n) ell of each arm (g, h), flattened
+    least: Floats  # (X, G) min over h of cost
+    predictor: Integers  # (X, G) the h that reaches it
+    total: Floats  # (G,) C(g)
+
+
+class Confusion(NamedTuple):
+    """The closest model with another best representation: how far, and what it looks like."""
+
+    value: float
+    representation: int  # which representation would be the best
+    predictors: tuple[int, ...]  # and with which predictor in each task
+
+
+@kernel
+def new_glr(tasks: int, representations: int, predictors: int) -> Glr:
+    """The GLR of a problem without samples: every belief is free."""
+    n = representations * predictors
+    order = np.empty((tasks, n), np.int64)
+    for x in range(tasks):
+        for a in range(n):
+            order[x, a] = a
+    return Glr(
+        order,
+        np.zeros((tasks, n)),
+        np.zeros((tasks, representations)),
+        np.zeros((tasks, representations), np.int64),
+        np.zeros(representations),
+    )
+
+
+@kernel
+def update_task(glr: Glr, x: int, mu: Floats, q: Floats, noise: float) -> None:
+    """Redo task ``x`` for its new means and pulls (n,), and the sums over tasks."""
+    n = mu.size
+    redo_task(glr, x, mu, q, noise, np.empty((4, n + 1)), np.empty((5, n)), np.empty(n, np.int64))
+
+
+@kernel_in_place
+def redo_task(
+    glr: Glr, x: int, mu: Floats, q: Floats, noise: float, sums: Floats, by_rank: Floats, size: Integers
+) -> None:
+    """`update_task` in space that is given: ``sums`` (4, n + 1); by rank (5, n) and (n,)."""
+    order, costs, least, predictor, total = glr.order[x], glr.cost[x], glr.least, glr.predictor, glr.total
+    n = mu.size
+    tasks, representations = least.shape
+    predictors = n // representations
+    sort_by_mean(mu, order)
+    means, weights, level, mass, cost = by_rank[0], by_rank[1], by_rank[2], by_rank[3], by_rank[4]
+    for rank in range(n):
+        means[rank], weights[rank] = mu[order[rank]], q[order[rank]]
+    sorted_costs(means, weights, noise, sums, level, size, mass, cost)
+    for rank in range(n):
+        costs[order[rank]] = cost[rank]
+    for g in range(representations):
+        least[x, g] = math.inf
+        for h in range(predictors):
+            value = costs[g * predictors + h]
+            if value < least[x, g]:
+                least[x, g] = value
+                predictor[x, g] = h
+        total[g] = 0.0
+        for y in range(tasks):
+            total[g] += least[y, g]
+
+
+@kernel_in_place
+def cheapest(glr: Glr, except_for: int) -> int:
+    """The representation that is cheapest to believe in, other than ``except_for`` (-1: of all)."""
+    total = glr.total
+    least = -1
+    for g in range(total.size):
+        if g != except_for and (least < 0 or total[g] < total[least]):
+            least = g
+    return least
+
+
+@kernel
+def glr_of(mu: Floats, q: Floats, noise: float) -> Glr:
+    """The GLR for means and allocation of shape (X, G, H)."""
+    tasks, representations, predictors = mu.shape
+    glr = new_glr(tasks, representations, predictors)
+    for x in range(tasks):
+        flat = mu[x].copy().reshape(-1)
+        copy_to(order_by_mean(flat), glr.order[x])
+        update_task(glr, x, flat, q[x].copy().reshape(-1), noise)
+    return glr
+
+
+def rho(instance: Given, weights: Floats) -> Confusion:
+    """Information per sample about the shared representation, and the model that limits it.
+
+    ``weights`` (X, G, H) is an allocation (or pulls: rho is homogeneous in it).
+
+    >>> confusion = rho("paper", np.full((2, 3, 2), 1 / 12))
+    >>> round(confusion.value, 6), confusion.representation
+    (0.021661, 1)
+    """
+    instance = read_instance(instance)
+    best = instance.best
+    weights = np.ascontiguousarray(weights, dtype=float)
+    if weights.shape != instance.shape or not (np.isfinite(weights) & (weights >= 0)).all():
+        raise OsrlError(f"weights must be finite numbers >= 0 of shape {instance.shape}; got shape {weights.shape}")
+    if instance.shape[1] == 1:
+        return Confusion(math.inf, best.representation, best.predictors)
+    glr = glr_of(instance.means.copy(), weights, instance.family.noise)
+    rival = int(cheapest(glr, best.representation))
+    return Confusion(float(glr.total[rival]), rival, tuple(int(h) for h in glr.predictor[:, rival]))

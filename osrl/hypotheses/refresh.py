@@ -1,0 +1,207 @@
+"""Evidence brought up to date: of the bets, and of the counts, which is searched for.
+
+Where hypotheses are judged by bets, which their type says (`Hypotheses.by_counts`), the compiler leaves out
+all that counts.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numpy as np
+
+from osrl.evidence.counts import Samples, against, rises_of, samples_of
+from osrl.evidence.exponential_tilts import LOCAL, TASK
+from osrl.evidence.pairs import against_best
+from osrl.hypotheses.model_check import count_checks
+from osrl.hypotheses.product import evidence_against, set_arms
+from osrl.hypotheses.state import (
+    FIRST,
+    LED,
+    LED_SUM,
+    LIMIT_G,
+    LIMIT_H,
+    LOCAL_LED,
+    LOCAL_LED_SUM,
+    OF_G,
+    OF_TASK,
+    PULLS,
+    SUMS,
+    WAITING,
+    Hypotheses,
+    compare,
+    note_answer,
+    promise,
+    reject,
+    settle_verdict,
+    survivor,
+    weigh,
+)
+from osrl.hypotheses.tolerance import count_comparisons
+from osrl.jit.kernel import before_compiling, kernel, kernel_in_place
+from osrl.jit.reductions import copy_to
+from osrl.model.arrays import Floats
+from osrl.model.outcome import EXHAUSTED
+
+R = TypeVar("R")
+
+
+def if_counted(counted: Callable[..., R], otherwise: Callable[..., R]) -> Callable[..., R]:
+    """``counted`` for hypotheses that are judged by counts, ``otherwise`` for others; one is compiled."""
+
+    def call(hypotheses: Hypotheses, *rest: Any) -> R:
+        return (counted if hypotheses.by_counts else otherwise)(hypotheses, *rest)
+
+    def compiled(hypotheses: Any, *rest: Any) -> Callable[..., R]:
+        by_counts = hypotheses.types[hypotheses.fields.index("by_counts")]
+        chosen = counted if by_counts.name == "bool" else otherwise
+        return (lambda hypotheses, x: chosen(hypotheses, x)) if rest else lambda hypotheses: chosen(hypotheses)
+
+    def declare() -> None:
+        from osrl.jit.linking import overload_in_place
+
+        overload_in_place(call, compiled)
+
+    before_compiling(declare)
+    return call
+
+
+@kernel
+def told(hypotheses: Hypotheses, x: int) -> Samples:
+    """What the rewards of the arms of task ``x`` say."""
+    arms = hypotheses.arms
+    led, led_sum = arms[LED, x], arms[LED_SUM, x]
+    return samples_of(arms[PULLS, x], arms[SUMS, x], arms[FIRST, x], led, led_sum, hypotheses.noise)
+
+
+@kernel
+def count(hypotheses: Hypotheses, x: int) -> None:
+    """The evidence of the counts of task ``x``."""
+    samples, of_task = told(hypotheses, x), np.empty(hypotheses.possible_h.shape[1])
+    predictors = of_task.size // hypotheses.possible_g.size
+    for g in range(hypotheses.possible_g.size):
+        count_task(hypotheses, samples, g, -math.inf, of_task)
+        count_predictors(hypotheses, samples, x, g, -math.inf, hypotheses.evidence[OF_G, x])
+    set_arms(hypotheses.against, hypotheses.evidence[OF_TASK, x], x, of_task)
+    count_comparisons(hypotheses.tolerance, x, predictors, samples, hypotheses.tilts, hypotheses.noise)
+    count_checks(hypotheses.check, x, samples, hypotheses.tilts, hypotheses.noise)
+
+
+@kernel
+def count_task(
+    hypotheses: Hypotheses, samples: Samples, g: int, enough: float, evidence: Floats
+) -> tuple[float, float]:
+    """The ``evidence`` (n,) of a task against the arms of ``g``, see `against`; the least and the most."""
+    tilts, noise = hypotheses.tilts, hypotheses.noise
+    predictors = evidence.size // hypotheses.possible_g.size
+    nobody, rises = np.zeros(evidence.size, np.bool_), rises_of(tilts)
+    least, most = math.inf, -math.inf
+    for a in range(g * predictors, (g + 1) * predictors):
+        evidence[a] = against(samples, a, tilts, rises, TASK, noise, 0.0, nobody, enough)
+        least, most = min(least, evidence[a]), max(most, evidence[a])
+    return least, most
+
+
+@kernel
+def count_predictors(hypotheses: Hypotheses, samples: Samples, x: int, g: int, enough: float, evidence: Floats) -> None:
+    """The ``evidence`` (n,) of task ``x`` against each predictor among those of ``g``, see `against`."""
+    arms, tilts, noise = hypotheses.arms, hypotheses.tilts, hypotheses.noise
+    predictors = samples.mean.size // hypotheses.possible_g.size
+    own = slice(g * predictors, (g + 1) * predictors)
+    of_own = Samples(
+        samples.number[own],
+        samples.mean[own],
+        samples.excess[own],
+        arms[LOCAL_LED, x, own],
+        arms[LOCAL_LED_SUM, x, own],
+    )
+    if tilts.by_pairs:
+        copy_to(against_best(of_own, tilts, noise), evidence[own])
+        return
+    nobody, rises = np.zeros(predictors, np.bool_), rises_of(tilts)
+    for h in range(predictors):
+        found = against(of_own, h, tilts, rises, LOCAL, noise, 0.0, nobody, enough)
+        evidence[g * predictors + h] = found
+
+
+@kernel
+def recount(hypotheses: Hypotheses) -> bool:
+    """Count every task again, and rule out what can be; whether anything was.
+
+    Evidence is searched for only where it may reach a limit; elsewhere a bound that does not is kept. Tests
+    whose answer is known, or does not matter any more, are left out.
+    """
+    possible_g, possible_h, numbers = hypotheses.possible_g, hypotheses.possible_h, hypotheses.numbers
+    tasks, n = possible_h.shape
+    predictors = n // possible_g.size
+    samples = [told(hypotheses, x) for x in range(tasks)]
+    of_task = hypotheses.evidence[OF_TASK].copy()
+    for g in range(possible_g.size):
+        if not possible_g[g]:
+            continue
+        reach = 0.0
+        for x in range(tasks):
+            least, most = count_task(hypotheses, samples[x], g, math.inf, of_task[x])
+            reach += most if hypotheses.struck.shape[1] > 0 else least
+        for x in range(tasks):
+            if reach >= numbers[LIMIT_G]:
+                count_task(hypotheses, samples[x], g, -math.inf, of_task[x])
+            if survivor(possible_h[x, g * predictors : (g + 1) * predictors]) < 0:
+                own = hypotheses.evidence[OF_G, x]
+                count_predictors(hypotheses, samples[x], x, g, numbers[LIMIT_H], own)
+    for x in range(tasks):
+        set_arms(hypotheses.against, hypotheses.evidence[OF_TASK, x], x, of_task[x])
+        count_comparisons(hypotheses.tolerance, x, predictors, samples[x], hypotheses.tilts, hypotheses.noise)
+        count_checks(hypotheses.check, x, samples[x], hypotheses.tilts, hypotheses.noise)
+    if numbers[WAITING] > 0.0:
+        settle_verdict(hypotheses)
+    changed = False
+    for x in range(tasks):
+        changed = reject(hypotheses, x, 0, n) or changed
+        changed = compare(hypotheses, x) or changed
+    return changed
+
+
+@kernel_in_place
+def _weigh_task(hypotheses: Hypotheses, x: int) -> None:
+    """The evidence of the bets of task ``x``."""
+    weigh(hypotheses, x, 0, hypotheses.evidence.shape[2])
+
+
+@kernel_in_place
+def _nothing_to_count(hypotheses: Hypotheses) -> bool:
+    return False
+
+
+count_or_weigh = if_counted(count, _weigh_task)
+recount_if_counted = if_counted(recount, _nothing_to_count)
+
+
+@kernel_in_place
+def refresh_evidence(hypotheses: Hypotheses) -> None:
+    """Bring every log evidence up to date."""
+    evidence_g, evidence, possible_g = hypotheses.evidence_g, hypotheses.evidence, hypotheses.possible_g
+    for x in range(evidence.shape[1]):
+        count_or_weigh(hypotheses, x)
+    for g in range(evidence_g.size):
+        evidence_g[g] = evidence_against(hypotheses.against, hypotheses.bets, g)
+        if not possible_g[g]:  # its vectors reached the limit one after the other
+            evidence_g[g] = max(evidence_g[g], hypotheses.numbers[LIMIT_G])
+
+
+@kernel
+def best_guess(hypotheses: Hypotheses) -> None:
+    """The answer of a run that is cut short: the least evidence against it, then the best estimates."""
+    refresh_evidence(hypotheses)
+    possible_g, evidence_g = hypotheses.possible_g, hypotheses.evidence_g
+    guess = -1
+    for g in range(possible_g.size):
+        if not possible_g[g]:
+            continue
+        if guess < 0 or evidence_g[g] < evidence_g[guess]:
+            guess = g
+        elif evidence_g[g] == evidence_g[guess] and promise(hypotheses, g) > promise(hypotheses, guess):
+            guess = g
+    note_answer(hypotheses, guess, EXHAUSTED)

@@ -1,0 +1,1 @@
+"""Kernels, and the compiler that turns them into machine code."""

@@ -1,0 +1,1 @@
+"""The problem: instances, reward families, risks, random draws and outcomes."""

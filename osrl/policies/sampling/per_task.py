@@ -1,0 +1,126 @@
+"""Track the best proportions within one task: the contest in progress (`osrl.policies.stopping.per_task_test`).
+
+Weights are the exact optimal proportions of the current estimate, recomputed when the contest has grown by
+``growth``: between two recomputations they hardly move. By itself it is the sampling of track-and-stop,
+task after task; the paper's algorithm uses it in its second phase.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from osrl.allocation.single_task import single_task
+from osrl.errors import OsrlError
+from osrl.jit.kernel import kernel, kernel_in_place
+from osrl.jit.reductions import copy_to
+from osrl.model.arrays import Floats
+from osrl.policies.contract import Problem, SamplingRule
+from osrl.policies.sampling.tracking import explores, least_pulled, track
+from osrl.policies.stopping.per_task_test import MEANS, OF_G, OF_X, PULLS, Contests, competing, leader_of
+
+GROWTH = 0.02
+
+AMONG_ALL, AMONG_PREDICTORS = range(2)  # rows of `weights`
+
+
+class TaskWeights(NamedTuple):
+    """The proportions to follow in each contest, and when to compute them again; updated in place."""
+
+    weights: Floats  # (2, X, n) among all arms of a task, and among those of each representation
+    due: Floats  # (X, 1 + G) pulls at which to compute them again, of all arms and of each representation
+    growth: float
+
+
+def new(problem: Problem, draw: float, *, growth: float = GROWTH) -> TaskWeights:
+    """Equal proportions, until every arm that competes could have been tried."""
+    if not 0 <= growth < math.inf:
+        raise OsrlError(f"growth is {growth}; give a number from 0 on, such as {GROWTH}")
+    X, G, H = problem.shape
+    tasks = TaskWeights(weights=np.empty((2, X, G * H)), due=np.full((X, 1 + G), float(H)), growth=growth)
+    tasks.weights[AMONG_ALL] = 1.0 / (G * H)
+    tasks.weights[AMONG_PREDICTORS] = 1.0 / H
+    tasks.due[:, 0] = float(G * H)
+    return tasks
+
+
+@kernel_in_place
+def weights_due(tasks: TaskWeights, contests: Contests) -> bool:
+    """Whether the proportions of the contest in progress are to be computed again."""
+    x, g = contests.asked[OF_X], contests.asked[OF_G]
+    first, last = competing(contests)
+    old = contests.rounds[x] >= tasks.due[x, 1 + g]
+    return bool(old and leader_of(contests.arms[MEANS, x, first:last]) >= 0)
+
+
+@kernel
+def compute_weights(tasks: TaskWeights, contests: Contests) -> None:
+    """New proportions for the contest in progress."""
+    x, g = contests.asked[OF_X], contests.asked[OF_G]
+    first, last = competing(contests)
+    row = AMONG_ALL if g < 0 else AMONG_PREDICTORS
+    best = single_task(contests.arms[MEANS, x, first:last], contests.noise)
+    copy_to(best.weights, tasks.weights[row, x, first:last])
+    rounds = contests.rounds[x]
+    tasks.due[x, 1 + g] = max(rounds + 1.0, rounds * (1.0 + tasks.growth))
+
+
+@kernel_in_place
+def next_arm(tasks: TaskWeights, contests: Contests) -> int:
+    """The arm x * n + a to pull; while some share the lead, one of those (Garivier and Kaufmann).
+
+    Forced exploration comes first: rewards that repeat exactly may keep a lead shared for ever.
+    """
+    x, arms = int(contests.asked[OF_X]), contests.arms
+    first, last = competing(contests)
+    row = AMONG_ALL if contests.asked[OF_G] < 0 else AMONG_PREDICTORS
+    means, pulls = arms[MEANS, x, first:last], arms[PULLS, x : x + 1, first:last]
+    before = x * int(arms.shape[2]) + first
+    if leader_of(means) >= 0:
+        return before + track(pulls, tasks.weights[row, x : x + 1, first:last], contests.rounds[x])
+    least = least_pulled(pulls)
+    forced = explores(pulls[0, least], contests.rounds[x], means.size)
+    return before + (least if forced else tied_leader(pulls[0], means))
+
+
+@kernel_in_place
+def tied_leader(pulls: Floats, means: Floats) -> int:
+    """The least pulled of the arms with the largest mean."""
+    best = 0
+    for a in range(1, means.size):
+        if means[a] > means[best] or (means[a] == means[best] and pulls[a] < pulls[best]):
+            best = a
+    return best
+
+
+@kernel_in_place
+def wants_design(tasks: TaskWeights, stopping: Any) -> bool:
+    """Whether the proportions of the contest in progress are old."""
+    return weights_due(tasks, stopping.contests)
+
+
+@kernel
+def design(tasks: TaskWeights, stopping: Any) -> None:
+    """New proportions for the contest in progress."""
+    compute_weights(tasks, stopping.contests)
+
+
+@kernel_in_place
+def select(tasks: TaskWeights, stopping: Any, task: int, propensities: Floats) -> int:
+    """The arm that lags behind its share in the contest in progress."""
+    return next_arm(tasks, stopping.contests)
+
+
+RULE = SamplingRule(
+    name="tasks",
+    summary="track the best proportions of the task in progress",
+    state=TaskWeights,
+    new=new,
+    wants_design=wants_design,
+    design=design,
+    select=select,
+    draws=False,
+    reads="contests",
+)

@@ -1,0 +1,154 @@
+"""Follow the best proportions for what is open: D-tracking, C-tracking, and the oracle.
+
+The weights are those of the joint program of Theorem 1 at the estimate: each open question at the same need,
+and while the representation is open, half of them as if nothing else were asked. They are solved anew when
+the run has grown by ``growth`` (5 %), and when something was decided.
+
+- **D-tracking** (Garivier and Kaufmann, 2016) pulls the arm that lags most behind its present share;
+- **C-tracking** the one that lags most behind the sum of all shares so far, each mixed with
+  1/2 (K^2 + t)^-1/2 on every arm. Where weights jump, because two tasks are equally informative, it
+  follows their average, and D-tracking may starve arms of small weight;
+- the **oracle** does D-tracking with the true means: what not knowing them costs is what it gains.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from osrl.allocation.residual import PRIOR, separate
+from osrl.evidence.betting import shrunk_means
+from osrl.jit.kernel import kernel, kernel_in_place
+from osrl.jit.reductions import is_any
+from osrl.model.arrays import Floats
+from osrl.policies.sampling.common import (
+    C_TRACKING,
+    CREDIT,
+    DUE,
+    KNOWN,
+    ORACLE,
+    ROUNDS,
+    TARGET,
+    JointSampling,
+    anything_open,
+    decided,
+    least_pulled_open,
+    open_arm,
+    task_open,
+)
+from osrl.policies.sampling.residual_needs import believed, solve_program
+from osrl.policies.stopping.arm_stats import PULLS, SUMS
+
+
+@kernel_in_place
+def possibilities(stopping: Any) -> float:
+    """How many representations and predictors are possible."""
+    possible_g, possible_h = stopping.possible_g, stopping.possible_h
+    tasks, n = possible_h.shape
+    count = 0.0
+    for g in range(possible_g.size):
+        count += 1.0 if possible_g[g] else 0.0
+    for x in range(tasks):
+        for a in range(n):
+            count += 1.0 if possible_h[x, a] else 0.0
+    return count
+
+
+@kernel_in_place
+def proportions_due(sampling: JointSampling, stopping: Any) -> bool:
+    """Whether the weights are old, or something was decided since they were made."""
+    numbers = sampling.numbers
+    if sampling.rule != ORACLE and numbers[ROUNDS] >= numbers[DUE]:
+        return True
+    return bool(numbers[KNOWN] != possibilities(stopping) and anything_open(stopping))
+
+
+@kernel
+def solve_proportions(sampling: JointSampling, stopping: Any) -> None:
+    """New weights for what is open."""
+    arms, numbers, noise = sampling.arms, sampling.numbers, sampling.noise
+    possible_g, possible_h = stopping.possible_g, stopping.possible_h
+    tasks, n = possible_h.shape
+    predictors = n // possible_g.size
+    pulls, sums = arms[PULLS].copy(), arms[SUMS].copy()
+    means = np.empty((tasks, n))
+    for x in range(tasks):
+        if sampling.rule == ORACLE:
+            means[x], pulls[x], sums[x] = sampling.truth[x], 1e9, 1e9 * sampling.truth[x]
+        else:
+            shrunk_means(pulls[x], sums[x], PRIOR, means[x])
+    g = believed(means, pulls, possible_g, noise)
+    leader = np.empty(tasks, np.int64)
+    need_g, need_h = np.zeros(possible_g.size), np.zeros((tasks, n))
+    for other in range(possible_g.size):
+        if other != g and possible_g[other]:
+            need_g[other] = 1.0
+    for x in range(tasks):
+        leader[x] = -1
+        for a in range(g * predictors, (g + 1) * predictors):
+            if possible_h[x, a] and (leader[x] < 0 or means[x, a] > means[x, leader[x]]):
+                leader[x] = a
+        separate(means[x], pulls[x], sums[x], leader[x], noise)
+        for a in range(g * predictors, (g + 1) * predictors):
+            if a != leader[x] and possible_h[x, a]:
+                need_h[x, a] = 1.0
+    numbers[DUE] = max(numbers[ROUNDS] + 4.0, numbers[ROUNDS] * (1.0 + sampling.growth))
+    numbers[KNOWN] = possibilities(stopping)
+    if not is_any(need_g) and not is_any(need_h):
+        return
+    weights = arms[TARGET].copy()
+    solve_program(means, leader, need_g, need_h, noise, weights)
+    alone = weights.copy()
+    if is_any(need_g) and is_any(need_h):
+        solve_program(means, leader, need_g, np.zeros((tasks, n)), noise, alone)
+    for x in range(tasks):
+        for a in range(n):
+            arms[TARGET, x, a] = 0.5 * (weights[x, a] + alone[x, a])
+
+
+@kernel_in_place
+def add_credit(sampling: JointSampling) -> None:
+    """Add the weights of a round to what they sum up to."""
+    arms, rounds = sampling.arms, sampling.numbers[ROUNDS]
+    _, tasks, n = arms.shape
+    K = float(tasks * n)
+    share = 0.5 / math.sqrt(K * K + rounds)
+    for x in range(tasks):
+        for a in range(n):
+            arms[CREDIT, x, a] += (1.0 - K * share) * arms[TARGET, x, a] + share
+
+
+@kernel_in_place
+def follow(sampling: JointSampling, stopping: Any) -> int:
+    """The open arm x * n + a that lags most behind its share."""
+    arms = sampling.arms
+    forced = least_pulled_open(sampling, stopping)
+    if forced >= 0:
+        return forced
+    _, tasks, n = arms.shape
+    g, samples = decided(stopping), 0.0
+    for x in range(tasks):
+        task = task_open(stopping, g, x)
+        for a in range(n):
+            if open_arm(stopping, True, task, a):
+                samples += arms[PULLS, x, a]
+    lagging, furthest = 0, -math.inf
+    for x in range(tasks):
+        task = task_open(stopping, g, x)
+        for a in range(n):
+            if open_arm(stopping, True, task, a):
+                due = arms[CREDIT, x, a] if sampling.rule == C_TRACKING else samples * arms[TARGET, x, a]
+                if due - arms[PULLS, x, a] > furthest:
+                    lagging, furthest = x * n + a, due - arms[PULLS, x, a]
+    return lagging
+
+
+@kernel_in_place
+def draw_proportions(sampling: JointSampling, propensities: Floats) -> None:
+    """The weights as probabilities."""
+    arms = sampling.arms
+    for x in range(arms.shape[1]):
+        for a in range(arms.shape[2]):
+            propensities[x, a] = arms[TARGET, x, a]

@@ -1,0 +1,345 @@
+"""Sample for what the tests still lack: one phase, every sample used for every test. How `osrl` samples.
+
+The allocation is that of the joint program of Theorem 1 with *residual needs*: what each test still
+lacks, log(1 / delta) + 1 - log E, finished tests left out. So the weights move from the
+representation to the predictors by themselves, and the joint bound K is approached instead of
+K_G + K_H. Arms of a representation against which there is more evidence than against others have a
+head start in it, so that samples go to those that lag behind. It is solved anew when the run has grown
+by ``growth`` and after each rejection.
+
+The shared choice comes first. In the joint program all tests end together, and two predictors that are nearly
+equal would keep the representation open for as long as them. So where it would be open more than four times
+as long as it had to be, half of the mass goes to the representation as if nothing else were asked.
+
+A part of the mass, min(1/2, explore * sqrt(K / (4 t))), explores the arms that still matter, in
+proportion to 1 / (1 + N): an arm that looked bad by bad luck is tried again soon, which is what keeps
+the tail of the stopping time light. An arm does not matter any more when its predictor is ruled out, or
+every vector through it is struck.
+
+With a model check a part of the mass goes to the rivals of the answer (`osrl.policies.sampling.model_check`).
+
+The last representation stays under watch: where an arm of another one looks better, a part of the
+mass asks whether any representation is shared, and the run does not end before that is settled.
+
+Sampling is random with known probabilities, as the evidence needs. Tasks may be chosen by the
+policy or be given; within a given task its weights are used relative to each other, and a task that is
+settled plays its answer (`osrl.policies.sampling.given_tasks`).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from osrl.allocation import solve
+from osrl.allocation.certificate import dual_total
+from osrl.allocation.program import build_program
+from osrl.allocation.residual import PRIOR, lacking, separate
+from osrl.errors import OsrlError
+from osrl.evidence.betting import shrunk_means
+from osrl.glr.statistic import cheapest, new_glr, update_task
+from osrl.hypotheses.product import APART
+from osrl.hypotheses.refresh import refresh_evidence
+from osrl.hypotheses.state import (
+    LIMIT_G,
+    LIMIT_H,
+    OF_G,
+    OF_TASK,
+    PULLS,
+    RULED_OUT,
+    SAMPLES,
+    SUMS,
+    WAITING,
+    Hypotheses,
+    doubtful,
+    survivor,
+)
+from osrl.hypotheses.targeting import aim
+from osrl.hypotheses.vectors import head_starts, still_open
+from osrl.jit.kernel import kernel, kernel_in_place
+from osrl.jit.reductions import is_any, sum_of
+from osrl.model.arrays import Flags, Floats, Integers
+from osrl.policies.contract import Problem, SamplingRule
+from osrl.policies.sampling.given_tasks import write_arrival
+from osrl.policies.sampling.model_check import mix_checks
+
+TOLERANCE = 1e-2  # certified gap of the weights
+HASTE = 4.0  # times what a representation needs when it is asked for alone, by which it is to be decided
+CLEARLY = 2.0  # standard errors by which an arm that was ruled out has to lead to be believed
+DOUBT = 0.1  # share of the mass for tasks in which the last representation may not be right
+
+OPTIMAL, DRAWN = range(2)  # rows of `shares`
+DUE, KNOWN = range(2)  # places of `due`
+
+
+class NeedsWeights(NamedTuple):
+    """The probabilities with which arms are drawn, and when they are made anew."""
+
+    shares: Floats  # (2, X, n) the best weights for what is lacking, and the probabilities made of them
+    due: Floats  # (2,) samples at which to design again, and how many hypotheses were ruled out before
+    growth: float
+    explore: float
+    holdout: float  # the share of arrivals in a settled task that does not get its answer
+
+
+def new(
+    problem: Problem, draw: float, *, growth: float = 0.05, explore: float = 1.0, holdout: float = 0.0
+) -> NeedsWeights:
+    """Every arm with the same probability; the first design is due at once.
+
+    ``holdout`` is the share of arrivals in a settled task that is drawn evenly from all its arms. With 1,
+    tasks are never treated as settled, as in studies from before the option existed.
+    """
+    if not (0 < growth < math.inf and 0 < explore < math.inf):
+        raise OsrlError("growth and explore are positive numbers")
+    if not 0 <= holdout <= 1:
+        raise OsrlError(f"holdout is {holdout}; give the share of a settled task's arrivals, from 0 to 1")
+    X, G, H = problem.shape
+    return NeedsWeights(
+        shares=np.full((2, X, G * H), 1.0 / (X * G * H)),
+        due=np.zeros(2),
+        growth=growth,
+        explore=explore,
+        holdout=holdout,
+    )
+
+
+@kernel_in_place
+def wants_design(needs: NeedsWeights, hypotheses: Hypotheses) -> bool:
+    """Whether the weights are old, or something was ruled out since they were made."""
+    due, numbers = needs.due, hypotheses.numbers
+    return bool(numbers[SAMPLES] >= due[DUE] or numbers[RULED_OUT] != due[KNOWN])
+
+
+@kernel
+def design(needs: NeedsWeights, hypotheses: Hypotheses) -> None:
+    """Solve for what the tests still lack, and add exploration."""
+    due, optimal, weights = needs.due, needs.shares[OPTIMAL], needs.shares[DRAWN]
+    refresh_evidence(hypotheses)
+    time = solve_for_needs(hypotheses, optimal)
+    samples, arms = hypotheses.numbers[SAMPLES], float(weights.size)
+    share = min(0.5, needs.explore * math.sqrt(arms / (4.0 * max(samples, 1.0))))
+    mix_exploration(hypotheses, optimal, share, weights)
+    last = survivor(hypotheses.possible_g)
+    if last < 0 and hypotheses.numbers[WAITING] > 0.0:
+        last = int(hypotheses.numbers[WAITING]) - 1
+    if last >= 0:
+        room = np.empty((2, weights.shape[0], weights.shape[1]))
+        mix_checks(hypotheses.check, hypotheses, last, time, room, weights)
+        mix_doubts(hypotheses, last, share, weights)
+    due[DUE] = max(samples + max(4.0, 0.5 * arms), samples * (1.0 + needs.growth))
+    due[KNOWN] = hypotheses.numbers[RULED_OUT]
+
+
+@kernel
+def solve_for_needs(hypotheses: Hypotheses, optimal: Floats) -> float:
+    """Bring ``optimal`` (X, n) up to date: weights for what each test still lacks; the samples it takes."""
+    arms, numbers, noise = hypotheses.arms, hypotheses.numbers, hypotheses.noise
+    possible_g, possible_h = hypotheses.possible_g, hypotheses.possible_h
+    tasks, n = possible_h.shape
+    predictors = n // possible_g.size
+    means = np.empty((tasks, n))
+    for x in range(tasks):
+        shrunk_means(arms[PULLS, x], arms[SUMS, x], PRIOR, means[x])
+    g = believed(means, arms[PULLS], possible_g, noise)
+    leader, answer = np.empty(tasks, np.int64), np.empty(tasks, np.int64)
+    need_g = np.zeros(possible_g.size)
+    need_h = np.zeros((tasks, n))
+    for other in range(possible_g.size):
+        if other != g and possible_g[other]:
+            own = slice(other * predictors, (other + 1) * predictors)
+            need_g[other] = need_of(hypotheses, other, need_h[:, own])
+    for x in range(tasks):
+        leader[x], answer[x] = g * predictors, -1
+        for a in range(g * predictors, (g + 1) * predictors):
+            if means[x, a] > means[x, leader[x]]:
+                leader[x] = a
+            if possible_h[x, a] and (answer[x] < 0 or means[x, a] > means[x, answer[x]]):
+                answer[x] = a
+        if is_any(need_g):
+            leader[x] = overlooked(means[x], arms[PULLS, x], leader[x], possible_g, noise)
+        separate(means[x], arms[PULLS, x], arms[SUMS, x], leader[x], noise)
+        for a in range(g * predictors, (g + 1) * predictors):
+            if a != answer[x] and possible_h[x, a] and leader[x] // predictors == g:
+                need_h[x, a] = lacking(numbers[LIMIT_H], hypotheses.evidence[OF_G, x, a])
+    if hypotheses.tolerance.within.size > 0:
+        aim(hypotheses, g, answer, means, need_g, need_h)
+    if not is_any(need_g) and not is_any(need_h):
+        return 0.0
+    time, share = solve_program(means, leader, need_g, need_h, noise, optimal)
+    if is_any(need_g) and share < 1.0 / HASTE:  # of the time, the representation takes at least this share
+        alone = optimal.copy()
+        for x in range(tasks):
+            for a in range(n):
+                need_h[x, a] = min(need_h[x, a], 0.0)
+        time_g, _ = solve_program(means, leader, need_g, need_h, noise, alone)
+        for x in range(tasks if time > HASTE * time_g else 0):
+            for a in range(n):
+                optimal[x, a] = 0.5 * (optimal[x, a] + alone[x, a])
+    return time
+
+
+@kernel_in_place
+def overlooked(means: Floats, pulls: Floats, leader: int, possible_g: Flags, noise: float) -> int:
+    """The best arm (n,) of representations that are ruled out, if it clearly beats ``leader``; or the leader.
+
+    It should not have been ruled out, and nothing speaks against the others as clearly as this arm.
+    """
+    predictors = means.size // possible_g.size
+    best = leader
+    for a in range(means.size):
+        spread = noise if noise > 0.0 else 0.25
+        error = math.sqrt(spread * (1.0 / (1.0 + pulls[a]) + 1.0 / (1.0 + pulls[leader])))
+        if not possible_g[a // predictors] and means[a] > max(means[best], means[leader] + CLEARLY * error):
+            best = a
+    return best
+
+
+@kernel_in_place
+def need_of(hypotheses: Hypotheses, g: int, need_h: Floats) -> float:
+    """What the test of ``g`` lacks; to ``need_h`` (X, H), how far its arms are ahead of those that lag."""
+    struck, limit, evidence = hypotheses.struck[g], hypotheses.numbers[LIMIT_G], hypotheses.evidence_g[g]
+    tasks, predictors = need_h.shape
+    of_task = hypotheses.evidence[OF_TASK, :, g * predictors : (g + 1) * predictors]
+    least = head_starts(struck, of_task, need_h)
+    need = lacking(limit, max(evidence, least + math.log(APART)) if struck.size > 0 else evidence)
+    for x in range(tasks):
+        for h in range(predictors):
+            need_h[x, h] = -min(need_h[x, h], need)  # more is never asked for
+    return need
+
+
+@kernel
+def solve_program(
+    means: Floats, leader: Integers, need_g: Floats, need_h: Floats, noise: float, weights: Floats
+) -> tuple[float, float]:
+    """Write the best ``weights`` (X, n) for these needs, beginning at those there; the samples they take.
+
+    Also the share that representations have in the price of a sample: with their part of the dual weights
+    alone the certificate proves that they take at least this share of the time.
+    """
+    tasks, n = means.shape
+    costs, group = np.ones((tasks, n)), np.zeros(tasks, np.int64)
+    program = build_program(means, leader, need_g, need_h, False, costs, group, np.ones(1), 0.0, noise)
+    solution = solve(program, weights, TOLERANCE)
+    for x in range(tasks):
+        for r in range(n):
+            weights[x, program.arm[x, r]] = solution.q[x, r]
+    predictors = 0.0
+    for x in range(tasks):
+        for r in range(1, n):
+            if program.cell[x, r] < 0:
+                predictors += program.need_h[x, r] * solution.share[x, r]
+    total = dual_total(program, solution.share, solution.test_dual)
+    return 1.0 / solution.lower, 1.0 - predictors / total
+
+
+@kernel
+def believed(means: Floats, pulls: Floats, possible: Flags, noise: float) -> int:
+    """The possible representation that is cheapest to believe in; the first one left if none is."""
+    tasks, n = means.shape
+    glr = new_glr(tasks, possible.size, n // possible.size)
+    held = np.empty(n)
+    for x in range(tasks):
+        for a in range(n):
+            held[a] = pulls[x, a] + 1e-3
+        update_task(glr, x, means[x], held, noise)
+    total = glr.total
+    for g in range(possible.size):
+        if not possible[g] and is_any(possible):
+            total[g] = math.inf
+    return cheapest(glr, -1)
+
+
+@kernel
+def mix_exploration(hypotheses: Hypotheses, optimal: Floats, share: float, weights: Floats) -> None:
+    """weights = (1 - share) optimal + share spread over the arms that still matter, as 1 / (1 + N)."""
+    pulls, possible_g, possible_h = hypotheses.arms[PULLS], hypotheses.possible_g, hypotheses.possible_h
+    tasks, n = optimal.shape
+    predictors = n // possible_g.size
+    g = survivor(possible_g)
+    spread = np.zeros((tasks, n))
+    matters = np.empty((tasks, n), np.bool_)
+    for other in range(possible_g.size):
+        still_open(hypotheses.struck[other], matters[:, other * predictors : (other + 1) * predictors])
+    for x in range(tasks):
+        if g >= 0 and survivor(possible_h[x, g * predictors : (g + 1) * predictors]) >= 0:
+            continue
+        for a in range(n):
+            if possible_g[a // predictors] and possible_h[x, a] and matters[x, a]:
+                spread[x, a] = 1.0 / (1.0 + pulls[x, a])
+    total = sum_of(spread)
+    if total == 0.0:
+        share, total = 0.0, 1.0
+    for x in range(tasks):
+        for a in range(n):
+            weights[x, a] = (1.0 - share) * optimal[x, a] + share * spread[x, a] / total
+    weights /= sum_of(weights)
+
+
+@kernel
+def mix_doubts(hypotheses: Hypotheses, g: int, explore: float, weights: Floats) -> None:
+    """Where the last representation does not look right, a part of the mass asks whether any is.
+
+    In such a task it goes to the arm that is in the way and to the arms of ``g``, in equal parts. It is a
+    tenth, and everything when nothing else is open; then a share ``explore`` of it goes to all arms of the
+    task, as 1 / (1 + N), because another one may be in the way that has had no luck so far.
+    """
+    tasks, n = weights.shape
+    predictors = n // hypotheses.possible_g.size
+    pulls, waiting = hypotheses.arms[PULLS], hypotheses.numbers[WAITING] > 0.0
+    doubts = np.zeros((tasks, n))
+    for x in range(tasks):
+        rival = doubtful(hypotheses, x, g)
+        if rival >= 0:
+            doubts[x, rival] = 0.5
+            doubts[x, g * predictors : (g + 1) * predictors] = 0.5 / predictors
+            if waiting:
+                spread = 0.0
+                for a in range(n):
+                    spread += 1.0 / (1.0 + pulls[x, a])
+                for a in range(n):
+                    least = explore / ((1.0 + pulls[x, a]) * spread)
+                    doubts[x, a] = (1.0 - explore) * doubts[x, a] + least
+    total = sum_of(doubts)
+    if total > 0.0:
+        share = 1.0 if waiting else DOUBT
+        for x in range(tasks):
+            for a in range(n):
+                weights[x, a] = (1.0 - share) * weights[x, a] + share * doubts[x, a] / total
+
+
+@kernel_in_place
+def select(needs: NeedsWeights, hypotheses: Hypotheses, task: int, propensities: Floats) -> int:
+    """The probability of each arm; in a given task, of its arms."""
+    weights = needs.shares[DRAWN]
+    tasks, n = weights.shape
+    total = 0.0
+    for x in range(tasks):
+        for a in range(n):
+            chosen = task < 0 or x == task
+            propensities[x, a] = weights[x, a] if chosen else 0.0
+            total += propensities[x, a]
+    if task >= 0 and needs.holdout < 1.0:
+        write_arrival(hypotheses, task, needs.holdout, propensities[task])
+    elif task >= 0:
+        for a in range(n):
+            propensities[task, a] = propensities[task, a] / total if total > 0.0 else 1.0 / n
+    return -1
+
+
+RULE = SamplingRule(
+    name="needs",
+    summary="the joint allocation for what the tests still lack, with exploration",
+    state=NeedsWeights,
+    new=new,
+    wants_design=wants_design,
+    design=design,
+    select=select,
+    given_tasks=True,
+    knows_risk=True,
+    draws=True,
+    reads="evidence_g",
+)

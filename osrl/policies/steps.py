@@ -1,0 +1,408 @@
+"""One round: new weights when they are due, a trial is dealt, its reward drawn and settled.
+
+Every driver plays these: the compiled loop, traces, the contract test, and the study one at a time. Each is
+made from the rules of the state that it is given (`by_rules`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from osrl.jit.kernel import P, R, before_compiling, compile_beside, direct, kernel_in_place, pointer_to
+from osrl.model.arrays import Floats
+from osrl.model.environment import World, at_hand, draw_reward
+from osrl.model.outcome import RUNNING, STATUS, Outcome
+from osrl.model.rng import CHOICES, Key, pick, uniform
+from osrl.policies.contract import State, policy_of, rules_of
+from osrl.policies.validation import checked_rules
+
+NO_ARM, NO_PROBABILITIES = -2, -3  # in place of an arm: what a rule has got wrong
+WANTS_REWARDS = 1  # why a round was not played, where the rule is not to blame
+WHY, OF_STREAM, OF_ARM, REWARD = range(4)  # places of a note: the last two are of the last trial
+
+
+def new_ticket(state: State) -> Floats:
+    """Space for the ticket of one trial."""
+    return np.zeros(rules_of(type(state.sampling), type(state.stopping))[1].ticket_size(state.stopping))
+
+
+class Rules(NamedTuple):
+    """What is called in a round: a draw, and the functions of both rules, none left out."""
+
+    draw: Any
+    wants_design: Any
+    design: Any
+    select: Any
+    look_on: Any  # the sampling rule sees a reward
+    ticket: Any
+    observe: Any  # the stopping rule takes it in
+    forfeit: Any
+    stream: Any
+    conclude: Any
+    weights: Any
+    evidence: Any
+
+
+@kernel_in_place
+def draw_arm(propensities: Floats, key: Key, number: int) -> int:
+    """The arm x * n + a that draw ``number`` of a run picks; `NO_PROBABILITIES` (X, n) if these are none."""
+    tasks, n = propensities.shape
+    total = 0.0
+    for x in range(tasks):
+        for a in range(n):
+            if not propensities[x, a] >= 0.0:
+                return NO_PROBABILITIES
+            total += propensities[x, a]
+    return pick(propensities, uniform(key, CHOICES, number)) if abs(total - 1.0) < 1e-6 else NO_PROBABILITIES
+
+
+@kernel_in_place
+def _never(sampling: Any, stopping: Any) -> bool:
+    return False
+
+
+@kernel_in_place
+def _as_before(sampling: Any, stopping: Any) -> None:
+    pass
+
+
+@kernel_in_place
+def _not_seen(sampling: Any, stopping: Any, x: int, a: int, reward: float) -> None:
+    pass
+
+
+@kernel_in_place
+def _no_ticket(stopping: Any, x: int, a: int, propensities: Floats, ticket: Floats) -> None:
+    pass
+
+
+@kernel_in_place
+def _no_loss(stopping: Any, x: int, a: int, ticket: Floats) -> None:
+    pass
+
+
+@kernel_in_place
+def _first_stream(stopping: Any) -> int:
+    return 0
+
+
+@kernel_in_place
+def _as_drawn(sampling: Any, out: Floats) -> None:
+    pass
+
+
+@kernel_in_place
+def _no_evidence(stopping: Any, of_g: Floats, of_h: Floats) -> None:
+    pass
+
+
+def _rules(sampling: type, stopping: type) -> Rules:
+    """The functions that act on states of these types."""
+    one, other = checked_rules(*rules_of(sampling, stopping))
+    return Rules(
+        draw=draw_arm,
+        wants_design=one["wants_design"] or _never,
+        design=one["design"] or _as_before,
+        select=one["select"],
+        look_on=one["observe"] or _not_seen,
+        ticket=other["ticket"] or _no_ticket,
+        observe=other["observe"],
+        forfeit=other["forfeit"] or _no_loss,
+        stream=other["stream"] or _first_stream,
+        conclude=other["conclude"],
+        weights=one["weights"] or _as_drawn,
+        evidence=other["evidence"] or _no_evidence,
+    )
+
+
+_MADE_BY: dict[Any, Callable[[Rules], Any]] = {}
+
+
+def by_rules(make: Callable[[Rules], Callable[P, R]]) -> Callable[P, R]:
+    """A function of a `State` that ``make`` makes from the rules of its two parts.
+
+    The interpreter makes it when it is first called for states of these types; the compiler when it
+    compiles a driver that calls it, and then knows the types of the parts. (Kernels passed as arguments
+    would be compiled anew in every process.) A driver with a pointer to the design is compiled without it.
+    """
+    made: dict[tuple[type, type], Callable[..., R]] = {}
+
+    def call(state: Any, *rest: Any) -> R:
+        kinds = type(state[0]), type(state[1])
+        if kinds not in made:
+            made[kinds] = make(_rules(*kinds))
+        return made[kinds](state, *rest)
+
+    def compiled(state: Any, *rest: Any) -> Callable[..., R]:
+        from osrl.jit.linking import is_pointer
+
+        rules = _rules(*(part.instance_class for part in state.types))
+        return make(rules._replace(design=_as_before) if any(map(is_pointer, rest)) else rules)
+
+    def declare() -> None:
+        from osrl.jit.linking import overload_in_place
+
+        overload_in_place(call, compiled)
+
+    before_compiling(declare)
+    call.__doc__ = make.__doc__
+    _MADE_BY[call] = make
+    return call  # type: ignore[return-value]
+
+
+@by_rules
+def wants_design(rules: Rules) -> Callable[[State], bool]:
+    """``wants_design(state)``: whether it is time to solve for new weights."""
+    due = rules.wants_design
+
+    def wants_design(state: State) -> bool:
+        return due(state.sampling, state.stopping)  # type: ignore[no-any-return]
+
+    return wants_design
+
+
+@by_rules
+def design(rules: Rules) -> Callable[..., None]:
+    """``design(state)``: solve for new weights; ``design(state, design_of(state))`` in a compiled driver."""
+    solve = rules.design
+
+    def design(state: State, pointer: Any = None) -> None:
+        if pointer is None:
+            solve(state.sampling, state.stopping)
+        else:
+            pointer(state.sampling, state.stopping)
+
+    return design
+
+
+def design_of(
+    state: State, driver: Callable[..., Any] | None = None, arguments: Sequence[Any] = ()
+) -> Callable[[Any, Any], None] | None:
+    """A pointer to the ``design`` of a state's rule: a driver that has it is compiled without the solver.
+
+    If it has to be compiled, so is the ``driver``, at the same time; None among its ``arguments`` is the
+    place of the pointer. None where no machine code is at hand, and for rules from outside the package: in
+    Numba the type of a pointer goes by the names of classes, which stay the same when a file is loaded again.
+    """
+    policy, (sampling, stopping) = policy_of(state), state
+    if policy.outside is not None or not policy.compiled:
+        return None
+    rule = policy.sampling.design or _as_before
+    if driver is not None and policy.sampling.design is not None:
+        compile_beside(rule, (sampling, stopping), driver, arguments)
+    return pointer_to(rule, sampling, stopping)
+
+
+@by_rules
+def choose_arm(rules: Rules) -> Callable[[State, int, Key, int, Floats], int]:
+    """``choose_arm(state, task, key, number, propensities)``: the arm of the next trial, x * n + a.
+
+    Where it is left to chance, draw ``number`` of the run picks it from the ``propensities`` (X, n), which
+    are written; otherwise those stay as they are. `NO_ARM` and `NO_PROBABILITIES` where the rule is wrong.
+    """
+    select, draw = rules.select, rules.draw
+
+    def choose_arm(state: State, task: int, key: Key, number: int, propensities: Floats) -> int:
+        arm = select(state.sampling, state.stopping, task, propensities)
+        if arm == -1:
+            return draw(propensities, key, number)  # type: ignore[no-any-return]
+        return arm if 0 <= arm < propensities.size else NO_ARM
+
+    return choose_arm
+
+
+@by_rules
+def deal(rules: Rules) -> Callable[[State, int, Key, int, Floats, Floats], int]:
+    """``deal(state, task, key, number, propensities, ticket)``: `choose_arm`, and `write_ticket` for it."""
+    write = rules.ticket
+
+    def deal(state: State, task: int, key: Key, number: int, propensities: Floats, ticket: Floats) -> int:
+        arm = choose_arm(state, task, key, number, propensities)
+        if arm < 0:
+            return arm
+        n = propensities.shape[1]
+        write(state.stopping, arm // n, arm % n, propensities[arm // n], ticket)
+        return arm
+
+    return deal
+
+
+@by_rules
+def write_ticket(rules: Rules) -> Callable[[State, int, int, Floats, Floats], None]:
+    """``write_ticket(state, x, a, propensities, ticket)``: what the reward of a trial will be judged with.
+
+    The trial was drawn with the ``propensities`` (n,) of its task.
+    """
+    write = rules.ticket
+
+    def write_ticket(state: State, x: int, a: int, propensities: Floats, ticket: Floats) -> None:
+        write(state.stopping, x, a, propensities, ticket)
+
+    return write_ticket
+
+
+@by_rules
+def settle(rules: Rules) -> Callable[[State, int, int, float, Floats], None]:
+    """``settle(state, x, a, reward, ticket)``: the reward of a trial comes in."""
+    look_on, observe = rules.look_on, rules.observe
+
+    def settle(state: State, x: int, a: int, reward: float, ticket: Floats) -> None:
+        look_on(state.sampling, state.stopping, x, a, reward)
+        observe(state.stopping, x, a, reward, ticket)
+
+    return settle
+
+
+@by_rules
+def forfeit(rules: Rules) -> Callable[[State, int, int, Floats], None]:
+    """``forfeit(state, x, a, ticket)``: a trial will never report."""
+    lose = rules.forfeit
+
+    def forfeit(state: State, x: int, a: int, ticket: Floats) -> None:
+        lose(state.stopping, x, a, ticket)
+
+    return forfeit
+
+
+@by_rules
+def stream(rules: Rules) -> Callable[[State], int]:
+    """``stream(state)``: which stream of rewards the next trial draws from."""
+    choose = rules.stream
+
+    def stream(state: State) -> int:
+        return choose(state.stopping)  # type: ignore[no-any-return]
+
+    return stream
+
+
+@by_rules
+def conclude(rules: Rules) -> Callable[[State, int], None]:
+    """``conclude(state, criterion)``: write down the best guess of a run that is cut short."""
+    guess = rules.conclude
+
+    def conclude(state: State, criterion: int) -> None:
+        guess(state.stopping, criterion)
+
+    return conclude
+
+
+@by_rules
+def read_weights(rules: Rules) -> Callable[[State, Floats], None]:
+    """``read_weights(state, out)``: the weights (X, n) that are followed; nothing where arms are drawn."""
+    read = rules.weights
+
+    def read_weights(state: State, out: Floats) -> None:
+        read(state.sampling, out)
+
+    return read_weights
+
+
+@by_rules
+def read_evidence(rules: Rules) -> Callable[[State, Floats, Floats], None]:
+    """``read_evidence(state, of_g, of_h)``: against each representation (G,) and each arm (X, n)."""
+    read = rules.evidence
+
+    def read_evidence(state: State, of_g: Floats, of_h: Floats) -> None:
+        read(state.stopping, of_g, of_h)
+
+    return read_evidence
+
+
+@by_rules
+def play_round(rules: Rules) -> Callable[[State, World, Floats, Floats, Any, Floats, int], bool]:
+    """``play_round(state, world, propensities, ticket, pointer, note, rounds)``: one simulated round.
+
+    False, with a ``note`` (4,) of the reason, where Python has to help first.
+    """
+
+    def play_round(
+        state: State,
+        world: World,
+        propensities: Floats,
+        ticket: Floats,
+        pointer: Any,
+        note: Floats,
+        rounds: int,
+    ) -> bool:
+        n = propensities.shape[1]
+        if wants_design(state):
+            design(state, pointer)
+        arm = deal(state, -1, world.key, rounds, propensities, ticket)
+        if arm < 0:
+            note[WHY] = arm
+            return False
+        x, a, source = arm // n, arm % n, stream(state)
+        if not at_hand(world, source, x, a):
+            note[WHY], note[OF_STREAM], note[OF_ARM] = WANTS_REWARDS, source, arm
+            return False
+        value = draw_reward(world, source, x, a)
+        settle(state, x, a, value, ticket)
+        note[OF_ARM], note[REWARD] = arm, value
+        return True
+
+    return play_round
+
+
+def interpreted(state: State) -> Callable[[State, World, Floats, Floats, Any, Floats, int], bool]:
+    """`play_round` with the functions of the rules as plain Python."""
+    rules = Rules(*(getattr(f, "py_func", f) for f in _rules(type(state.sampling), type(state.stopping))))
+
+    def play(
+        state: State,
+        world: World,
+        propensities: Floats,
+        ticket: Floats,
+        pointer: Any,
+        note: Floats,
+        rounds: int,
+    ) -> bool:
+        n = propensities.shape[1]
+        if rules.wants_design(state.sampling, state.stopping):
+            rules.design(state.sampling, state.stopping)
+        arm = rules.select(state.sampling, state.stopping, -1, propensities)
+        if arm == -1:
+            arm = pick(propensities, uniform(world.key, CHOICES, rounds))
+        x, a = arm // n, arm % n
+        rules.ticket(state.stopping, x, a, propensities[x], ticket)
+        value = draw_reward(world, rules.stream(state.stopping), x, a)
+        rules.look_on(state.sampling, state.stopping, x, a, value)
+        rules.observe(state.stopping, x, a, value, ticket)
+        return bool(arm >= 0)
+
+    return play
+
+
+@by_rules
+def conclude_all(rules: Rules) -> Callable[[State, Outcome], None]:
+    """``conclude_all(state, outcome)``: best guesses for the criteria that are still open."""
+
+    def conclude_all(state: State, outcome: Outcome) -> None:
+        for criterion in range(outcome.reached.shape[1]):
+            if outcome.reached[STATUS, criterion] == RUNNING:
+                conclude(state, criterion)
+
+    return conclude_all
+
+
+class Steps:
+    """The functions of a round for one state, whose rules are called the short way (`direct`)."""
+
+    def __init__(self, state: State) -> None:
+        kinds = type(state.sampling), type(state.stopping)
+        sampling, stopping = rules_of(*kinds)
+        rules = Rules(*map(direct, _rules(*kinds)))
+        if sampling.observe is None:  # nothing is called in its place
+            rules = rules._replace(look_on=lambda sampling, stopping, x, a, reward: None)
+        if stopping.ticket is None:
+            rules = rules._replace(ticket=lambda stopping, x, a, propensities, ticket: None)
+        self.wants_design: Callable[[State], bool] = _MADE_BY[wants_design](rules)
+        self.design: Callable[[State], None] = _MADE_BY[design](rules)
+        self.choose_arm: Callable[[State, int, Key, int, Floats], int] = _MADE_BY[choose_arm](rules)
+        self.write_ticket: Callable[[State, int, int, Floats, Floats], None] = _MADE_BY[write_ticket](rules)
+        self.settle: Callable[[State, int, int, float, Floats], None] = _MADE_BY[settle](rules)
+        self.ticket_size = stopping.ticket_size(state.stopping)
+        self.clear_pending = stopping.clear_pending and direct(stopping.clear_pending)
+        self.pend = stopping.pend and direct(stopping.pend)

@@ -1,0 +1,128 @@
+"""Learn the representation in one task alone, and reuse it in the others.
+
+One task, drawn by the seed, is decided with all G * H arms and threshold ln(2 t (GH - 1) / delta), delta the
+smaller of both risks: this gives a representation and the predictor of that task. The other tasks then find
+theirs among the H arms of that representation, with threshold ln(2 t (H - 1) / delta_H)
+(`osrl.policies.stopping.phase2`). What the paper's algorithm gains over it is the price of not combining tasks.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from osrl.jit.kernel import kernel, kernel_in_place
+from osrl.model.arrays import Floats
+from osrl.model.outcome import PREDICTOR, REPRESENTATION, TAU, TAU_G, Outcome, new_outcome
+from osrl.policies.contract import Problem, StoppingRule
+from osrl.policies.stopping.per_task_test import (
+    MEANS,
+    OF_X,
+    PULLS,
+    Contests,
+    best_of,
+    contest_evidence,
+    contest_observe,
+    contest_stops,
+    contest_thresholds,
+    new_contests,
+    risk_of_arm,
+)
+from osrl.policies.stopping.phase2 import (
+    Phase2,
+    conclude_phase_2,
+    in_phase_2,
+    new_phase_2,
+    next_contest,
+    phase_2_observe,
+    stop_task,
+    write_phase,
+)
+from osrl.policies.stopping.trace_readers import read_tasks
+
+
+class Transfer(NamedTuple):
+    """The contest of the first task, with all arms, then those of the other tasks."""
+
+    contests: Contests
+    threshold: Floats  # (R, 3) terms of each criterion, in the first task
+    phase2: Phase2
+    outcome: Outcome
+
+
+def new(problem: Problem, draw: float) -> Transfer:
+    """Nothing known yet; ``draw`` in [0, 1) picks the first task."""
+    X, G, H = problem.shape
+    deltas = tuple(risk_of_arm(criterion, problem.shape) for criterion in problem.criteria)
+    noise = problem.family.noise
+    return Transfer(
+        contests=new_contests(problem.shape, noise, task=int(draw * X)),
+        threshold=contest_thresholds(G * H, deltas, noise),
+        phase2=new_phase_2(problem),
+        outcome=new_outcome(len(deltas), X, G * H),
+    )
+
+
+@kernel_in_place
+def ticket(transfer: Transfer, x: int, a: int, propensities: Floats, ticket: Floats) -> None:
+    """Which phase the trial belongs to: its reward may come late."""
+    write_phase(transfer.contests, ticket)
+
+
+@kernel_in_place
+def observe(transfer: Transfer, x: int, a: int, reward: float, ticket: Floats) -> None:
+    """Take in a reward; on to the other tasks when every criterion is met in the first one."""
+    contests, phase2, outcome = transfer.contests, transfer.phase2, transfer.outcome
+    representation = outcome.answer[REPRESENTATION]
+    if in_phase_2(contests):
+        phase_2_observe(phase2, contests, outcome, x, a, reward, ticket, False)
+        return
+    contest_observe(contests, x, a, reward)
+    evidence = contest_evidence(contests, x, transfer.threshold)
+    undecided = False
+    for r in range(representation.shape[0]):
+        if representation[r, 0] < 0:
+            if contest_stops(contests, x, evidence, transfer.threshold[r]):
+                _answer(transfer, r)
+            else:
+                undecided = True
+    if not undecided:
+        next_contest(phase2, contests, outcome)
+
+
+@kernel_in_place
+def _answer(transfer: Transfer, r: int) -> None:
+    """Criterion ``r`` takes the leader of the first task: its predictor, and its representation for all."""
+    outcome, contests, x = transfer.outcome, transfer.contests, int(transfer.contests.asked[OF_X])
+    best = best_of(contests, x)
+    outcome.answer[REPRESENTATION, r] = best // contests.predictors
+    outcome.answer[PREDICTOR, r, x] = best % contests.predictors
+    outcome.reached[TAU_G, r] = np.int64(contests.rounds[x])
+    outcome.reached[TAU, r] = outcome.reached[TAU_G, r]
+    for a in range(contests.arms.shape[2]):
+        outcome.pulls[r, x, a] = np.int64(contests.arms[PULLS, x, a])
+    stop_task(transfer.phase2, outcome, r, x)
+
+
+@kernel
+def conclude(transfer: Transfer, criterion: int) -> None:
+    """The best guess; the first predictor in a task without samples."""
+    if transfer.outcome.answer[REPRESENTATION, criterion, 0] < 0:
+        _answer(transfer, criterion)
+    nothing = transfer.phase2.earlier[MEANS]
+    conclude_phase_2(transfer.phase2, transfer.contests, transfer.outcome, criterion, nothing)
+
+
+RULE = StoppingRule(
+    name="transfer",
+    summary="one task with all arms; the others with those of its representation",
+    state=Transfer,
+    new=new,
+    observe=observe,
+    conclude=conclude,
+    evidence=read_tasks,
+    proofs={"own": "Garivier and Kaufmann (2016, Theorem 10), the first task at the smaller risk"},
+    ticket_size=lambda transfer: 1,
+    ticket=ticket,
+)

@@ -1,0 +1,72 @@
+"""A table for people, made once: for the terminal and for a page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+from typing import NamedTuple
+
+from rich.box import SIMPLE
+from rich.console import Console, ConsoleOptions, JustifyMethod, RenderResult
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+_STYLES = {"": "", "good": "green", "bad": "yellow", "quiet": "dim", "strong": "bold"}
+
+
+class Cell(NamedTuple):
+    """Text with a tone: good, bad, quiet or strong."""
+
+    text: str
+    tone: str = ""
+
+
+class Grid(NamedTuple):
+    """A title, columns, and rows in groups that a line divides; nothing in them is read as markup."""
+
+    title: str
+    columns: Sequence[str]
+    groups: Sequence[Sequence[Sequence[str | Cell]]]
+    right: frozenset[int] = frozenset()  # columns of numbers, which stand on the right
+    wrapped: frozenset[int] = frozenset()  # columns of sentences, which a narrow terminal may break
+    notes: Sequence[str] = ()
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """For the terminal."""
+        table = Table(box=SIMPLE, padding=0, pad_edge=False)
+        for i, name in enumerate(self.columns):
+            side: JustifyMethod = "right" if i in self.right else "left"
+            table.add_column(Text(name), justify=side, no_wrap=i not in self.wrapped)
+        for group in self.groups:
+            for row in group:
+                table.add_row(*(Text(cell.text, _STYLES[cell.tone]) for cell in map(_cell, row)))
+            table.add_section()
+        yield Text(self.title, "bold")
+        yield table
+        for note in self.notes:
+            yield Padding(Text(note), (0, 0, 0, 1))
+        yield ""
+
+    def html(self) -> str:
+        """For a page."""
+        head = "".join(f"<th{self._names(i)}>{escape(name)}</th>" for i, name in enumerate(self.columns))
+        body = "".join(f"<tbody>{''.join(map(self._html_row, group))}</tbody>" for group in self.groups)
+        notes = "".join(f"<p class='note'>{escape(note)}</p>" for note in self.notes)
+        return (
+            f"<figure class='grid'><figcaption>{escape(self.title)}</figcaption>"
+            f"<table><thead><tr>{head}</tr></thead>{body}</table></figure>{notes}"
+        )
+
+    def _html_row(self, row: Sequence[str | Cell]) -> str:
+        cells = (f"<td{self._names(i, cell.tone)}>{escape(cell.text)}</td>" for i, cell in enumerate(map(_cell, row)))
+        return f"<tr>{''.join(cells)}</tr>"
+
+    def _names(self, i: int, tone: str = "") -> str:
+        """The classes of a cell of column ``i``."""
+        names = " ".join(name for name in ("number" if i in self.right else "", tone) if name)
+        return f" class='{names}'" if names else ""
+
+
+def _cell(cell: str | Cell) -> Cell:
+    return cell if isinstance(cell, Cell) else Cell(cell)

@@ -1,0 +1,218 @@
+"""What every request passes first: the name of the host, its size, its token; and what every answer has.
+
+No answer leaves without the headers of `SECURITY`, and no error with more than a sentence.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hashlib
+import html
+import logging
+import re
+from collections.abc import Awaitable, Callable, Sequence
+from http.cookies import CookieError, SimpleCookie
+
+from starlette.requests import ClientDisconnect
+from starlette.responses import HTMLResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from osrl.errors import AccessRefused, OsrlError, StorageBusy
+from osrl.service.paths import place
+from osrl.service.problems import Problem, failed, problem
+from osrl.service.roles import Grant
+from osrl.service.routing import GRANT
+
+MOST_BYTES = 4 * 2**20  # of a request
+COOKIE = "osrl-token"
+OPEN = ("/healthz", "/session")  # says only that it is alive; reads a token itself
+READING = ("GET", "HEAD", "OPTIONS")
+
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "base-uri 'none'; form-action {forms}; frame-ancestors 'none'; require-trusted-types-for 'script'; "
+    "trusted-types 'none'"
+)
+SECURITY = {
+    "content-security-policy": POLICY.format(forms="'none'"),
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "permissions-policy": "camera=(), geolocation=(), microphone=()",
+    "cache-control": "no-store",
+}
+_SECURITY = [(name.encode(), value.encode()) for name, value in SECURITY.items()]
+_LOG = logging.getLogger("osrl.service")
+
+SIGN_IN = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>osrl: sign in</title>
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark"><link rel="icon" href="data:,"><style>{style}</style></head>
+<body><main><h1>Sign in</h1>
+<p>{why}</p>
+<form method="post" action="{root}/session"><input type="hidden" name="to" value="{wanted}">
+<p><label>Token <input name="token" type="password" autocomplete="current-password" required></label></p>
+<p><button>Sign in</button></p>
+</form></main></body></html>
+"""
+_STYLE = (
+    "body{margin:12vh auto;max-width:26rem;padding:0 1.25rem;font:16px/1.5 system-ui,sans-serif}"
+    "h1{font-size:1.6rem;margin:0}label{display:block}input{display:block;width:100%;box-sizing:border-box;"
+    "font:inherit;padding:.45rem .6rem;margin-top:.2rem;border:1px solid #87909a;border-radius:6px}"
+    "button{font:inherit;padding:.4rem 1rem;border:0;border-radius:6px;background:#1766c2;color:#fff}"
+)
+_PATH = re.compile(r"/(?![/\\])[!#-;=?-\[\]_a-z~]*")  # of an address, without quotes and angles
+MOST_LETTERS = 2_000  # of a path to go on to
+_STYLE_HASH = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
+
+
+class Guard:
+    """The application behind it sees requests for an allowed host, with a token that is known, and no others.
+
+    ``find`` gives what a token allows, or None. ``root``: the path under which a proxy shows the server.
+    """
+
+    def __init__(
+        self, app: ASGIApp, find: Callable[[str], Awaitable[Grant | None]], hosts: Sequence[str], root: str
+    ) -> None:
+        self._app, self._find, self._root = app, find, root
+        self._hosts = frozenset(host.lower() for host in hosts)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        if scope["type"] != "http":
+            if scope["type"] == "lifespan":
+                await self._app(scope, receive, send)
+            else:
+                await send({"type": "websocket.close", "code": 1008})
+            return
+        started = False
+
+        async def safely(message: Message) -> None:
+            nonlocal started
+            if message["type"] == "http.response.start":
+                started = True
+                headers = list(message.get("headers", ()))
+                there = {name for name, _ in headers}
+                message["headers"] = headers + [each for each in _SECURITY if each[0] not in there]
+            await send(message)
+
+        refused: Response | None = None
+        try:
+            refused = await self._refuse(scope)
+            if refused is None:
+                await self._app(scope, _limited(receive), safely)
+        except Problem as error:
+            refused = problem(error.error, error.status, error.headers)
+        except asyncio.CancelledError:  # the server ends, and waits no longer
+            refused = problem(StorageBusy("the server ends; call again a little later"), 503)
+        except ClientDisconnect:
+            return  # it went away before its request was complete
+        except Exception:
+            _LOG.exception("%s %s has failed", scope["method"], scope["path"])
+            refused = failed()
+        if refused is not None and not started:
+            await refused(scope, receive, safely)
+
+    async def _refuse(self, scope: Scope) -> Response | None:
+        """The answer to a request that may not pass; None where it may."""
+        headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
+        host = headers.get(b"host", "").lower()
+        if sum(name == b"host" for name, _ in scope["headers"]) > 1:
+            return problem(OsrlError("the request names two hosts; send one header Host"), 400)
+        if (host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host) not in self._hosts:
+            return problem(
+                OsrlError(f"this server is not called {host!r:.100}; start it with --allow-host to allow it"),
+                400,
+            )
+        length = headers.get(b"content-length", "0")
+        if not length.isdigit() or int(length) > MOST_BYTES:
+            return problem(_too_large(), 413, {"Connection": "close"})
+        path, writes = place(scope, self._root), scope["method"] not in READING
+        if path in OPEN:
+            return _foreign() if writes and _same_origin(headers, host) is False else None
+        token, by_cookie = _token(headers)
+        grant = None if token is None else await self._find(token)
+        if grant is None:
+            why = "give a token" if token is None else "this token is not known, or was revoked; give another"
+            return _unknown(why, headers, scope, self._root)
+        if by_cookie and writes and not _same_origin(headers, host):
+            return _foreign()
+        scope[GRANT] = grant
+        return None
+
+
+def _token(headers: dict[bytes, str]) -> tuple[str | None, bool]:
+    """The token of a request, and whether it came as a cookie."""
+    scheme, _, token = headers.get(b"authorization", "").partition(" ")
+    if token and scheme.lower() == "bearer":
+        return token.strip(), False
+    try:
+        cookie = SimpleCookie(headers.get(b"cookie", "")).get(COOKIE)
+    except CookieError:
+        cookie = None
+    return (None, False) if cookie is None else (cookie.value, True)
+
+
+def _same_origin(headers: dict[bytes, str], host: str) -> bool | None:
+    """Return whether a page of this server has sent the request; None where no browser says so."""
+    origin, site = headers.get(b"origin"), headers.get(b"sec-fetch-site")
+    if origin is None and site is None:
+        return None
+    if site is not None:
+        return site == "same-origin"
+    return str(origin).partition("://")[2].lower() == host
+
+
+def _foreign() -> Response:
+    return problem(AccessRefused("a page of another site has sent this; open the page of this server"), 403)
+
+
+def _unknown(why: str, headers: dict[bytes, str], scope: Scope, root: str) -> Response:
+    """Without a token that is known: a problem, or for a person a page to sign in."""
+    known = {"WWW-Authenticate": "Bearer"}
+    if scope["method"] == "GET" and "text/html" in headers.get(b"accept", ""):
+        query = scope.get("query_string", b"").decode("latin-1")
+        wanted = (scope.get("raw_path") or b"/").decode("latin-1").partition("?")[0] + (f"?{query}" if query else "")
+        return sign_in(f"To see this page, {why}.", root, wanted, known)
+    return problem(AccessRefused(f"{why} (Authorization: Bearer ...)"), 401, known)
+
+
+def sign_in(why: str, root: str, wanted: str, headers: dict[str, str] | None = None) -> Response:
+    """Return the page on which a person gives a token; from there it goes on to the page that was wanted."""
+    given = {"why": why, "root": root, "wanted": path_within(wanted, root)}
+    page = SIGN_IN.format(style=_STYLE, **{name: html.escape(value) for name, value in given.items()})
+    own = POLICY.replace("style-src 'self'", f"style-src 'sha256-{_STYLE_HASH}'")
+    # The browser has to say where the form comes from.
+    policy = {"content-security-policy": own.format(forms="'self'"), "referrer-policy": "same-origin"}
+    return HTMLResponse(page, 401, {**policy, **(headers or {})})
+
+
+def path_within(wanted: str, root: str) -> str:
+    """Return a path of this server: the list of studies in place of any that may lead elsewhere."""
+    path = wanted[len(root) :] if root and wanted.startswith(f"{root}/") else wanted
+    within = _PATH.fullmatch(path) is not None and len(path) <= MOST_LETTERS
+    return f"{root}{path}" if within and not path.startswith("/session") else f"{root}/"
+
+
+def _limited(receive: Receive) -> Receive:
+    """A body of at most so many bytes."""
+    seen = 0
+
+    async def limited() -> Message:
+        nonlocal seen
+        message = await receive()
+        if message["type"] == "http.request":
+            seen += len(message.get("body", b""))
+            if seen > MOST_BYTES:
+                raise Problem(413, _too_large(), {"Connection": "close"})
+        return message
+
+    return limited
+
+
+def _too_large() -> OsrlError:
+    return OsrlError(f"the request has more than {MOST_BYTES:,} bytes; send it in parts")

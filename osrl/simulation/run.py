@@ -1,0 +1,119 @@
+"""One simulated run: the compiled loop that drives a policy until it has decided.
+
+The k-th reward of an arm is a function of (seed, run, stream, arm, k), and the n-th choice of a
+randomised policy one of (seed, run, n): a run is the same whoever computes it, and a risk gives
+the same run alone or in a list.
+
+The loop comes back to Python when a rule is wrong, when it needs more rewards of one's own
+(`osrl.simulation.rewards`), and when the room for a trace is used up; it is then told to go on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from osrl.jit.kernel import compiler_errors, kernel_in_place
+from osrl.jit.mode import compile_now
+from osrl.model.arrays import Floats
+from osrl.model.environment import World, new_world
+from osrl.model.instance import Instance
+from osrl.model.outcome import Outcome, is_open
+from osrl.model.rng import Key
+from osrl.policies.contract import State, loop_for, policy_of
+from osrl.policies.steps import (
+    OF_ARM,
+    OF_STREAM,
+    WANTS_REWARDS,
+    WHY,
+    conclude_all,
+    design_of,
+    new_ticket,
+    play_round,
+)
+from osrl.policies.validation import rehearse, wont_compile, wrong_choice
+from osrl.simulation.rewards import Rewards, add_rewards
+
+NO_ROOM = 2  # why the loop came back, besides `WANTS_REWARDS` and what a rule can get wrong
+
+
+def episode(state: State, instance: Instance, key: Key, budget: int, rewards: Rewards | None = None) -> int:
+    """Drive ``state`` until every criterion is decided, or for ``budget`` rounds; the rounds played.
+
+    What was decided is in ``state.outcome``. ``rewards`` come in place of the family's.
+    """
+    return drive(play, state, instance, key, budget, rewards)
+
+
+def drive(
+    loop: Callable[..., int],
+    state: State,
+    instance: Instance,
+    key: Key,
+    budget: int,
+    rewards: Rewards | None = None,
+    trace: Any = None,
+    more_room: Callable[[Any], Any] = lambda trace: trace,
+) -> int:
+    """Play a run with ``loop``, and give it what it comes back for."""
+    compile_now()
+    policy = policy_of(state)
+    world = new_world(instance, key)
+    if rewards is not None:
+        world = add_rewards(world, rewards, 0, 0)
+    propensities, ticket, note = np.zeros(world.means.shape), new_ticket(state), np.zeros(4)
+    extra: tuple[Any, ...] = () if trace is None else (trace,)
+    if policy.compiled:
+        rehearse(policy, state)
+    played, rounds = loop_for(loop, policy), 0
+    arguments = state, state.outcome, world, propensities, ticket, None, note, rounds, budget, *extra
+    pointer = design_of(state, played, arguments)
+    while True:
+        try:
+            rounds = played(state, state.outcome, world, propensities, ticket, pointer, note, rounds, budget, *extra)
+        except compiler_errors() as error:
+            raise wont_compile(policy, error) from None
+        if note[WHY] == 0:
+            break
+        if note[WHY] == WANTS_REWARDS:
+            assert rewards is not None
+            world = add_rewards(world, rewards, int(note[OF_STREAM]), int(note[OF_ARM]))
+        elif note[WHY] == NO_ROOM:
+            extra = (more_room(extra[0]),)
+        else:
+            raise wrong_choice(policy, state, propensities, rounds)
+        note[WHY] = 0.0
+    _no_answer(state, world)
+    return rounds
+
+
+def _no_answer(state: State, world: World) -> None:
+    """Write down the samples of a run whose rule does not guess."""
+    outcome = state.outcome
+    for criterion in np.flatnonzero((outcome.tau == 0) & (outcome.representation[:, 0] < 0)):
+        pulls = world.drawn.sum(axis=0)
+        outcome.pulls[criterion] = pulls
+        outcome.tau[criterion] = outcome.tau_g[criterion] = pulls.sum()
+
+
+@kernel_in_place
+def play(
+    state: Any,
+    outcome: Outcome,
+    world: World,
+    propensities: Floats,
+    ticket: Floats,
+    pointer: Any,
+    note: Floats,
+    rounds: int,
+    budget: int,
+) -> int:
+    """The rounds of `episode`."""
+    while rounds < budget and is_open(outcome):
+        if not play_round(state, world, propensities, ticket, pointer, note, rounds):
+            return rounds
+        rounds += 1
+    conclude_all(state, outcome)
+    return rounds

@@ -1,0 +1,1 @@
+"""The log of a study: events, their hash chain, and files of both."""

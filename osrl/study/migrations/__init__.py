@@ -1,0 +1,1 @@
+"""How logs of earlier versions are read."""

@@ -1,0 +1,1 @@
+"""What changes a study: ask, tell, abandon and the decisions of people."""

@@ -1,0 +1,250 @@
+"""How trials end: they are told, abandoned or corrected, alone or many at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple, SupportsFloat
+
+from osrl.errors import OsrlError, RewardRefused, StorageBusy, UnknownTrial
+from osrl.jit.mode import expect
+from osrl.study.log.events import Abandoned, Amended, Corrected, Told
+from osrl.study.log.identity import caller
+from osrl.study.operations.admin import withdraw_by_rule
+from osrl.study.operations.checks import (
+    check_correction,
+    check_loss,
+    check_same_decisions,
+    check_same_harm,
+    ending,
+)
+from osrl.study.operations.practice import practise_loss, practise_reward
+from osrl.study.operations.writer import Session, Turn
+from osrl.study.state.trial import Token, Trial, check_said, read_harm, read_key, read_reward, read_token
+
+MOST_AT_ONCE = 10_000  # trials of one call: others wait while they are taken in
+CORRECTIONS = 3  # attempts, while others write
+SECONDS = 1e-3  # that the interpreter takes for a trial, about
+
+Which = Trial | str | int  # a trial, its token, or its number
+
+
+class Loss(NamedTuple):
+    """What is said about a trial that will never report."""
+
+    ignorable: bool
+    by: str | None
+    reason: str | None
+
+
+def tell(session: Session, trial: Which | None, key: str | None, reward: Any, by: str | None, harm: Any) -> None:
+    """The reward of one trial."""
+    which = read_which(trial, key)
+    check_said(by)
+    session.rehearse("tell", practise_reward)
+    with session.turn() as turn:
+        take(turn, which, reward, by, harm)
+
+
+def tell_many(session: Session, rewards: Iterable[Any], by: str | None) -> int:
+    """The rewards of many trials, all of them or none; how many were new."""
+    rows = _rows(rewards, "reward", "harm")
+    check_said(by)
+    expect(len(rows) * SECONDS)
+    session.rehearse("tell", practise_reward)
+    return _all_or_none(session, rows, lambda turn, which, value: take(turn, which, value[0], by, value[1]))
+
+
+def abandon(session: Session, trial: Which | None, key: str | None, loss: Loss) -> None:
+    """The loss of one trial."""
+    which = read_which(trial, key)
+    check_said(loss.by, loss.reason)
+    session.rehearse("abandon", lambda progress: practise_loss(progress, loss.ignorable))
+    with session.turn() as turn:
+        lose(turn, which, loss)
+
+
+def abandon_many(session: Session, trials: Iterable[Any], loss: Loss) -> int:
+    """The loss of many trials, all of them or none; how many were new."""
+    rows = _rows(trials)
+    check_said(loss.by, loss.reason)
+    expect(len(rows) * SECONDS)
+    session.rehearse("abandon", lambda progress: practise_loss(progress, loss.ignorable))
+    return _all_or_none(session, rows, lambda turn, which, _: lose(turn, which, loss))
+
+
+class Key(NamedTuple):
+    """A trial that is meant by its key."""
+
+    key: str
+
+
+def read_which(trial: object, key: object) -> Token | Key:
+    """Which trial is meant; refused where it is not said, or said twice."""
+    if (trial is None) == (key is None):
+        raise OsrlError(f"the trial is {trial!r}, and the key {key!r}; give a trial that was handed out, or its key")
+    return read_token(trial) if key is None else Key(read_key(key))
+
+
+def _rows(given: Iterable[Any], value: str | None = None, more: str = "") -> list[tuple[Token | Key, Any]]:
+    """Which trials are meant, each with its ``value``: by pairs, or tables with ``trial`` or ``key``."""
+    rows: list[tuple[Token | Key, Any]] = []
+    for row in given:
+        with_row = _Where(len(rows) + 1)
+        with with_row:
+            if isinstance(row, Mapping):
+                names = {"trial", "key"} | ({value, more} if value else set())
+                if unknown := [name for name in row if name not in names]:
+                    raise OsrlError(f"{unknown[0]!r} is not known; give {', '.join(sorted(names))}")
+                which = read_which(row.get("trial"), row.get("key"))
+                rows.append((which, (row.get(value), row.get(more)) if value else None))
+            elif value is None:
+                rows.append((read_token(row), None))
+            elif isinstance(row, tuple | list) and len(row) == 2:
+                rows.append((read_token(row[0]), (row[1], None)))
+            else:
+                raise OsrlError(f"{row!r:.50} is no pair of a trial and its {value}; give (trial, {value})")
+        if len(rows) > MOST_AT_ONCE:
+            raise OsrlError(f"more than {MOST_AT_ONCE:,} trials in one call; split them")
+    return rows
+
+
+class _Where:
+    """Says in which row something was refused."""
+
+    def __init__(self, row: int) -> None:
+        self._row = row
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, OsrlError):
+            raise type(error)(f"row {self._row}: {error}") from None
+
+
+def _all_or_none(
+    session: Session,
+    rows: list[tuple[Token | Key, Any]],
+    act: Callable[[Turn, Token | Key, Any], bool],
+) -> int:
+    """Do something to each of the trials in one transaction; to how many it was new."""
+    if not rows:
+        return 0
+    new = 0
+    with session.turn() as turn:
+        for number, (which, value) in enumerate(rows, 1):
+            with _Where(number):
+                new += act(turn, which, value)
+    return new
+
+
+def find_meant(turn: Turn, which: Token | Key) -> Token:
+    """The trial that is meant; refused where no trial has the key."""
+    if isinstance(which, Token):
+        return which
+    number = turn.log.find_key(which.key)
+    if number is None:
+        raise UnknownTrial(f"the study has no trial with key {which.key!r}; ask for one with it first")
+    return Token("", number, "")
+
+
+def take(turn: Turn, which: Token | Key, reward: Any, by: str | None, harm: Any) -> bool:
+    """Take in a reward; whether it is new."""
+    value = read_reward(reward, turn.progress.created)
+    token = find_meant(turn, which)
+    hurt = read_harm(harm, turn.progress.created, token.trial)
+    number, before = token.trial, ending(turn, token)
+    if before is None:
+        verdict = turn.progress.take(number, value, hurt)
+        turn.note(Told(number, value, verdict, by, hurt))
+        withdraw_by_rule(turn)
+        return True
+    _check_sight(number, before)
+    if isinstance(before, Abandoned):
+        raise RewardRefused(f"trial {number} was abandoned; its reward can no longer be told")
+    if before.reward != value:
+        raise RewardRefused(
+            f"trial {number} was told {before.reward:g}, now {value:g}; a reward cannot be changed, "
+            "only corrected (see `osrl study correct`)"
+        )
+    check_same_harm(turn, number, hurt)
+    return False
+
+
+def _check_sight(trial: int, before: Told | Abandoned | Corrected) -> None:
+    """Refuse to say anything about a result to a caller who must not see it, unless it told it."""
+    who = caller()
+    if who is not None and who.blind and before.via != who.token:
+        raise RewardRefused(
+            f"trial {trial} has ended, not by this token, which does not see results; report it to an owner"
+        )
+
+
+def lose(turn: Turn, which: Token | Key, loss: Loss) -> bool:
+    """Take in a loss; whether it is new."""
+    token = find_meant(turn, which)
+    number, before = token.trial, ending(turn, token)
+    if before is None:
+        check_loss(turn.progress, loss.ignorable)
+        verdict = turn.progress.give_up(number, loss.ignorable)
+        turn.note(Abandoned(number, loss.ignorable, verdict, loss.by, loss.reason))
+        return True
+    _check_sight(number, before)
+    if isinstance(before, Told | Corrected):
+        raise OsrlError(f"trial {number} was told {before.reward:g}; it can no longer be abandoned")
+    if before.ignorable != loss.ignorable:
+        raise OsrlError(f"trial {number} was abandoned with ignorable={before.ignorable}; this cannot be changed")
+    return False
+
+
+def correct(session: Session, trial: Which, reward: SupportsFloat, reason: str, by: str | None) -> None:
+    """The right reward of a trial that was told wrong."""
+    check_said(by, reason)
+    if not reason.strip():
+        raise OsrlError("there is no reason; say in a few words why the reward was wrong")
+    token = read_token(trial)
+    number = token.trial
+    for _ in range(CORRECTIONS):
+        with session.turn() as turn:
+            value = read_reward(reward, turn.progress.created)
+            before = ending(turn, token)
+            if before is None or isinstance(before, Abandoned):
+                raise RewardRefused(f"trial {number} has not told a reward; there is nothing to correct")
+            if before.reward == value:
+                return
+            if isinstance(before, Corrected):
+                raise RewardRefused(
+                    f"trial {number} was corrected from {before.old:g} to {before.reward:g}; a reward is corrected once"
+                )
+            check_correction(turn, number)
+            known = turn.progress.twin()
+        without = session.without(number)  # which may take long
+        check_same_decisions(number, known, without)
+        with session.turn(without) as turn:
+            if turn.progress.last.hash == known.last.hash:
+                verdict = turn.progress.take(number, value)
+                turn.note(Corrected(number, before.reward, value, reason, verdict, by))
+                return
+    raise StorageBusy(f"others keep writing to the study; call again to correct trial {number}")
+
+
+def amend(session: Session, trial: Which, reward: SupportsFloat, reason: str, by: str | None) -> None:
+    """Note the right reward of a trial whose wrong one was used."""
+    check_said(by, reason)
+    if not reason.strip():
+        raise OsrlError("there is no reason; say in a few words why the reward was wrong")
+    token = read_token(trial)
+    number = token.trial
+    with session.turn() as turn:
+        value = read_reward(reward, turn.progress.created)
+        used = ending(turn, token)
+        if used is None or isinstance(used, Abandoned):
+            raise RewardRefused(f"trial {number} has not told a reward; there is nothing to amend")
+        about = (*turn.log.about(number), *turn.about.get(number, ()))
+        noted = next((event.body.reward for event in about if isinstance(event.body, Amended)), None)
+        if noted is None and value != used.reward:
+            turn.note(Amended(number, used.reward, value, reason, by))
+        elif value != (used.reward if noted is None else noted):
+            raise RewardRefused(
+                f"trial {number} was amended from {used.reward:g} to {noted:g}; a reward is amended once"
+            )

@@ -1,0 +1,1 @@
+"""The state of a study: what the events of its log add up to."""

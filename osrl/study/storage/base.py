@@ -1,0 +1,163 @@
+"""Where the events of studies are kept, and what every such place owes to its studies."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from typing import NamedTuple
+
+from osrl.study.log.events import Event, Stored
+from osrl.study.storage.fork_lock import Gate
+
+
+class Snapshot(NamedTuple):
+    """The progress of the first ``position`` events, as blocks of bytes. A cache: it may be missing.
+
+    ``parts`` are blocks besides ``content``, each with the position of the snapshot that it was written with;
+    ``older`` are the positions of parts that the storage has already.
+    """
+
+    position: int
+    content: bytes
+    parts: tuple[tuple[int, bytes], ...] = ()
+    older: tuple[int, ...] = ()
+
+
+class Tombstone(NamedTuple):
+    """What is left of a study that was deleted: how many events it had, and the hash of the last."""
+
+    name: str
+    events: int
+    head: str
+    at: int  # microseconds since 1970 (UTC)
+    by: str | None
+    reason: str | None
+
+
+class Log(ABC):
+    """The log of one study, held by one writer: nobody else appends to it until it is let go."""
+
+    @abstractmethod
+    def read(self, position: int) -> Iterator[Event]:
+        """The events from number ``position`` on."""
+
+    @abstractmethod
+    def news(self, last: Event) -> Iterator[Event] | None:
+        """The events after ``last``; None if the log has another in its place."""
+
+    @abstractmethod
+    def about(self, trial: int) -> list[Event]:
+        """The events about one trial, in order."""
+
+    @abstractmethod
+    def find_key(self, key: str) -> int | None:
+        """The number of the trial with this key, if there is one."""
+
+    @abstractmethod
+    def append(self, events: Sequence[Event | Stored]) -> None:
+        """Add events, numbered on from the last one, and the keys of trials; a key is used once."""
+
+    @abstractmethod
+    def snapshot(self) -> Snapshot | None:
+        """The snapshot that was kept last, if there is one, without the content of its parts."""
+
+    @abstractmethod
+    def keep(self, snapshot: Snapshot) -> None:
+        """Keep a snapshot in place of the one before, whose parts stay if they are among the ``older``."""
+
+
+class Storage(ABC):
+    """A place that holds the event logs of several studies, each with a name.
+
+    Obligations of every storage:
+
+    - **Append only.** An event is never changed, and is removed only together with its whole study, which
+      leaves a tombstone. The numbers of a study's events are 0, 1, 2, ... without a gap.
+    - **What is read was written.** The chain of hashes is checked as events are read; where it is broken,
+      reading ends with `StorageDamaged`.
+    - **All or nothing.** What is appended within one `hold` is stored together or not at all, whatever
+      happens to the process or the machine.
+    - **Durable.** When `hold` ends without an error, its events have reached the disk.
+    - **One writer at a time.** While one process or thread is inside `hold`, no other is inside `hold`
+      of the same study. Whoever enters sees every event of those who were inside before.
+    - **Readers never wait** for a writer, not even for one of their own process, and see the log as it was at
+      some moment.
+    - **Waiting has an end.** Who cannot write because of others gets `StorageBusy` after a stated time.
+    - **Errors are clear.** Whatever goes wrong is raised as an `OsrlError` that says what to do, and the
+      storage can be used again as soon as its cause is gone.
+    - **Any thread, any process.** A storage may be shared by threads, and it survives a fork: parent and
+      child go on with connections of their own. Who must not be torn by a fork is inside ``gate``.
+
+    A study is known by a number that is never used again, so that a study which was deleted is not
+    confused with a new one of the same name.
+    """
+
+    gate: Gate
+    place: str  # for messages, without passwords
+
+    @abstractmethod
+    def create(self, name: str, events: Iterable[Event | Stored], snapshot: Snapshot | None = None) -> int:
+        """A new study with its first events, or rows of them; its number. Refused when the name exists.
+
+        ``snapshot`` is one that an event among them vouches for.
+        """
+
+    @abstractmethod
+    def find(self, name: str) -> int:
+        """The number of the study called ``name``."""
+
+    @abstractmethod
+    def names(self) -> tuple[str, ...]:
+        """The names of all studies, in order of creation."""
+
+    @abstractmethod
+    def delete(self, name: str, by: str | None = None, reason: str | None = None) -> None:
+        """Remove a study with all its events; a tombstone says which it was."""
+
+    @abstractmethod
+    def deleted(self) -> tuple[Tombstone, ...]:
+        """What is left of studies that were deleted."""
+
+    @abstractmethod
+    def hold(self, study: int, meanwhile: Callable[[], object] | None = None) -> AbstractContextManager[Log]:
+        """Hold the log of a study as its only writer; at the end of the block, store what was appended.
+
+        ``meanwhile`` may be called while others hold it: what is done then, they need not wait for.
+        """
+
+    @abstractmethod
+    def first(self, study: int) -> Event:
+        """The event with which a study begins."""
+
+    @abstractmethod
+    def read(self, study: int, position: int = 0) -> Iterator[Event]:
+        """The events of a study from number ``position`` on."""
+
+    @abstractmethod
+    def about(self, study: int, trial: int) -> list[Event]:
+        """The events about one trial, in order."""
+
+    @abstractmethod
+    def between(self, study: int, first: int, last: int) -> list[Event]:
+        """The events about the trials from number ``first`` to ``last``, in order."""
+
+    @abstractmethod
+    def find_key(self, study: int, key: str) -> int | None:
+        """The number of the trial with this key, if there is one."""
+
+    @abstractmethod
+    def rows(self, study: int) -> Iterator[list[Stored]]:
+        """The log of a study as it is stored, in parts, with its chain checked."""
+
+    @abstractmethod
+    def snapshot(self, study: int) -> Snapshot | None:
+        """The snapshot that was kept last, if there is one."""
+
+    @abstractmethod
+    def check(self) -> list[str]:
+        """What is wrong with the database itself, apart from what its logs say."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of files and connections. They are opened again when needed."""

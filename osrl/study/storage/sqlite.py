@@ -1,0 +1,276 @@
+"""The file of a SQLite database: looked at before it is touched, only read where it cannot be written.
+
+A file that is not ours is left as it is. One that cannot be written, or lies in a folder that cannot, is
+read; where SQLite would have to write even for that, a copy of it is.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import sqlite3
+import time
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
+from urllib.parse import quote
+
+from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy.pool import QueuePool
+
+from osrl.errors import OsrlError, StorageDamaged
+from osrl.files import new_private_file
+from osrl.study.storage import schema
+from osrl.study.storage.wal_files import Beside, Identity
+from osrl.study.storage.writer_queue import Line
+
+WRITING = "osrl_writing"  # execution option of a connection whose transaction will write
+LOG = "osrl_log"  # in the info of a connection: which write-ahead log it uses
+LINE = "osrl_line"  # where it stands in line
+SEEN = "osrl_seen"  # what it has written last, see `osrl.study.storage.transaction.Seen`
+PATIENCE = "osrl_patience"  # and how long it waits for others, in milliseconds
+SMALLEST = 512  # bytes of a SQLite database
+_UNTOUCHED = "mode=ro&immutable=1"  # no locks, and nothing is made beside the file
+PAUSE = 0.001  # seconds, about, between two attempts of the first in line
+
+
+class File(NamedTuple):
+    """A SQLite file; ``readable`` only, where it cannot be written; ``copy``, what is read in its place."""
+
+    path: Path
+    readonly: bool = False
+    copy: TemporaryDirectory[str] | None = None
+
+    @property
+    def read(self) -> Path:
+        """The file that is opened."""
+        return self.path if self.copy is None else Path(self.copy.name) / self.path.name
+
+
+def find_file(path: Path, *, make: bool) -> File:
+    """The file of a database that is there, or is made; refused where there is nothing to be opened."""
+    try:
+        os.stat(path)
+    except FileNotFoundError:
+        pass
+    except (OSError, ValueError) as error:
+        raise OsrlError(f"{path} cannot be a file ({error!s:.100}); give another path") from None
+    if path.is_dir():
+        raise OsrlError(f"{path} is a folder; give the path of a file in it")
+    if make and not path.parent.is_dir():
+        raise OsrlError(f"{path}: there is no folder {path.parent}; make it first")
+    if not path.exists():
+        if not make:
+            raise OsrlError(f"{path}: no such file; give the path of a study, or create one there")
+        _make(path)
+        return File(path)
+    if path.stat().st_size > 0:
+        _check_header(path)
+    elif not make:
+        raise StorageDamaged(
+            f"{path} is empty: nothing was ever written to it, or its content is lost; restore a backup there"
+        )
+    writable = os.access(path, os.W_OK) and os.access(path.parent, os.W_OK | os.X_OK)
+    if not make and not _is_ours(path):
+        raise OsrlError(f"{path} holds no study; give the file of a study (this one is left as it is)")
+    if make and path.stat().st_size > 0 and _is_of_others(path):
+        raise OsrlError(f"{path} holds other tables than ours; give a new file (this one is left as it is)")
+    return File(path, not writable)
+
+
+def copied(file: File) -> File:
+    """The same file, read through a copy of it and of its write-ahead log."""
+    folder = TemporaryDirectory(prefix="osrl-read-")
+    for name in (file.path, _beside(file.path, "-wal")):
+        if name.exists():
+            shutil.copyfile(name, Path(folder.name) / name.name)
+    return File(file.path, True, folder)
+
+
+def _make(path: Path) -> None:
+    """An empty file that only its owner may read; what SQLite puts beside it will be the same."""
+    try:
+        new_private_file(path)
+    except OSError as error:
+        raise OsrlError(f"{path}: cannot be made: {error.strerror}; give a folder that you may write") from None
+
+
+def _check_header(path: Path) -> None:
+    """Refuse what does not begin as a SQLite database does.
+
+    SQLite itself looks: if we opened and closed the file, all locks would be gone that other connections of
+    this process have on it, and another process might remove the write-ahead log under them.
+    """
+    if not os.access(path, os.R_OK):
+        raise OsrlError(f"{path}: cannot be read; ask for permission")
+    sound = path.stat().st_size >= SMALLEST
+    try:
+        _value(path, _UNTOUCHED, "PRAGMA application_id")
+    except sqlite3.Error as error:
+        sound = sound and error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_NOTADB
+    if not sound:
+        raise StorageDamaged(
+            f"{path} is not a sound SQLite database (it begins otherwise); give another, or restore a backup"
+        )
+
+
+def _is_ours(path: Path) -> bool:
+    """Whether a database has our tables, without touching it; True also where it is too damaged to say."""
+    log = _beside(path, "-wal")
+    table = "SELECT 1 FROM sqlite_master WHERE name = 'osrl_schema'"
+    try:
+        if _value(path, _UNTOUCHED, "PRAGMA application_id") == schema.APPLICATION:
+            return True
+        if _value(path, _UNTOUCHED, table) is not None:
+            return True
+        return log.exists() and log.stat().st_size > 0 and _value(path, "mode=ro", table) is not None
+    except (sqlite3.Error, UnicodeDecodeError):
+        return True  # whoever opens it will say what is wrong
+
+
+def _is_of_others(path: Path) -> bool:
+    """Whether a database has tables, and none of them is ours."""
+    table = "SELECT 1 FROM sqlite_master WHERE name NOT LIKE 'osrl_%' AND name NOT LIKE 'sqlite_%'"
+    try:
+        return not _is_ours(path) and _value(path, _UNTOUCHED, table) is not None
+    except (sqlite3.Error, UnicodeDecodeError):
+        return False  # whoever opens it will say what is wrong
+
+
+def _value(path: Path, mode: str, query: str) -> Any:
+    """What a query of one value gives; None without a row."""
+    connection = sqlite3.connect(_uri(path, mode), uri=True)
+    try:
+        row = connection.execute(query).fetchone()
+        return None if row is None else row[0]
+    finally:
+        connection.close()
+
+
+def new_sqlite_engine(file: File, beside: Beside, wait: float) -> Engine:
+    """Connections to a SQLite file, whose commits reach the disk."""
+    uri = _uri(file.read, _mode(file))
+
+    def connect() -> sqlite3.Connection:
+        return sqlite3.connect(uri, uri=True, timeout=wait, isolation_level=None, check_same_thread=False)
+
+    engine = create_engine("sqlite://", creator=connect, poolclass=QueuePool)
+    event.listen(engine, "connect", lambda connection, record: connection.execute("PRAGMA synchronous = FULL"))
+    event.listen(engine, "checkin", lambda made, record: _let_go(record.info, beside))
+    event.listen(engine, "close", lambda made, record: _leave_line(record.info))
+    event.listen(engine, "begin", lambda connection: _begin(connection, str(file.read), wait))
+    return engine
+
+
+def note_log(info: dict[Any, Any], found: tuple[Identity, Identity]) -> None:
+    """After its first transaction a connection has its write-ahead log open, for good."""
+    if info.get(LOG) is None and found != (None, None):
+        info[LOG] = found
+        _leave_line(info)  # before, there may have been no log to stand in line at, or another one
+
+
+def _let_go(info: dict[Any, Any], beside: Beside) -> None:
+    """A connection goes back to the pool: others may write with it."""
+    note_log(info, beside.now().logs)
+    info.pop(SEEN, None)
+
+
+def _leave_line(info: dict[Any, Any]) -> None:
+    """A connection is closed."""
+    if (line := info.pop(LINE, None)) is not None:
+        line.close()
+
+
+def _mode(file: File) -> str:
+    """How a file is opened: never made by opening it, and not written where it cannot be."""
+    if not file.readonly or file.copy is not None:
+        return "mode=rw"
+    return "mode=ro" if _beside(file.path, "-wal").exists() else "mode=ro&immutable=1"
+
+
+def use_write_ahead_log(engine: Engine) -> None:
+    """So that readers never wait. It is a property of the file, and stays."""
+    connection: Any = engine.raw_connection()
+    try:
+        for attempt in range(100):
+            try:
+                if connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
+                    connection.execute("PRAGMA journal_mode = WAL")
+                return
+            except sqlite3.OperationalError as error:
+                # While another process makes the same file, SQLite does not wait by itself.
+                if attempt == 99 or error.sqlite_errorcode != sqlite3.SQLITE_BUSY:
+                    raise
+                time.sleep(0.05)
+    finally:
+        connection.close()
+
+
+def begin(
+    connection: Any,
+    path: str,
+    *,
+    write: bool,
+    wait: float,
+    meanwhile: Callable[[], object] | None = None,
+) -> None:
+    """Begin a transaction. Writers queue up here, not in the middle of it, and in the order of arrival.
+
+    ``meanwhile`` may be called while others write.
+    """
+    _set_patience(connection, 0 if write else int(1000 * wait))
+    if not write:
+        connection.execute("BEGIN")
+        return
+    line = _line_of(connection, path)
+    if line.is_empty() and _hold(connection, last=False):
+        return
+    end = time.monotonic() + wait
+    try:
+        line.wait(meanwhile)
+        while not _hold(connection, last=time.monotonic() > end):
+            time.sleep(random.uniform(0.5, 1.5) * PAUSE)
+    finally:
+        line.leave()
+
+
+def _line_of(connection: Any, path: str) -> Line:
+    """The line of writers to the write-ahead log of a connection."""
+    info = connection.info
+    line: Line | None = info.get(LINE)
+    if line is None:
+        line = info[LINE] = Line(path)
+    return line
+
+
+def _set_patience(connection: Any, milliseconds: int) -> None:
+    """How long SQLite itself waits for others. Writers do that in line, and it need not."""
+    if connection.info.get(PATIENCE) != milliseconds:
+        connection.execute(f"PRAGMA busy_timeout = {milliseconds}")
+        connection.info[PATIENCE] = milliseconds
+
+
+def _hold(connection: Any, last: bool) -> bool:
+    """Begin to write, unless somebody else does, which is an error the ``last`` time."""
+    try:
+        connection.execute("BEGIN IMMEDIATE")
+    except sqlite3.OperationalError as error:
+        if last or error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY:
+            raise
+        return False
+    return True
+
+
+def _begin(connection: Connection, path: str, wait: float) -> None:
+    writing = connection.get_execution_options().get(WRITING, False)
+    begin(connection.connection, path, write=writing, wait=wait)
+
+
+def _uri(path: Path, mode: str) -> str:
+    return f"file:{quote(str(path))}?{mode}"
+
+
+def _beside(path: Path, suffix: str) -> Path:
+    return path.with_name(path.name + suffix)

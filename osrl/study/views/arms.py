@@ -1,0 +1,147 @@
+"""The rates of a study: for every arm its trials, its mean, an interval, and the lift over the answer.
+
+All intervals of a study hold at all times at once with probability `COVERAGE`, see `osrl.evidence.intervals`:
+arms that came at the same time have equal shares of the rest, and those that came as the k-th group
+6 / (pi k)^2 of it together, so that it is enough however many are added. A lift is the difference to the
+answer's mean in the same task; its interval is that of the two.
+
+They never contradict what the study has ruled out. Where they would, a test or an interval is wrong, and
+nobody knows which; then the interval of the arm that was ruled out is made longer, until it says no more than
+the verdict.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from osrl.evidence.intervals import mean_intervals
+from osrl.hypotheses.state import Hypotheses
+from osrl.model.arrays import Floats, Integers
+from osrl.study.log.events import Verdict
+from osrl.study.state.arm_totals import LEFT_OUT, LOST, SUM, TOLD
+from osrl.study.state.state import Progress
+
+COVERAGE = 0.95
+ENDED_WITHIN = "decided within the tolerance"
+ANSWERS = ("decided", ENDED_WITHIN)  # verdicts that rule out every other arm
+
+
+class ArmRate(NamedTuple):
+    """What an arm has brought. None where nothing is known: no mean, no limit, no answer to compare with."""
+
+    task: str
+    representation: str
+    predictor: str
+    trials: int
+    told: int
+    mean: float | None
+    lower: float | None
+    upper: float | None
+    lift: float | None
+    lift_lower: float | None
+    lift_upper: float | None
+
+
+class Rates(NamedTuple):
+    """Trials, rewards, means and intervals of arms by number; rewards are in [0, 1], or Gaussian."""
+
+    trials: Floats
+    told: Floats
+    means: Floats
+    lower: Floats
+    upper: Floats
+
+
+def read_rates(progress: Progress, guess: Verdict) -> tuple[ArmRate, ...]:
+    """The rates of every arm, those that were withdrawn last; ``guess`` is the verdict or the best guess."""
+    tally, noise = progress.tally, progress.family.noise
+    told, total, lost, left_out = tally.counts[[TOLD, SUM, LOST, LEFT_OUT]]
+    pending = np.zeros_like(told)
+    for one in progress.pending.values():
+        pending[tally.arms[one.asked.task, one.asked.representation, one.asked.predictor]] += 1.0
+    missing = pending + lost + (left_out if progress.alarm else 0.0)
+    if noise > 0.0:
+        missing = np.zeros_like(told)  # they have no worst reward: that they are missing must tell nothing
+    level = (1 - COVERAGE) * np.array(tally.shares)
+    lower, upper = mean_intervals(told + missing, total, total + missing, level, noise)
+    answers = _answers(progress, guess)
+    lower[tally.place] = reconciled(
+        lower[tally.place],
+        upper[tally.place],
+        answers if progress.status in ANSWERS else np.full(len(answers), -1),
+        tolerances(progress.shape, answers, progress.created.tolerances) if progress.status == ENDED_WITHIN else 0.0,
+        progress.hypotheses,
+    )
+    rows = zip(progress.created.tasks, tally.place, answers, strict=True)
+    best = {task: int(place[a]) for task, place, a in rows if a >= 0 and told[place[a]]}
+    with np.errstate(invalid="ignore"):
+        means = total / told
+    rates = Rates(told + pending + lost + left_out, told, means, lower, upper)
+    limits = progress.created.low, progress.created.high
+    found = [write_rate(rates, names, i, best.get(names[0]), limits) for names, i in tally.arms.items()]
+    used = set(tally.place.ravel().tolist())
+    return tuple(sorted(found, key=lambda arm: tally.arms[arm[:3]] not in used))
+
+
+def write_rate(
+    rates: Rates, names: tuple[str, str, str], i: int, c: int | None, limits: tuple[float, float]
+) -> ArmRate:
+    """Return the rate of arm ``i`` beside that of the answer ``c``, in the unit that has these limits."""
+    trials, told, means, lower, upper = rates
+    low, scale = limits[0], limits[1] - limits[0]
+    lift: tuple[float, float, float] = (math.nan,) * 3
+    if c is not None:
+        lift = means[i] - means[c], lower[i] - upper[c], upper[i] - lower[c]
+        lift = (0.0, 0.0, 0.0) if i == c else lift
+    own = (low + scale * each for each in (means[i], lower[i], upper[i]))
+    numbers = (*own, *(scale * each for each in lift))
+    known = [float(each) if math.isfinite(each) else None for each in numbers]
+    return ArmRate(*names, int(trials[i]), int(told[i]), *known)
+
+
+def reconciled(
+    lower: Floats, upper: Floats, answers: Integers, epsilon: Floats | float, hypotheses: Hypotheses | None
+) -> Floats:
+    """Lower ends (X, n) that claim nothing against what is ruled out.
+
+    ``answers`` (X,) are the arms that are answered, -1 where there is none; ``epsilon`` (X, n) by how much
+    another arm may be better all the same.
+    """
+    lower = lower.copy()
+    for x, c in enumerate(answers):
+        if c >= 0:
+            most = upper[x, c] + np.broadcast_to(epsilon, lower.shape)[x]
+            others = np.arange(lower.shape[1]) != c
+            lower[x, others] = np.minimum(lower[x], most)[others]
+    if hypotheses is None:
+        return lower
+    X, G, H = len(lower), hypotheses.possible_g.size, lower.shape[1] // hypotheses.possible_g.size
+    of_g, best = lower.reshape(X, G, H), upper.reshape(X, G, H)
+    for x, g, h in np.argwhere(~hypotheses.possible_h.reshape(X, G, H)):
+        of_g[x, g, h] = min(of_g[x, g, h], np.delete(best[x, g], h).max())
+    for g in np.flatnonzero(~hypotheses.possible_g):
+        most = np.delete(best, g, axis=1).max(axis=(1, 2), initial=-np.inf)
+        if (of_g[:, g].max(axis=1) > most).all():  # it would be the best in every task
+            of_g[:, g] = np.minimum(of_g[:, g], np.where(np.isfinite(most), most, np.inf)[:, None])
+    return lower
+
+
+def _answers(progress: Progress, guess: Verdict) -> Integers:
+    """The arm of each task that is answered or guessed, -1 where there is none."""
+    found = []
+    for g, h in zip(guess.representations, guess.predictors, strict=True):
+        arm = -1
+        if g is not None and h is not None:
+            arm = progress.index_of(1, g) * progress.shape[2] + progress.index_of(2, h)
+        found.append(arm)
+    return np.array(found, np.int64)
+
+
+def tolerances(shape: tuple[int, int, int], answers: Integers, epsilon: tuple[float, float]) -> Floats:
+    """By how much each arm of a task may be better than the answer, (X, n)."""
+    _, G, H = shape
+    same = np.arange(G * H)[None, :] // H == answers[:, None] // H
+    return np.where(same, epsilon[1], epsilon[0])

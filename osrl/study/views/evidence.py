@@ -1,0 +1,103 @@
+"""Where the hypotheses of a study stand: the evidence against each, and what could be claimed.
+
+For policies that keep `osrl.hypotheses` (`osrl`, `uniform`). Others keep their evidence to themselves, and
+have no standing.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import NamedTuple
+
+import numpy as np
+
+from osrl.hypotheses.refresh import refresh_evidence
+from osrl.hypotheses.state import Hypotheses
+from osrl.hypotheses.summary import (
+    Arm,
+    Claim,
+    Hypothesis,
+    Names,
+    Objection,
+    claim_of,
+    find_as_good,
+    find_objections,
+    find_unchecked,
+    name_hypotheses,
+)
+from osrl.model.arrays import Floats
+from osrl.study.log.events import Verdict
+from osrl.study.state.state import Progress
+
+
+class Standing(NamedTuple):
+    """All that the hypotheses of a study say, but for the forecast."""
+
+    hypotheses: tuple[Hypothesis, ...]
+    claim: Claim | None
+    objections: tuple[Objection, ...]
+    as_good: tuple[Arm, ...]
+    unchecked: tuple[str, ...]
+
+
+def read_standing(progress: Progress, hypotheses: Hypotheses | None, guess: Verdict) -> Standing:
+    """Where the `current` hypotheses stand; ``guess`` is the verdict or the best guess."""
+    if hypotheses is None:
+        return Standing((), None, (), (), ())
+    created = progress.created
+    names = Names(created.tasks, created.representations, created.predictors)
+    objections = find_objections(hypotheses.by_task, hypotheses.possible_g, names)
+    as_good = () if progress.verdict is None else find_as_good(hypotheses, names)
+    claim: Claim | None = None
+    unchecked: tuple[str, ...] = ()
+    if hypotheses.possible_g.any() and None not in guess.representations:
+        g = progress.index_of(1, str(guess.representations[0]))
+        best = [progress.index_of(2, str(name)) for name in guess.predictors]
+        claim = claim_of(hypotheses, g, best, created.tasks)
+        unchecked = find_unchecked(hypotheses, g, best, created.tasks)
+    return Standing(name_hypotheses(hypotheses, names), claim, objections, as_good, unchecked)
+
+
+def read_hypotheses(progress: Progress) -> tuple[Hypothesis, ...]:
+    """Every hypothesis with the evidence against it."""
+    hypotheses, created = current(progress), progress.created
+    names = Names(created.tasks, created.representations, created.predictors)
+    return () if hypotheses is None else name_hypotheses(hypotheses, names)
+
+
+def current(progress: Progress) -> Hypotheses | None:
+    """A copy of the hypotheses with every evidence up to date, for policies that keep any.
+
+    Of two values the larger counts: with all trials, the pending ones at their worst, or with the first ones.
+    """
+    if progress.hypotheses is None:
+        return None
+    now = copy.copy(progress)
+    now.state = copy.deepcopy(progress.state)
+    if progress.late is not None:
+        now.late = progress.late._replace(stale=np.ones_like(progress.late.stale))
+    if progress.verdict is None:
+        now.count_pending()
+    hypotheses: Hypotheses = now.state.stopping
+    refresh_evidence(hypotheses)
+    if progress.prefix is not None:
+        first_g, first_h = progress.prefix.evidence()
+        np.maximum(hypotheses.evidence_g, first_g, out=hypotheses.evidence_g)
+        np.maximum(hypotheses.evidence_h, first_h, out=hypotheses.evidence_h)
+    return hypotheses
+
+
+def evidence_at_design(progress: Progress) -> dict[str, Floats]:
+    """The arrays of a design that hold evidence, computed from the rewards so far; by new and old names."""
+    if progress.hypotheses is None:
+        return {}
+    now = copy.deepcopy(progress.hypotheses)
+    refresh_evidence(now)
+    return {
+        "stopping.evidence_g": now.evidence_g,
+        "stopping.evidence": now.evidence,
+        "hypotheses.evidence_g": now.evidence_g,
+        "hypotheses.evidence": now.evidence,
+        "tests.evidence_g": now.evidence_g,
+        "tests.evidence_h": now.evidence_h,
+    }

@@ -1,0 +1,241 @@
+"""Kernels are interpreted at first, and machine code when there is much to do; nobody sees it in a log."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from osrl.allocation import partition
+from osrl.jit import mode as way
+from osrl.jit.kernel import kernel
+from osrl.jit.mode import PACKAGE, process
+from osrl.model.instance import read_instance
+from osrl.study.study import Study
+
+# Plays a study while the clock stands still, changes in the middle as it is told, and prints its log.
+PLAY = """
+import secrets, sys, time
+time.time_ns = lambda: 1_700_000_000_000_000_000
+secrets.token_hex = lambda size: "5" * 2 * size
+from osrl.jit import mode as way
+from osrl.study.study import Study
+
+path, policy, family, change = sys.argv[1:]
+about = {"family": family, "noise_sd": 1.0} if family == "gaussian" else {"family": family}
+with Study.create(path, tasks=2, representations=2, predictors=2, seed=3, policy=policy, **about) as study:
+    for i in range(60):
+        if i == 30 and change:
+            getattr(way, change)()
+        soon, late = study.ask(), study.ask()
+        study.tell(soon, (7 * i // 3) % 2)
+        if i % 5 == 4 and policy in ("osrl", "uniform"):
+            study.abandon(late, ignorable=family == "gaussian" or i % 2 == 0)
+        else:
+            study.tell(late, (5 * i // 4) % 2)
+    for page in study._session.rows():
+        print(*page, sep="\\n")
+print(way.process.way, "numba" in sys.modules, file=sys.stderr)
+"""
+INTERPRETED, AT_HAND, COMPILED = "0 False\n", "1 True\n", "2 True\n"
+
+
+def run(code: str, *arguments: str, **variables: str | None) -> tuple[str, str]:
+    """What a new process writes on its two outputs; a variable that is None is not there."""
+    given = {"PYTHONPATH": str(PACKAGE.parent), "NUMBA_DISABLE_JIT": None, "OSRL_COMPILE": None, **variables}
+    environment = {key: value for key, value in {**os.environ, **given}.items() if value is not None}
+    command = [sys.executable, "-c", code, *arguments]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("policy", "family"),
+    [("osrl", "bernoulli"), ("osrl", "gaussian"), ("osrl-sc", "bernoulli")],
+)
+def test_an_empty_cache_and_a_full_one_give_the_same_log(tmp_path: Path, policy: str, family: str) -> None:
+    """Also when a process changes from one to the other, and whoever replays it."""
+    places = [str(tmp_path / name) for name in ("empty.db", "full.db", "both.db")]
+    empty = run(PLAY, places[0], policy, family, "", NUMBA_CACHE_DIR=str(tmp_path / "cache"))
+    full = run(PLAY, places[1], policy, family, "", OSRL_COMPILE="now")
+    both = run(PLAY, places[2], policy, family, "prefer_machine_code")
+    assert [full[1], both[1]] == [COMPILED, AT_HAND] and empty[1] in (INTERPRETED, AT_HAND)
+    assert not list((tmp_path / "cache").rglob("*.nbi"))
+    assert len(empty[0].splitlines()) > 240
+    assert empty[0] == full[0] == both[0]
+    for place in places:
+        with Study.open(place) as study:
+            found = study.verify()
+        assert (found.ok, found.exact) == (True, True)
+
+
+def test_a_snapshot_counts_in_both_ways(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is taken by a process that interprets, and used by this one, which does not."""
+    place = str(tmp_path / "study.db")
+    often = "import osrl.study.operations.writer as session; session.EVERY = 50\n" + PLAY
+    run(often, place, "osrl", "bernoulli", "")
+    with Study.open(place) as study:
+        kept = study._session.snapshot()
+        assert kept is not None and kept.position > 50
+        assert study._session._load().position == kept.position
+
+
+# Opens a study in a process in which the interpreter is always too slow; prints when it would compile.
+LONG = """
+import sys
+from osrl.jit import kernel as compiled
+from osrl.model.families import variance
+from osrl.study.study import Study
+
+compiles = []
+compiled.LIMIT = compiled.WAIT = 0.0
+compiled.compile_now = lambda: compiles.append(True)
+variance.interpret(0.5, 0.0)
+print(bool(compiles), end=" ")
+with compiled.one_job(), compiled.while_others_wait():
+    variance.interpret(0.5, 0.0)
+print(bool(compiles), end=" ")
+with Study.open(sys.argv[1]) as study:
+    study.ask() if sys.argv[2] == "ask" else getattr(study, sys.argv[2])
+print(bool(compiles), end="")
+"""
+
+
+@pytest.mark.parametrize("what", ["ask", "verdict"])
+def test_what_is_long_is_not_interpreted_to_its_end(tmp_path: Path, what: str) -> None:
+    """Short calls go on with what the disk has; who waits for a replay waits for the compiler instead."""
+    place = str(tmp_path / "study.db")
+    run(PLAY, place, "osrl", "bernoulli", "")
+    empty = {"NUMBA_CACHE_DIR": str(tmp_path / "cache"), "CI": "true"}
+    assert run(LONG, place, what, **empty)[0] == "False False True"
+
+
+@pytest.mark.parametrize(("shape", "compiles"), [((2, 3, 2), False), ((10, 10, 10), True), ((9, 40, 9), True)])
+def test_a_long_search_is_compiled(shape: Any, compiles: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The partition of a lower bound took the interpreter two minutes for (10, 10, 10)."""
+    expected: list[float] = []
+    monkeypatch.setattr(partition, "expect", expected.append)
+    for search in ("_every_partition", "_local_search"):
+        monkeypatch.setattr(partition, search, lambda top, rivals, noise: (0.0, rivals[0, :, 0] * 0))
+    means = np.full(shape, 0.2)
+    means[:, 0, 0] = 0.8
+    partition.best_partition(read_instance(means))
+    assert [seconds > way.WAIT for seconds in expected] == [compiles]
+
+
+# In the background ----------------------------------------------------------------------------------------
+
+# Calls a kernel until it is machine code, or for as many seconds as it is told.
+WAIT = """
+import sys, time
+from osrl.jit import kernel as compiled
+from osrl.jit import compiling
+from osrl.model.families import variance
+from osrl.jit.mode import process
+compiled.LIMIT, compiling.PATIENCE = 0.0, 0.05
+until = time.monotonic() + float(sys.argv[1])
+assert variance(0.5, 0.0) == 0.25 and "numba" not in sys.modules
+while time.monotonic() < until:
+    assert variance(0.5, 0.0) == 0.25
+    if variance.machine.dispatcher.signatures:
+        break
+print(process.way, len(variance.machine.dispatcher.signatures), compiling._wishes.process is None)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="nothing is compiled in the background there")
+def test_another_process_compiles_and_this_one_changes(tmp_path: Path) -> None:
+    cache = str(tmp_path / "cache")
+    assert run(WAIT, "120", NUMBA_CACHE_DIR=cache, CI=None) == ("1 1 True\n", "")
+    (folder,) = (tmp_path / "cache").iterdir()
+    assert {path.suffix for path in folder.rglob("*") if path.is_file()} == {".lock", ".nbi", ".nbc"}
+    assert run(WAIT, "0", NUMBA_CACHE_DIR=cache, CI=None) == ("1 0 True\n", "")
+    assert run(WAIT, "5", NUMBA_CACHE_DIR=cache) == ("1 1 True\n", ""), "from the disk"
+
+
+def test_nothing_is_compiled_behind_the_back_of_ci_or_against_ones_will(tmp_path: Path) -> None:
+    empty = str(tmp_path / "cache")
+    assert run(WAIT, "0.5", NUMBA_CACHE_DIR=empty, CI="true") == ("1 0 True\n", "")
+    assert not [path for path in (tmp_path / "cache").rglob("*") if path.suffix in (".nbi", ".nbc")]
+    never = WAIT.replace("    if variance.machine.dispatcher.signatures:\n        break\n", "")
+    never = never[: never.index("print(")] + 'print(process.way, "numba" in sys.modules)'
+    assert run(never, "0.5", NUMBA_CACHE_DIR=empty, CI=None, OSRL_COMPILE="never") == ("0 False\n", "")
+
+
+def test_a_wish_that_nobody_can_read_is_said_in_one_line(tmp_path: Path) -> None:
+    code = "from osrl.cli import main; main(['bound', 'paper'])"
+    said = "error: OSRL_COMPILE is 'later'; set it to now, background or never\n"
+    assert run(code, OSRL_COMPILE="later") == ("", said)
+
+
+# Side by side -----------------------------------------------------------------------------------------------
+
+TWO = """
+from osrl.jit.kernel import kernel, kernel_in_place
+
+@kernel
+def fill(values):
+    for i in range(values.size):
+        values[i] = i * 0.5
+
+@kernel_in_place
+def call(pointer, values):
+    pointer(values)
+    return values[-1]
+"""
+BESIDE = """
+import sys
+import numpy as np
+from osrl.jit import kernel as compiled
+from osrl.jit import compiling
+from osrl.jit.mode import compile_now
+
+sys.path.insert(0, sys.argv[1])
+import two
+
+compile_now()
+if sys.argv[2] == "no Python":
+    sys.executable = ""
+if sys.argv[2] == "alone":
+    compiling.work_alone()
+values = np.zeros(4)
+compiled.compile_beside(two.fill, (values,), two.call, (None, values))
+pointer = compiled.pointer_to(two.fill, values)
+print(two.call(pointer, values), pointer.cache_hits, len(two.call.machine.dispatcher.signatures))
+"""
+
+
+@pytest.mark.skipif((os.cpu_count() or 1) == 1, reason="nothing is compiled side by side on one core")
+@pytest.mark.parametrize(("how", "from_the_disk"), [("beside", 1), ("no Python", 0), ("alone", 0)])
+def test_what_is_called_through_a_pointer_is_compiled_by_another_process(
+    tmp_path: Path, how: str, from_the_disk: int
+) -> None:
+    """Where there can be no other process, or where there is more to come, this one does it."""
+    (tmp_path / "two.py").write_text(TWO, encoding="utf-8")
+    cache = str(tmp_path / "cache")
+    assert run(BESIDE, str(tmp_path), how, NUMBA_CACHE_DIR=cache) == (f"1.5 {from_the_disk} 1\n", "")
+
+
+# Interpreted ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(process.switched_off, reason="there are no kernels")
+def test_interpreted_kernels_calculate_like_machine_code() -> None:
+    import numpy as np
+
+    from osrl.jit.kernel import Kernel
+
+    def ratio(values: np.ndarray, i: int) -> float:
+        return values[i] / values[i + 1]  # type: ignore[no-any-return]
+
+    both = kernel(ratio)
+    assert isinstance(both, Kernel)
+    values = np.array([1.0, 0.0, 3.0])
+    assert both.interpret(values, 0) == both(values, 0) == np.inf
+    assert type(both.interpret(values, 1)) is type(both(values, 1)) is float

@@ -1,0 +1,153 @@
+"""A verdict reaches people: once, signed, after failures and after a restart, and only when it is final."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import threading
+import time
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+import pytest
+from sqlalchemy import select, update
+
+from osrl.cli import main
+from osrl.errors import OsrlError
+from osrl.service import webhooks as verdicts
+from osrl.service.tables import messages
+from osrl.service.webhooks import Receiver, read_receiver
+from osrl.study.storage.sql import SqlStorage
+from osrl.study.study import Study
+from tests.support.serving import NAMES, serving
+
+SECRET = "0123456789abcdef"
+
+
+class Inbox:
+    """A receiver that refuses the first ``refusals`` messages."""
+
+    def __init__(self, refusals: int = 0) -> None:
+        self.messages: list[tuple[dict[str, str], bytes]] = []
+        self.attempts, self.arrived = 0, threading.Event()
+        inbox = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["content-length"]))
+                inbox.attempts += 1
+                good = inbox.attempts > refusals
+                if good:
+                    inbox.messages.append((dict(self.headers), body))
+                self.send_response(204 if good else 500)
+                self.end_headers()
+                inbox.arrived.set()
+
+            def log_message(self, *given: object) -> None:
+                return None
+
+        self._server = HTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self._server.server_port}/hook"
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(verdicts, "PERIOD", 0.05)
+    monkeypatch.setattr(verdicts, "FIRST", 0.05)
+    monkeypatch.setattr(verdicts, "CLAIM", 2_000_000)  # a server that ends while it sends has not let go
+
+
+@pytest.fixture
+def inbox() -> Iterator[Inbox]:
+    found = Inbox(refusals=2)
+    yield found
+    found.close()
+
+
+def delivered(path: str) -> list[bool]:
+    """Whether each message has arrived."""
+    storage = SqlStorage(path)
+    with storage.beside() as connection:
+        found = [row.delivered_at is not None for row in connection.execute(select(messages))]
+    storage.close()
+    return found
+
+
+def wait_for(condition: threading.Event) -> None:
+    assert condition.wait(20)
+    condition.clear()
+
+
+def test_one_signed_message_when_the_verdict_is_final(path: str, inbox: Inbox, quick: None) -> None:
+    receiver = Receiver(inbox.url, SECRET)
+    study = Study.create(path, **NAMES, policy="uniform", seed=1, budget=2, name="prices")
+    first, second = study.ask(n=2)
+    with serving(path, receiver=receiver):
+        study.tell(first, 1)
+        time.sleep(0.3)
+        assert inbox.attempts == 0  # it is running
+        study.tell(second, 0)
+        wait_for(inbox.arrived)  # and is refused
+    with serving(path, receiver=receiver):  # another server takes it up
+        while not inbox.messages:
+            wait_for(inbox.arrived)
+        while not all(delivered(path)):
+            time.sleep(0.02)
+        time.sleep(0.3)
+    assert len(inbox.messages) == 1
+    headers, body = inbox.messages[0]
+    stamp, _, signature = headers["Osrl-Signature"].partition(",v1=")
+    seconds = stamp.removeprefix("t=")
+    expected = hmac.new(SECRET.encode(), f"{seconds}.".encode() + body, hashlib.sha256).hexdigest()
+    assert signature == expected and abs(int(seconds) - time.time()) < 60
+    message = json.loads(body)
+    assert (message["study"], message["verdict"]) == ("prices", "budget exhausted")
+    assert message["head"] == study.head and message["best"]["representation"] == study.best.representation
+    study.close()
+
+
+def test_a_verdict_of_long_ago_is_not_announced(
+    path: str, inbox: Inbox, quick: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Study.create(path, **NAMES, policy="uniform", seed=1, budget=1) as study:
+        study.tell(study.ask(), 1)
+    monkeypatch.setattr(verdicts, "DAY", 0)
+    with serving(path, receiver=Receiver(inbox.url, SECRET)):
+        while not delivered(path):
+            time.sleep(0.02)
+        time.sleep(0.2)
+    assert inbox.attempts == 0 and delivered(path) == [False]
+
+
+def test_only_one_of_two_servers_sends(path: str, inbox: Inbox) -> None:
+    with Study.create(path, **NAMES, policy="uniform", seed=1, budget=1) as study:
+        study.tell(study.ask(), 1)
+    storage = SqlStorage(path)
+    from osrl.service.tables import prepare_tables
+
+    prepare_tables(storage)
+    one, other = (verdicts.Messenger(storage, Receiver(inbox.url, SECRET)) for _ in range(2))
+    one.look()
+    other.look()
+    (row,) = one._due()
+    assert one._claim(row) and not other._claim(row)
+    with storage.beside(write=True) as connection:
+        connection.execute(update(messages).values(due=None))
+    assert other._due() == []
+    storage.close()
+
+
+def test_the_receiver_is_the_operators_choice(
+    path: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OSRL_VERDICT_SECRET", raising=False)
+    assert main(["serve", path, "--on-verdict", "http://localhost/"]) == 2
+    assert "OSRL_VERDICT_SECRET" in capsys.readouterr().err
+    with pytest.raises(OsrlError, match="http"):
+        read_receiver("file:///etc/passwd", SECRET)

@@ -1,0 +1,477 @@
+"""Replay: the log alone gives the same state, and a study is the simulation, one step at a time."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from osrl.model.environment import draw_reward, new_world
+from osrl.model.instance import Instance
+from osrl.model.rng import START, new_key, uniform
+from osrl.policies.contract import Criterion, Problem, find
+from osrl.policies.state_arrays import contents, differences
+from osrl.policies.steps import stream
+from osrl.simulation.run import episode
+from osrl.study.log.constants import CONTEST_RISK, set_constants
+from osrl.study.log.events import Asked, Created, Designed, Event, Kept, Resumed, Told, Verdict, read_event
+from osrl.study.log.export import LogFile
+from osrl.study.log.versions import versions
+from osrl.study.state import bulk_replay as stretch
+from osrl.study.state.snapshot import facts, pack, unpack
+from osrl.study.state.stages import new_state
+from osrl.study.state.state import Progress, begin
+from osrl.study.storage import schema
+from osrl.study.storage.backup import backup
+from osrl.study.storage.base import Snapshot
+from osrl.study.study import Study
+from osrl.study.views.verify import verify
+from tests.support.instances import refused
+from tests.support.studies import assert_sound, chained, folded, late_and_lost, new_study, play
+
+EASY = Instance.bernoulli([[[0.9, 0.3], [0.2, 0.1]], [[0.2, 0.8], [0.1, 0.3]]])
+
+
+# The stepped study and the compiled simulation ----------------------------------------------------
+
+
+def rewards(study: Study, seed: int) -> Iterator[None]:
+    """Play the study with the rewards of the simulation's first run."""
+    world, H = new_world(EASY, new_key(seed, 0)), EASY.shape[2]
+    while study.verdict == "running":
+        trial = study.ask()
+        progress = study._session._current()
+        x = progress.index_of(0, trial.task)
+        a = progress.index_of(1, trial.representation) * H + progress.index_of(2, trial.predictor)
+        value = draw_reward(world, stream(progress.state), x, a)
+        study.tell(trial, value)
+        yield
+
+
+@pytest.mark.parametrize(
+    ("policy", "budget"),
+    [
+        ("tas", None),
+        ("tas", 20),
+        ("osrl-sc", 120),
+        ("tas-transfer", 60),
+        ("uniform", 60),
+        ("osrl", None),
+        ("osrl", 30),
+    ],
+)
+def test_a_study_is_the_simulation_one_step_at_a_time(path: str, policy: str, budget: int | None) -> None:
+    seed, delta = 5, 0.3
+    with Study.create(path, tasks=2, representations=2, predictors=2, policy=policy, seed=seed, delta=delta,
+                      budget=budget) as study:  # fmt: skip
+        rounds = sum(1 for _ in rewards(study, seed))
+        stepped = contents(study._session._current().state)
+        key = new_key(seed, 0)
+        rule = find(policy)
+        problem = Problem(EASY.shape, EASY.family, (Criterion(rule.thresholds[0], delta, delta),))
+        state = rule.new(problem, uniform(key, START, 0))
+        assert episode(state, EASY, key, 10**6 if budget is None else budget) == rounds
+        assert differences(contents(state), stepped) == []
+        assert study.verdict == ("decided" if budget is None else "budget exhausted")
+        assert_sound(study)
+
+
+# Verification -------------------------------------------------------------------------------------
+
+
+def played(path: str, policy: str = "osrl", trials: int = 25) -> list[Event]:
+    with new_study(path, policy=policy, delta=0.05) as study:
+        play(study, trials)
+        return list(study.events())
+
+
+def changed(events: list[Event], kind: type, change: Any) -> list[Event]:
+    """The log with its last event of a kind before a design changed, and the chain computed anew.
+
+    Replay alone can tell, and a reward matters at the next design at the latest.
+    """
+    events = list(events)
+    last = max(i for i, event in enumerate(events) if isinstance(event.body, Designed))
+    i = max(i for i, event in enumerate(events[:last]) if isinstance(event.body, kind))
+    values = vars(events[i].body) | change(events[i].body)
+    events[i] = events[i]._replace(body=kind(**values))
+    return chained(*events)
+
+
+@pytest.mark.parametrize(
+    ("kind", "change", "complaint"),
+    [
+        (
+            Asked,
+            lambda asked: {"predictor": "low" if asked.predictor == "high" else "high"},
+            "was handed out",
+        ),
+        (Asked, lambda asked: {"trial": asked.trial, "design": 1}, "of design 1, by replay"),
+        (
+            Asked,
+            lambda asked: {"propensities": [p * (1 + 1e-12) for p in asked.propensities]},
+            "propensities",
+        ),
+        (Told, lambda told: {"reward": 1.0 - told.reward}, "the state before new weights is not the one"),
+        (Created, lambda created: {"seed": created.seed + 1}, "was handed out"),
+    ],
+)
+def test_a_log_that_was_changed_is_noticed(path: str, kind: type, change: Any, complaint: str) -> None:
+    events = played(path, trials=60)
+    assert verify(events).ok
+    found = verify(changed(events, kind, change))
+    assert not found.ok
+    assert complaint in " ".join(found.problems)
+
+
+def test_replay_never_solves(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    events = played(path)
+    assert any(isinstance(event.body, Designed) for event in events)
+
+    def solve(state: object) -> None:
+        raise AssertionError("replay has called the solver")
+
+    policy = find("osrl")
+    monkeypatch.setitem(policy.__dict__, "design", solve)
+    assert verify(events).ok
+
+
+@pytest.mark.parametrize("policy", ["tas", "tas-transfer"])
+def test_an_older_log_of_track_and_stop_goes_on_with_the_risk_that_it_had(path: str, policy: str) -> None:
+    """It looked at delta_g alone; a study that begins now keeps the smaller of both risks."""
+    with new_study(path, policy=policy, delta=None, delta_g=0.3, delta_h=0.01) as study:
+        created = study._session._current().created
+        now = study._session._current().state.stopping.threshold[0, 0]
+    assert created.evidence == {CONTEST_RISK: "smaller"}
+    before = replace(created, evidence={})
+    then = set_constants(new_state(before), before).stopping.threshold[0, 0]
+    assert now - then == pytest.approx(math.log(0.3 / 0.01))
+
+
+def test_a_gap_in_the_log_is_noticed(path: str) -> None:
+    events = played(path, "tas")
+    found = verify(events[:5] + events[6:])
+    assert not found.ok and found.events == 5 and "event 5 is missing from the log" in found.problems[0]
+    with refused("does not begin with the creation"):
+        verify(events[1:])
+
+
+def test_other_versions_are_noted_and_compared_to_a_tolerance(path: str, monkeypatch: Any) -> None:
+    """A program with other kernels takes part: the log says so, and replay allows for rounding from there."""
+    with new_study(path, policy="osrl", delta=0.05) as study:
+        play(study, 10)
+    other = {**versions(), "kernels": "0123456789abcdef"}
+    with monkeypatch.context() as patch:
+        for module in ("session", "snapshot"):
+            patch.setattr(f"osrl.study.{module}.versions", lambda: other)
+        with Study.open(path) as study:
+            play(study, 10)
+    with Study.open(path) as study:
+        play(study, 15)
+        events = list(study.events())
+        assert [event.body.versions for event in events if isinstance(event.body, Resumed)] == [other]
+        found = study.verify()
+        assert found.ok and not found.exact
+    i = next(i for i, event in enumerate(events) if isinstance(event.body, Resumed))
+    for where, factor, good in ((range(i), 1 + 1e-12, False), (range(i, len(events)), 1 + 1e-12, True),
+                                (range(i, len(events)), 1 + 1e-6, False)):  # fmt: skip
+        k = max(k for k in where if isinstance(events[k].body, Asked))
+        asked: Any = events[k].body
+        moved = vars(asked) | {"propensities": [p * factor for p in asked.propensities]}
+        other_events = [*events[:k], events[k]._replace(body=Asked(**moved)), *events[k + 1 :]]
+        assert verify(chained(*other_events)).ok is good
+
+
+# Another C library: exp and log are rounded up at one point in eight.
+OTHER_LIBRARY = """
+import math, sys
+def up(function):
+    def rounded(value):
+        found = function(value)
+        return math.nextafter(found, math.inf) if hash(value) % 8 == 0 else found
+    return rounded
+math.exp, math.log, math.log1p = up(math.exp), up(math.log), up(math.log1p)
+from tests.support.studies import new_study, play
+with new_study(sys.argv[1], policy=sys.argv[2], delta=0.05) as study:
+    play(study, 60)
+"""
+
+
+@pytest.mark.parametrize("policy", ["osrl", "tas"])
+def test_a_log_from_where_exp_and_log_are_rounded_otherwise_is_sound(path: str, policy: str) -> None:
+    interpreted = {**os.environ, "OSRL_COMPILE": "never"}
+    subprocess.run([sys.executable, "-c", OTHER_LIBRARY, path, policy], check=True, env=interpreted)
+    with Study.open(path) as study:
+        found = study.verify()
+        assert found.ok and not found.exact and found.trials > 20
+        assert found.largest_difference < 1e-13
+        play(study, 20)
+        assert study.verify().ok
+    backup(path, f"{path}.copy")
+    with Study.open(f"{path}.copy") as study:
+        assert study.verify().ok
+
+
+def test_events_keep_every_digit_and_infinities() -> None:
+    arrays = {"weights": [0.1 + 0.2, 1 / 3, 5e-324], "due": ["inf", "-inf", "nan"]}
+    event = Event(3, 17, Designed(arrays, "0" * 16))
+    assert read_event(3, 17, event.kind, event.payload) == event
+    with refused("event 3 of kind 'sing' cannot be read"):
+        read_event(3, 17, "sing", "{}")
+    with refused("event 3 of kind 'tell' cannot be read"):
+        read_event(3, 17, "tell", '{"tria')
+
+
+def test_a_long_stretch_is_replayed_at_once_with_the_same_bits(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Trials that do not overlap, many at a time: state and verification are those of one by one."""
+    with new_study(path, policy="osrl", delta=1e-6) as study:
+        play(study, 40)
+        late = study.ask(n=3)
+        for trial in late:
+            study.tell(trial, 1)
+        play(study, 40, seed=1)
+        events = list(study.events())
+    one_by_one = Progress(events[0].body)  # type: ignore[arg-type]
+    one_by_one.last = events[0]
+    for event in events[1:]:
+        one_by_one.apply(event)
+    taken = []
+    run = stretch.run_stretch
+
+    def counted(*arguments: Any, **options: Any) -> int:
+        taken.append(run(*arguments, **options))
+        return taken[-1]
+
+    monkeypatch.setattr(stretch, "LEAST", 3)
+    monkeypatch.setattr("osrl.study.state.state.run_stretch", counted)
+    monkeypatch.setattr("osrl.study.views.verify.run_stretch", counted)
+    at_once = Progress(events[0].body)  # type: ignore[arg-type]
+    at_once.last = events[0]
+    at_once.apply_all(events[1:])
+    assert sum(taken) > 40
+    assert differences(dict(at_once.arrays()), dict(one_by_one.arrays())) == []
+    assert facts(at_once) == facts(one_by_one)
+    taken.clear()
+    assert verify(events).ok and sum(taken) > 40
+    for kind, change in (
+        (Asked, lambda asked: {"predictor": "low" if asked.predictor == "high" else "high"}),
+        (Asked, lambda asked: {"propensities": [p * (1 + 1e-12) for p in asked.propensities]}),
+        (Told, lambda told: {"reward": 1.0 - told.reward}),
+    ):
+        found = verify(changed(events, kind, change))
+        monkeypatch.setattr(stretch, "LEAST", 10**6)
+        assert found == verify(changed(events, kind, change))
+        monkeypatch.setattr(stretch, "LEAST", 3)
+
+
+# Snapshots ----------------------------------------------------------------------------------------
+
+
+def test_a_snapshot_gives_the_same_state_as_the_log(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("osrl.study.operations.writer.EVERY", 20)
+    with new_study(place, policy="osrl", delta=0.01) as study:
+        late_and_lost(study, 40)
+        kept = study._storage.snapshot(study._session.number)
+        assert kept is not None and kept.position > 20
+        with Study.open(place) as other:
+            assert differences(contents(other._session._current().state), contents(folded(study).state)) == []
+            assert other.pending == study.pending
+            waiting = other.pending
+            other.tell(waiting[0], 1)
+        assert_sound(study)
+
+
+def test_who_had_much_to_replay_spares_the_next_process(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A study that is used by one short process after the other is not replayed from far back in each."""
+    with new_study(path, policy="uniform", delta=1e-9) as study:
+        play(study, 20)
+    monkeypatch.setattr("osrl.study.operations.writer.LONG", 30)
+    for expected in (1, 42, 42):  # where the replay begins: at first there is no snapshot
+        with Study.open(path) as study:
+            assert study._session._load().position == expected
+            study.ask()
+    with Study.open(path) as study:
+        assert sum(isinstance(event.body, Kept) for event in study.events()) == 1
+        assert_sound(study)
+
+
+def test_a_correction_replays_what_follows_the_snapshot(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("osrl.study.operations.writer.EVERY", 20)
+    begun: list[Event] = []
+
+    def noted(first: Event) -> Progress:
+        begun.append(first)
+        return begin(first)
+
+    monkeypatch.setattr("osrl.study.operations.writer.begin", noted)
+    with new_study(path, policy="uniform", delta=1e-9) as study:
+        play(study, 12)
+        trial = study.ask()
+        study.tell(trial, 1)
+        begun.clear()
+        study.correct(trial, 0, reason="the wrong column")
+        assert begun == []
+        assert_sound(study)
+
+
+def snapshot_of(path: str) -> tuple[Progress, Snapshot, Created]:
+    with new_study(path, policy="osrl", delta=0.01) as study:
+        play(study, 5)
+        study.ask(n=2)
+        progress = study._session._current()
+    return progress, pack(progress), progress.created
+
+
+def test_a_snapshot_that_cannot_be_used_is_ignored(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    progress, snapshot, created = snapshot_of(path)
+    good = unpack(snapshot, created)
+    assert good is not None and good.position == progress.position
+    assert good.pending.keys() == progress.pending.keys()
+    for content in (
+        b"",
+        snapshot.content[:-100],
+        snapshot.content[:2000] + b"?" * 50 + snapshot.content[2050:],
+    ):
+        assert unpack(Snapshot(snapshot.position, content), created) is None
+    (position, part), *none = snapshot.parts
+    for parts in ((), ((position, part[:-1]),), ((position, b""),), ((position + 1, part),)):
+        assert not none and unpack(snapshot._replace(parts=parts), created) is None
+    assert unpack(snapshot, Created(**{**vars(created), "tasks": ["a", "b", "c"]})) is None
+    monkeypatch.setattr("osrl.study.state.snapshot.versions", lambda: {"osrl": "9"})
+    assert unpack(snapshot, created) is None
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        (lambda progress: progress.state.sampling.shares.__setitem__((0, 0, 0), 0.4), "shares differ"),
+        (
+            lambda progress: setattr(progress, "verdict", Verdict("decided", ["B", "B"], ["low", "low"])),
+            "verdict is",
+        ),
+        (lambda progress: setattr(progress, "told", progress.told + 1), "told is"),
+        (lambda progress: progress.pending.popitem(), "pending is"),
+        (lambda progress: progress.prefix.order.clear(), "queues is"),
+        (lambda progress: setattr(progress.prefix, "whole", not progress.prefix.whole), "whole is"),
+        (lambda progress: progress.pending[26].ticket.__setitem__(0, 7.0), "tickets differ"),
+    ],
+)
+def test_a_wrong_snapshot_is_not_used_and_found_by_verify(
+    path: str, monkeypatch: pytest.MonkeyPatch, change: Any, complaint: str
+) -> None:
+    """Whoever puts another one in its place, with a verdict of his own perhaps, is not believed."""
+    monkeypatch.setattr("osrl.study.operations.writer.EVERY", 20)
+    with new_study(path, policy="osrl", delta=0.01) as study:
+        play(study, 5)
+        trials = study.ask(n=25)
+        kept = study._session.snapshot()
+        events = list(study.events())
+        progress = Progress(study.settings)
+        progress.last = events[0]
+        assert kept is not None
+        progress.apply_all(events[1 : kept.position])
+        assert pack(progress) == kept and progress.pending
+        change(progress)
+        with study._storage.hold(study._session.number) as log:
+            log.keep(pack(progress))
+        found = study.verify()
+        said = " ".join(found.problems)
+        assert not found.ok and "no event vouches for its content" in said and complaint in said
+    with Study.open(path) as study:
+        assert (study.verdict, len(study.pending)) == ("running", 25)
+        study.tell(trials[0], 1)
+        assert differences(contents(study._session._current().state), contents(folded(study).state)) == []
+
+
+# Schema -------------------------------------------------------------------------------------------
+
+
+def test_a_database_of_a_newer_schema_is_refused(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with new_study(place) as study:
+        with monkeypatch.context() as patch:
+            patch.setattr(schema, "VERSION", 5)
+            patch.setattr(schema, "MIGRATIONS", {4: lambda connection: None})
+            Study.open(place).close()
+        with refused("was written by a newer osrl (schema 5, this one knows 4); install a newer osrl"):
+            Study.open(place)
+        with refused("was written by a newer osrl"):
+            study.ask()
+        with refused("was written by a newer osrl"):
+            new_study(place, name="second")
+
+
+def test_an_older_database_is_migrated_once(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    done = []
+    with new_study(place) as study:
+        play(study, 3)
+        before = list(study.events())
+
+    def step(connection: Any) -> None:
+        done.append(1)
+        connection.exec_driver_sql("ALTER TABLE osrl_studies ADD COLUMN note TEXT")
+
+    monkeypatch.setattr(schema, "VERSION", 5)
+    monkeypatch.setattr(schema, "MIGRATIONS", {4: step})
+    for _ in range(2):
+        with Study.open(place) as study:
+            assert list(study.events()) == before
+            study.ask()
+            before = list(study.events())
+    assert done == [1]
+
+
+def test_a_file_that_holds_no_study_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "other.db"
+    with refused("no such file; give the path of a study"):
+        Study.open(path)
+    assert not path.exists()
+    with sqlite3.connect(path) as connection:
+        connection.execute("CREATE TABLE mine (a)")
+    connection.close()
+    with refused("holds no study; give the file of a study"):
+        Study.open(path)
+    with refused("holds other tables than ours; give a new file"):
+        new_study(str(path))
+    text = tmp_path / "text.db"
+    text.write_text("not a database, but long enough to be looked at by SQLite. " * 20, encoding="utf-8")
+    with refused("is not a sound SQLite database"):
+        Study.open(text)
+    with refused("is a folder"):
+        Study.open(tmp_path)
+    with refused("there is no folder"):
+        new_study(str(tmp_path / "none" / "study.db"))
+    with refused("a study needs a file, not memory or a folder"):
+        new_study(":memory:")
+    with refused("studies cannot be kept in 'mysql'"):
+        new_study("mysql://localhost/x")
+
+
+def test_the_log_is_plain_json(path: str) -> None:
+    played(path, "tas", 3)
+    with sqlite3.connect(path) as connection:
+        rows = connection.execute("SELECT kind, payload FROM osrl_events ORDER BY seq").fetchall()
+    connection.close()
+    assert [kind for kind, _ in rows][:3] == ["create", "ask", "tell"]
+    assert json.loads(rows[1][1])["task"] == "young"
+
+
+def test_a_file_that_changes_between_two_readings_is_refused(path: str, tmp_path: Path) -> None:
+    """What was verified is what is stored: another log may have been put in its place."""
+    with new_study(path) as study, new_study(str(tmp_path / "other.db")) as other:
+        study.write_log(tmp_path / "log.jsonl")
+        other.write_log(tmp_path / "other.jsonl")
+        head = study.head
+    log = LogFile(tmp_path / "log.jsonl")
+    assert list(log.rows(head))[-1].hash == head
+    (tmp_path / "other.jsonl").replace(tmp_path / "log.jsonl")
+    with refused("the file was changed while it was read; import it again"):
+        list(log.rows(head))

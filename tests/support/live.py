@@ -1,0 +1,60 @@
+"""A study in memory: asks, tells and losses as in `osrl.Study`, without a database."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from osrl.study.log.events import REVISION, Abandoned, Asked, Event, Staged, Told
+from osrl.study.settings import new_settings
+from osrl.study.state.state import Progress
+
+
+class Live:
+    """A study whose events are only folded; trials are known by their number.
+
+    ``revision``: of how stages and alarms are handled, see `osrl.study.log.bodies`.
+    """
+
+    def __init__(self, **settings: Any) -> None:
+        risks = ("delta", "delta_g", "delta_h", "epsilon", "epsilon_g", "epsilon_h")
+        unset = ("noise_sd", *risks, "low", "high", "harm_limit", "seed", "budget", "threshold", "options")
+        given = {**dict.fromkeys(unset), "family": "bernoulli", "policy": "osrl", **settings}
+        revision = given.pop("revision", REVISION)
+        self.progress = Progress(replace(new_settings(**given), revision=revision))
+
+    @property
+    def running(self) -> bool:
+        """Whether there is no verdict yet."""
+        return self.progress.verdict is None
+
+    def ask(self, task: str | None = None, bits: int | None = None) -> Asked:
+        """Hand out the next trial; ``bits`` in place of secret ones make a test repeatable."""
+        if (designed := self.progress.solve()) is not None:
+            self.progress.advance(Event(self.progress.position, 0, designed))
+        asked = self.progress.choose(task, bits=bits)
+        self.progress.apply(Event(self.progress.position, 0, asked))
+        return asked
+
+    def tell(self, trial: int, reward: float, harm: float | None = None) -> None:
+        """The reward of a trial, and its harm."""
+        verdict = self.progress.take(trial, float(reward), harm)
+        told = Told(trial, float(reward), verdict, None, harm)
+        self.progress.advance(Event(self.progress.position, 0, told))
+
+    def abandon(self, trial: int, ignorable: bool = False) -> None:
+        """A trial will never report."""
+        verdict = self.progress.give_up(trial, ignorable)
+        self.progress.advance(Event(self.progress.position, 0, Abandoned(trial, ignorable, verdict)))
+
+    def begin_stage(self, representations: Sequence[str], tasks: Sequence[str] | None = None) -> None:
+        """Go on with these representations, and perhaps other tasks."""
+        predictors = self.progress.created.predictors
+        staged = Staged(list(representations), predictors, "an attack", tasks=tasks)
+        self.progress.apply(Event(self.progress.position, 0, staged))
+
+    def arm(self, asked: Asked) -> tuple[int, int, int]:
+        """The indices of task, representation and predictor of a trial."""
+        g, h = self.progress.index_of(1, asked.representation), self.progress.index_of(2, asked.predictor)
+        return self.progress.index_of(0, asked.task), g, h
