@@ -2,8 +2,8 @@
 
     python benchmarks/simulate.py --against PATH_OF_THE_OTHER_CHECKOUT [--cold]
 
-Each process imports ``osrl`` (and ``tests.support.live``) from its own checkout, and does only what both versions
-can do: whole runs of a policy, solving for an allocation, and asking and telling without storage. Blocks of
+Each process imports ``osrl`` (and ``tests.support.memory_study``) from its own checkout, and does only what both
+versions can do: whole runs of a policy, solving for an allocation, and asking and telling without storage. Blocks of
 work alternate between the two, and the least processor time of a block counts, because other work on the
 machine can only add to it. Compilation is not counted, except with ``--cold``, which measures nothing else:
 processor time of the first, short use of each policy, in one new process with an empty cache.
@@ -82,11 +82,11 @@ def _asking(policy: str, paper: Any) -> Callable[[int], int]:
     """Trials of a study in memory on the paper's instance, which has no verdict in time."""
     import random
 
-    from tests.support.live import Live
+    from tests.support.memory_study import MemoryStudy
 
     def ask(trials: int) -> int:
         sizes = dict(zip(("tasks", "representations", "predictors"), paper.shape, strict=True))
-        study, rng = Live(**sizes, policy=policy, delta=1e-9, seed=1), random.Random(0)
+        study, rng = MemoryStudy(**sizes, policy=policy, delta=1e-9, seed=1), random.Random(0)
         for _ in range(trials):
             asked = study.ask()
             study.tell(asked.trial, rng.random() < paper.means[study.arm(asked)])

@@ -81,9 +81,9 @@ def least(act: Callable[[], object], times: int, blocks: int = 5) -> float:
 
 def in_memory(sizes: tuple[int, ...]) -> Iterator[tuple[str, float]]:
     """One ask and one tell, with so many trials out; a new one is told, and then one of the others."""
-    from tests.support.live import Live
+    from tests.support.memory_study import MemoryStudy
 
-    study, rng = Live(**NAMES), random.Random(0)
+    study, rng = MemoryStudy(**NAMES), random.Random(0)
 
     def newest() -> None:
         study.tell(study.ask().trial, float(rng.randrange(2)))

@@ -21,7 +21,7 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from tests.support.live import Live  # noqa: E402
+from tests.support.memory_study import MemoryStudy  # noqa: E402
 
 RATES, SHARES = {"DE": 0.25, "FR": 0.23, "AT": 0.21}, (0.6, 0.3, 0.1)
 TEXT = {
@@ -48,7 +48,7 @@ def shortfall(country: str, design: int, text: int) -> float:
     return 0.05 * design + text * (0.02 if design else TEXT[country])
 
 
-def settled_design(study: Live, country: str) -> int:
+def settled_design(study: MemoryStudy, country: str) -> int:
     """The only design left, if one text of it is left in this country too; otherwise -1."""
     hypotheses = study.progress.state.stopping
     left = [g for g in range(DESIGNS) if hypotheses.possible_g[g]]
@@ -60,7 +60,7 @@ def settled_design(study: Live, country: str) -> int:
 
 def play(holdout: float, seed: int, visitors: int) -> Loss:
     """Play a study for so many visitors."""
-    study = Live(
+    study = MemoryStudy(
         tasks=list(RATES),
         representations=DESIGNS,
         predictors=TEXTS,

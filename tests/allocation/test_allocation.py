@@ -11,7 +11,7 @@ import pytest
 from osrl.allocation import Allocation, Needs, allocate, single_task
 from osrl.glr.statistic import rho
 from osrl.model.instance import Instance
-from tests.support.certified import check
+from tests.support.certificates import check
 from tests.support.instances import PAPER, Array, Shape, random_instance, random_means, refused, relabelled
 
 PROGRAMS = {"phase 1": (1.0, 0.0), "phase 2": (0.0, 1.0), "joint": (1.0, 1.0)}

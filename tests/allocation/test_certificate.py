@@ -10,7 +10,7 @@ import pytest
 from osrl.allocation import Needs, allocate, single_task
 from osrl.model.instance import Instance
 from tests.oracle import bounds as oracle_bounds
-from tests.support.certified import Terms, check, reached
+from tests.support.certificates import Terms, check, reached
 from tests.support.instances import Shape, random_instance
 
 PROGRAMS = {"phase 1": (1.0, 0.0), "phase 2": (0.0, 1.0), "joint": (1.0, 1.0)}

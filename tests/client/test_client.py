@@ -23,7 +23,7 @@ from osrl.report.study import StudyReport
 from osrl.study.interface import AnyStudy
 from osrl.study.study import Study
 from tests.support.databases import new_place, remove_place
-from tests.support.serving import NAMES, Serving, serving
+from tests.support.servers import NAMES, Serving, serving
 
 Capture = pytest.CaptureFixture[str]
 New = Callable[..., AnyStudy]

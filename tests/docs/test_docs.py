@@ -9,7 +9,7 @@ import pytest
 
 from osrl.cli import main
 from osrl.study.study import Study
-from tests.support.written import ROOT, blocks, compare, masked
+from tests.support.code_blocks import ROOT, blocks, compare, masked
 
 Capture = pytest.CaptureFixture[str]
 PAGES = [

@@ -9,7 +9,7 @@ from types import ModuleType
 import polars as pl
 import pytest
 
-from tests.support.written import blocks, compare, masked
+from tests.support.code_blocks import blocks, compare, masked
 
 Capture = pytest.CaptureFixture[str]
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"

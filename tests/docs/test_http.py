@@ -11,8 +11,8 @@ from pathlib import Path
 
 from osrl.client import RemoteStudy
 from osrl.service.webhooks import sign
-from tests.support.missing import missing
-from tests.support.serving import NAMES, Serving, serving
+from tests.support.requirements import missing
+from tests.support.servers import NAMES, Serving, serving
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGE = (DOCS / "http.md").read_text(encoding="utf-8")

@@ -23,9 +23,9 @@ from osrl.study.operations.checks import check_same_decisions
 from osrl.study.state.state import Progress
 from osrl.study.study import Study
 from tests.support.commands import Capture, printed, refusal
-from tests.support.live import Live
+from tests.support.memory_study import MemoryStudy
 from tests.support.pages import moment_of
-from tests.support.serving import Serving
+from tests.support.servers import Serving
 from tests.support.studies import MEANS, NAMES, assert_sound, late_and_lost, new_study
 from tests.validation.attacks_model import DISAGREEMENTS, RISK, disagreements
 
@@ -86,7 +86,7 @@ def test_gaussian_tasks_that_disagree() -> None:
 
 
 def test_the_limit_is_shared_by_the_answers_that_could_be_given() -> None:
-    hypotheses = Live(**NAMES, delta_g=0.05, delta_h=0.2, seed=1, model_check=0.1).progress.hypotheses
+    hypotheses = MemoryStudy(**NAMES, delta_g=0.05, delta_h=0.2, seed=1, model_check=0.1).progress.hypotheses
     assert hypotheses is not None and hypotheses.check is not None
     assert hypotheses.check.limits == pytest.approx([np.log(3 / 0.05)] * 2)
     assert hypotheses.limits == pytest.approx([np.log(1 / 0.05), np.log(1 / 0.2)])  # as without a check
@@ -95,7 +95,7 @@ def test_the_limit_is_shared_by_the_answers_that_could_be_given() -> None:
 def test_what_a_true_null_earns_is_at_most_its_stake() -> None:
     """The expected factor of the bets on every pair whose difference is the margin, after any past."""
     rng = np.random.default_rng(4)
-    study = Live(**NAMES, delta=1e-9, seed=3, model_check=0.2)
+    study = MemoryStudy(**NAMES, delta=1e-9, seed=3, model_check=0.2)
     progress = study.progress
     means = np.array([0.3, 0.5, 0.5, 0.3])  # b, one of the two in the middle, beats c by 0.2
     for step in range(120):
@@ -172,7 +172,7 @@ def test_a_study_is_created_from_the_command_line_and_over_http(tmp_path: Path, 
 def test_a_task_that_lacks_the_check_is_not_settled() -> None:
     """Tasks arrive: a settled one plays its answer, but not before the check has what it needs."""
     rng = random.Random(5)
-    study = Live(**NAMES, delta=0.2, seed=5, model_check=0.1)
+    study = MemoryStudy(**NAMES, delta=0.2, seed=5, model_check=0.1)
     drawn = set()
     for trial in range(4000):
         if not study.running:
@@ -194,7 +194,7 @@ def test_late_lost_and_given_trials_are_replayed(tmp_path: Path) -> None:
 
 def test_what_is_pending_counts_by_its_worst() -> None:
     rng = random.Random(1)
-    study = Live(**NAMES, delta=1e-6, model_check=0.3, seed=3)
+    study = MemoryStudy(**NAMES, delta=1e-6, model_check=0.3, seed=3)
     for _ in range(12):
         batch = [study.ask() for _ in range(6)]
         for asked in rng.sample(batch, 4):
@@ -251,7 +251,7 @@ def test_a_log_with_another_limit_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_reward_by_which_the_check_was_passed_is_not_corrected() -> None:
-    one, other = (Progress(Live(**NAMES, model_check=0.3, seed=1).progress.created) for _ in range(2))
+    one, other = (Progress(MemoryStudy(**NAMES, model_check=0.3, seed=1).progress.created) for _ in range(2))
     check_same_decisions(1, one, other)
     assert one.hypotheses is not None and one.hypotheses.check is not None
     one.hypotheses.check.within[0, 1, 0] = True
@@ -272,4 +272,4 @@ def test_policies_without_a_check_refuse_it(tmp_path: Path, capsys: Capture) -> 
     said = refusal(capsys, "study", "create", str(tmp_path / "x.db"), *sizes, "--model-check", "-1")
     assert "model_check is -1" in said
     with pytest.raises(OsrlError, match="compares all pairs"):
-        Live(tasks=20, representations=22, predictors=22, model_check=0.1, seed=1)
+        MemoryStudy(tasks=20, representations=22, predictors=22, model_check=0.1, seed=1)

@@ -15,7 +15,7 @@ from osrl.page.render import frozen_page
 from osrl.service.middleware import COOKIE
 from osrl.service.tokens import revoke_token
 from tests.support.pages import STATES, Complaints, begin, browser, moment_of, play
-from tests.support.serving import Serving, serving
+from tests.support.servers import Serving, serving
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page

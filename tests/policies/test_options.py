@@ -25,7 +25,7 @@ from osrl.policies.contract import Criterion, Problem
 from osrl.study.log.constants import set_constants, tilts_of
 from osrl.study.state.state import Progress
 from tests.support.instances import Array, refused
-from tests.support.live import Live
+from tests.support.memory_study import MemoryStudy
 
 WIDE = st.floats(1e-6, 1e6) | st.floats(0.01, 3.0)
 SHARE = st.floats(-0.5, 1.5) | st.sampled_from([0.5, 0.500001, 0.9, 1.0, math.nan])
@@ -177,7 +177,7 @@ def test_options_of_the_papers_algorithm_are_checked(options: dict[str, Any]) ->
 
 def test_constants_of_a_log_are_checked_too() -> None:
     """A log whose bets sum to more than one, or whose limits are not those of its risks, is refused."""
-    created = Live(tasks=1, representations=2, predictors=2, delta=0.1).progress.created
+    created = MemoryStudy(tasks=1, representations=2, predictors=2, delta=0.1).progress.created
     problem = Problem((1, 2, 2), Family("bernoulli"), (Criterion("own", 0.1, 0.1),))
     state = OSRL.new(problem, 0.0)
     set_constants(state, created)
@@ -191,7 +191,7 @@ def test_constants_of_a_log_are_checked_too() -> None:
 
 
 def test_a_study_looks_at_vectors_as_often_as_when_it_was_begun() -> None:
-    created = Live(tasks=1, representations=2, predictors=2, delta=0.1).progress.created
+    created = MemoryStudy(tasks=1, representations=2, predictors=2, delta=0.1).progress.created
     assert created.evidence["looks"] == LOOKS
     for looks in (50.0, LOOKS):
         begun = replace(created, evidence={**created.evidence, "looks": looks})
@@ -204,7 +204,7 @@ def test_a_study_looks_at_vectors_as_often_as_when_it_was_begun() -> None:
 @pytest.mark.parametrize("rule", [{"family": "gaussian", "noise_sd": 0.5}, {"policy": "osrl-sc", "threshold": "sharp"}])
 def test_a_study_goes_on_with_the_tilts_that_it_began_with(rule: dict[str, Any]) -> None:
     """Those of its log, also where this program has more; osrl 0.1 had one tilt for both arms of a pair."""
-    created = Live(tasks=1, representations=2, predictors=2, delta=0.1, **rule).progress.created
+    created = MemoryStudy(tasks=1, representations=2, predictors=2, delta=0.1, **rule).progress.created
     tilts = tilts_of(Progress(created).state)
     assert tilts is not None
     made = new_tilts(0.25 if "family" in rule else 0.0)
@@ -223,7 +223,7 @@ def test_a_study_goes_on_with_the_tilts_that_it_began_with(rule: dict[str, Any])
 
 
 def test_the_first_studies_that_stopped_by_counts_had_no_constants_in_their_log() -> None:
-    created = Live(tasks=1, representations=2, predictors=2, delta=0.1, policy="osrl-sc", threshold="sharp")
+    created = MemoryStudy(tasks=1, representations=2, predictors=2, delta=0.1, policy="osrl-sc", threshold="sharp")
     tilts = tilts_of(Progress(replace(created.progress.created, evidence={})).state)
     assert tilts is not None and tilts.by_pairs
     assert tilts.grid[UP].tolist() == pytest.approx([0.05, 0.1, 0.2, 0.4, 0.8])

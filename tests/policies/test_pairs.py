@@ -34,14 +34,14 @@ from osrl.policies.stopping.levels import GLR
 from osrl.policies.stopping.one_phase import observe
 from osrl.policies.stopping.thresholds import phi
 from osrl.testing import EASY, new_state
-from tests.support.pairs import pairs, play
+from tests.support.rule_pairs import pairs, play
 
 
 @pytest.fixture(scope="module")
 def played() -> dict[str, Any]:
     """A run of every pair, by the interpreter."""
     environment = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
-    command = [sys.executable, "-m", "tests.support.pairs"]
+    command = [sys.executable, "-m", "tests.support.rule_pairs"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     found: dict[str, Any] = json.loads(done.stdout)

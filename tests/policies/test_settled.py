@@ -15,14 +15,14 @@ from osrl.hypotheses.state import LOCAL_WEALTH, WEALTH
 from osrl.study.log.events import Asked
 from osrl.study.state.state import Progress
 from osrl.study.study import Study
-from tests.support.live import Live
+from tests.support.memory_study import MemoryStudy
 
 EASY, HARD = "easy", "hard"  # a task with large gaps, and one in which two predictors are equal
 MEANS = {EASY: [[0.8, 0.3], [0.3, 0.2], [0.2, 0.2]], HARD: [[0.6, 0.6], [0.2, 0.1], [0.1, 0.1]]}
 NAMES: dict[str, Any] = {"tasks": [EASY, HARD], "representations": 3, "predictors": 2, "delta": 0.05}
 
 
-def play(study: Live, trials: int, rng: random.Random) -> list[Asked]:
+def play(study: MemoryStudy, trials: int, rng: random.Random) -> list[Asked]:
     """Trials of tasks that arrive, half of them easy."""
     asked = []
     for _ in range(trials):
@@ -33,15 +33,15 @@ def play(study: Live, trials: int, rng: random.Random) -> list[Asked]:
     return asked
 
 
-def is_settled(study: Live) -> bool:
+def is_settled(study: MemoryStudy) -> bool:
     """Whether one representation is left, and one predictor of it in the easy task."""
     hypotheses = study.progress.state.stopping
     return list(hypotheses.possible_g) == [True, False, False] and hypotheses.possible_h[0, :2].sum() == 1
 
 
-def settled(seed: int = 1, **settings: Any) -> tuple[Live, random.Random]:
+def settled(seed: int = 1, **settings: Any) -> tuple[MemoryStudy, random.Random]:
     """A study whose easy task is settled, and the other is not."""
-    study, rng = Live(**NAMES, seed=seed, **settings), random.Random(seed)
+    study, rng = MemoryStudy(**NAMES, seed=seed, **settings), random.Random(seed)
     while not is_settled(study):
         play(study, 1, rng)
     return study, rng
@@ -67,12 +67,12 @@ def test_a_holdout_share_is_drawn_evenly_from_all_arms() -> None:
 @pytest.mark.parametrize("holdout", [-0.1, 1.1, float("nan")])
 def test_a_holdout_that_is_no_share_is_refused(holdout: float) -> None:
     with pytest.raises(OsrlError, match="holdout"):
-        Live(**NAMES, options={"holdout": holdout})
+        MemoryStudy(**NAMES, options={"holdout": holdout})
 
 
 def test_with_a_tolerance_a_task_is_settled_by_it() -> None:
     """Of two predictors that are equal one is played, once the other is not better by the tolerance."""
-    study, rng = Live(**NAMES, seed=2, epsilon_h=0.2), random.Random(2)
+    study, rng = MemoryStudy(**NAMES, seed=2, epsilon_h=0.2), random.Random(2)
     hypotheses = study.progress.state.stopping
     for _ in range(2000):
         one = study.ask(HARD)
@@ -134,7 +134,7 @@ def test_a_settled_task_is_compared_again_when_another_representation_looks_bett
 
 def regret(holdout: float, seed: int, trials: int) -> tuple[float, float]:
     """Conversions lost in a study of ``trials`` arrivals, in the easy task after it is settled and in all."""
-    study, rng = Live(**NAMES, seed=seed, options={"holdout": holdout}), random.Random(seed)
+    study, rng = MemoryStudy(**NAMES, seed=seed, options={"holdout": holdout}), random.Random(seed)
     after = lost = 0.0
     for _ in range(trials):
         was = is_settled(study)

@@ -19,7 +19,7 @@ from osrl.report.guess import arms_left, beaten, looks_best, without_result
 from osrl.report.study import StudyReport
 from osrl.study.study import Study
 from osrl.study.views.status import Alarm, read_status
-from tests.support.live import Live
+from tests.support.memory_study import MemoryStudy
 from tests.validation.attacks import allowed
 from tests.validation.attacks_claims import (
     all_within,
@@ -78,7 +78,7 @@ def test_a_guess_says_where_it_has_no_result_or_a_lower_mean() -> None:
 
 
 def test_a_study_always_says_what_it_rests_on() -> None:
-    study = Live(tasks=2, representations=2, predictors=1, delta=0.1, seed=1)
+    study = MemoryStudy(tasks=2, representations=2, predictors=1, delta=0.1, seed=1)
     rng = random.Random(1)
     for _ in range(5):
         study.tell(study.ask().trial, rng.random() < 0.5)
@@ -87,7 +87,7 @@ def test_a_study_always_says_what_it_rests_on() -> None:
 
 
 def test_a_verdict_within_the_tolerance_names_both_risks() -> None:
-    study = Live(tasks=2, representations=2, predictors=2, delta=0.05, epsilon=0.5, seed=1)
+    study = MemoryStudy(tasks=2, representations=2, predictors=2, delta=0.05, epsilon=0.5, seed=1)
     rng, means = random.Random(1), np.array([0.6, 0.5])
     while study.running:
         asked = study.ask()
@@ -135,7 +135,7 @@ def test_a_policy_that_shares_nothing_is_right_in_each_task_by_itself(shape: tup
 
 
 def test_after_an_alarm_that_makes_a_verdict_void_no_risk_is_claimed() -> None:
-    study = Live(tasks=1, representations=2, predictors=1, delta=0.1, seed=1)
+    study = MemoryStudy(tasks=1, representations=2, predictors=1, delta=0.1, seed=1)
     while study.running:
         asked = study.ask()
         study.tell(asked.trial, study.arm(asked)[1] == 0)

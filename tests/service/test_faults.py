@@ -24,8 +24,8 @@ from osrl.study.log.events import Told
 from osrl.study.storage.sql import SqlStorage
 from osrl.study.study import Study
 from tests.support.databases import new_place, own_server, remove_place
-from tests.support.missing import missing
-from tests.support.serving import NAMES, Process, serving
+from tests.support.requirements import missing
+from tests.support.servers import NAMES, Process, serving
 
 SETTINGS: dict[str, Any] = {**NAMES, "policy": "uniform", "seed": 1, "delta": 1e-12}
 

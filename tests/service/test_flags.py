@@ -16,7 +16,7 @@ from openfeature.flag_evaluation import Reason
 
 from osrl.client import RemoteStudy
 from osrl.study.study import Study
-from tests.support.serving import NAMES, Serving, serving
+from tests.support.servers import NAMES, Serving, serving
 
 
 @pytest.fixture(scope="module")

@@ -23,7 +23,7 @@ from osrl.service.middleware import SECURITY
 from osrl.service.protocol import Limits
 from osrl.study.storage.sql import SqlStorage
 from osrl.study.study import Study
-from tests.support.serving import NAMES, STUDIES, Serving, raw, serving, until_end, wait_until
+from tests.support.servers import NAMES, STUDIES, Serving, raw, serving, until_end, wait_until
 
 GET = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n"
 CHUNKED = b"POST /session HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"

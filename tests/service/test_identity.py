@@ -12,7 +12,7 @@ import osrl
 from osrl.service.tokens import create_token
 from osrl.study.log.events import Created, Designed, Kept, Resumed
 from osrl.study.study import Study
-from tests.support.serving import NAMES, STUDIES, Serving, serving
+from tests.support.servers import NAMES, STUDIES, Serving, serving
 
 ONE = f"{STUDIES}/one"
 

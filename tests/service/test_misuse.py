@@ -28,7 +28,7 @@ from osrl.study.state.state import Progress
 from osrl.study.storage.locked_log import HeldLog
 from osrl.study.views import forecast
 from tests.support.instances import refused
-from tests.support.serving import NAMES, STUDIES, raw, serving, until_end, wait_until
+from tests.support.servers import NAMES, STUDIES, raw, serving, until_end, wait_until
 from tests.support.studies import new_study
 
 PROJECT = Path(__file__).parents[2] / "pyproject.toml"

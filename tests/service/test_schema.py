@@ -18,7 +18,7 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from osrl.service.app import new_api
-from tests.support.serving import NAMES, Serving, serving
+from tests.support.servers import NAMES, Serving, serving
 
 CHECKS = (
     not_a_server_error,

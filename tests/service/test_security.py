@@ -33,7 +33,7 @@ from osrl.service.server import read_token_file
 from osrl.service.tables import tokens
 from osrl.service.tokens import Roster, create_token, new_token
 from osrl.study.storage.sql import SqlStorage
-from tests.support.serving import NAMES, Serving, serving
+from tests.support.servers import NAMES, Serving, serving
 
 STUDIES = "/api/v1/studies"
 

@@ -16,7 +16,7 @@ import pytest
 
 from osrl.study.log.events import Asked
 from osrl.study.study import Study
-from tests.support.serving import NAMES, Serving, serving
+from tests.support.servers import NAMES, Serving, serving
 
 STUDIES = "/api/v1/studies"
 

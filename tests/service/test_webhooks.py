@@ -20,7 +20,7 @@ from osrl.service.tables import messages
 from osrl.service.webhooks import Receiver, read_receiver
 from osrl.study.storage.sql import SqlStorage
 from osrl.study.study import Study
-from tests.support.serving import NAMES, serving
+from tests.support.servers import NAMES, serving
 
 SECRET = "0123456789abcdef"
 

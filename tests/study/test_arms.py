@@ -17,7 +17,7 @@ from osrl.study.state.arm_totals import SUM, TOLD
 from osrl.study.study import Study
 from osrl.study.views.arms import COVERAGE, ArmRate, read_rates, reconciled
 from tests.support.commands import Capture, printed
-from tests.support.live import Live
+from tests.support.memory_study import MemoryStudy
 from tests.support.studies import late_and_lost, new_study, play
 
 STUDIES, ROUNDS = 2000, 200
@@ -88,7 +88,7 @@ def is_wrong_once(seed: int, loss: bool, clumsy: bool = False) -> bool:
     With ``loss`` two of three failures of arm 0 of a task never report, nor two of three successes of arm 1.
     ``clumsy``: whoever reads the rates forgets those.
     """
-    live, rng = Live(tasks=2, representations=2, predictors=2, policy="osrl", seed=seed), random.Random(seed)
+    live, rng = MemoryStudy(tasks=2, representations=2, predictors=2, policy="osrl", seed=seed), random.Random(seed)
     for trial in range(1, 151):
         if not live.running:
             break
@@ -125,7 +125,7 @@ def test_whole_studies_find_losses_that_are_forgotten() -> None:
 LOOKS = (4, 16, 64, 256)  # trials of every arm
 
 
-def wrong_at_some_look(live: Live, shares: Any, seed: int) -> bool:
+def wrong_at_some_look(live: MemoryStudy, shares: Any, seed: int) -> bool:
     """Whether some of many intervals of a study is wrong at one of its looks; ``shares`` of its arms."""
     rng, tally = np.random.default_rng(seed), live.progress.tally
     truth, guess = rng.random(len(tally.arms)), live.progress.best_guess()
@@ -144,7 +144,7 @@ def wrong_at_some_look(live: Live, shares: Any, seed: int) -> bool:
 @pytest.mark.parametrize("union", [True, False])
 def test_the_intervals_of_many_arms_hold_together(union: bool) -> None:
     """Whoever gives every arm the whole risk is found out."""
-    live, runs = Live(tasks=10, representations=5, predictors=4, policy="uniform"), 60
+    live, runs = MemoryStudy(tasks=10, representations=5, predictors=4, policy="uniform"), 60
     shares = live.progress.tally.shares if union else [1.0] * 200
     wrong = sum(wrong_at_some_look(live, shares, seed) for seed in range(runs))
     if union:
@@ -154,7 +154,7 @@ def test_the_intervals_of_many_arms_hold_together(union: bool) -> None:
 
 
 def test_the_shares_of_all_arms_that_a_study_ever_has_sum_to_less_than_one() -> None:
-    live = Live(tasks=["1"], representations=["A", "B"], predictors=2, policy="uniform")
+    live = MemoryStudy(tasks=["1"], representations=["A", "B"], predictors=2, policy="uniform")
     for added in range(2, 40):
         live.begin_stage(["A", "B"], tasks=[str(x + 1) for x in range(added)])
         if added % 3 == 0:

@@ -17,7 +17,7 @@ from osrl.study.log.events import SECRET_BITS, Asked, Event, read_event
 from osrl.study.state.bulk_replay import LEAST
 from osrl.study.study import Study
 from osrl.study.views.verify import verify
-from tests.support.live import Live
+from tests.support.memory_study import MemoryStudy
 from tests.support.studies import NAMES, chained, late_and_lost, play
 from tests.validation.attacks import allowed, foreseen_arms
 
@@ -40,7 +40,7 @@ def test_with_a_given_seed_the_attack_succeeds() -> None:
 @pytest.mark.parametrize("task", ["x1", None])
 def test_bits_draw_each_arm_by_its_probability(task: str | None) -> None:
     """So the bits of the trials before say nothing about the next arm."""
-    study, trials, hits = Live(tasks=2, representations=2, predictors=2, policy="uniform"), 400, 0
+    study, trials, hits = MemoryStudy(tasks=2, representations=2, predictors=2, policy="uniform"), 400, 0
     draws = random.Random(1)
     for _ in range(trials):
         asked = study.ask(task, bits=draws.getrandbits(SECRET_BITS))
@@ -52,7 +52,7 @@ def test_bits_draw_each_arm_by_its_probability(task: str | None) -> None:
 
 def test_every_trial_has_fresh_bits_of_the_operating_system(monkeypatch: pytest.MonkeyPatch) -> None:
     """Which neither the log nor the seed of any generator in the process foretells."""
-    study = Live(tasks=2, representations=2, predictors=2, policy="uniform")
+    study = MemoryStudy(tasks=2, representations=2, predictors=2, policy="uniform")
     random.seed(1)
     bits = [study.ask("x1").bits for _ in range(20)]
     random.seed(1)

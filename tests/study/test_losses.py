@@ -22,7 +22,7 @@ from osrl.study.state.missingness import Losses
 from osrl.study.study import Study
 from tests.oracle.trials import LOST, handed_out, prefix
 from tests.oracle.trials import evidence_of as evidence_of_trials
-from tests.support.live import Live
+from tests.support.memory_study import MemoryStudy
 from tests.support.studies import assert_sound, new_study
 from tests.validation.attacks import allowed
 
@@ -174,7 +174,9 @@ BOLD = {"largest": 1.6, "points": 5, "shrinkage": 20.0}  # bets that are wrong s
 def test_an_alarm_takes_back_what_rested_on_losses_that_were_left_out() -> None:
     """Rejections from before the first loss stay; a wrong one that was made by leaving out does not."""
     for seed in range(20):
-        study = Live(tasks=1, representations=1, predictors=8, policy="uniform", delta=0.45, seed=seed, options=BOLD)
+        study = MemoryStudy(
+            tasks=1, representations=1, predictors=8, policy="uniform", delta=0.45, seed=seed, options=BOLD
+        )
         rng, ruled_out = random.Random(seed), False
         for _ in range(600):
             asked = study.ask()
@@ -194,7 +196,7 @@ def test_an_alarm_takes_back_what_rested_on_losses_that_were_left_out() -> None:
 
 
 def test_a_verdict_that_rests_on_such_losses_is_void_after_the_alarm() -> None:
-    study = Live(tasks=1, representations=1, predictors=2, policy="uniform", delta=0.4, seed=3)
+    study = MemoryStudy(tasks=1, representations=1, predictors=2, policy="uniform", delta=0.4, seed=3)
     rng, waiting = random.Random(3), []
     while study.running:
         asked = study.ask()

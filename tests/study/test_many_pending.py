@@ -32,7 +32,7 @@ from osrl.study.state.state import Progress
 from osrl.study.storage.base import Snapshot
 from osrl.study.study import Study
 from osrl.study.views.evidence import read_hypotheses
-from tests.support.live import Live
+from tests.support.memory_study import MemoryStudy
 from tests.support.studies import assert_sound, folded
 
 NAMES: dict[str, Any] = {
@@ -62,7 +62,7 @@ def instructions(act: Callable[[], object]) -> int:
     return found
 
 
-def work(study: Live) -> int:
+def work(study: MemoryStudy) -> int:
     """What an ask and a tell take; the least of some, since now and then there is a design."""
     rng = random.Random(0)
 
@@ -73,14 +73,14 @@ def work(study: Live) -> int:
     return min(instructions(once) for _ in range(4))
 
 
-def hand_out(study: Live, pending: int) -> None:
+def hand_out(study: MemoryStudy, pending: int) -> None:
     while len(study.progress.pending) < pending:
         study.ask()
 
 
 @pytest.mark.parametrize("epsilon", [0.0, 0.2])
 def test_an_ask_and_a_tell_do_not_do_more_when_more_are_pending(epsilon: float) -> None:
-    study = Live(**NAMES, seed=1, epsilon=epsilon)
+    study = MemoryStudy(**NAMES, seed=1, epsilon=epsilon)
     hand_out(study, 100)
     few = work(study)
     hand_out(study, 2_000)
@@ -93,7 +93,7 @@ def test_an_ask_and_a_tell_do_not_do_more_when_more_are_pending(epsilon: float) 
 def test_sums_of_worst_factors_do_not_depend_on_the_order() -> None:
     """Bit for bit those of the trials that are pending now, and never above the sums of plain numbers."""
     rng = random.Random(2)
-    study = Live(**NAMES, seed=2, epsilon=0.2, model_check=0.2)
+    study = MemoryStudy(**NAMES, seed=2, epsilon=0.2, model_check=0.2)
     out: list[int] = []
     for _ in range(150):
         out.append(study.ask().trial)
@@ -126,7 +126,7 @@ def test_sums_of_worst_factors_do_not_depend_on_the_order() -> None:
 
 def test_a_study_counts_all_that_are_pending_at_the_moment() -> None:
     """The evidence shown is that of a study which counts them one by one, and no more than that."""
-    studies = [Live(**NAMES, seed=3, epsilon=0.2) for _ in range(2)]
+    studies = [MemoryStudy(**NAMES, seed=3, epsilon=0.2) for _ in range(2)]
     created = studies[1].progress.created
     others = {name: value for name, value in created.evidence.items() if name not in LATE}
     studies[1].progress = Progress(replace(created, evidence=others))
@@ -151,7 +151,7 @@ def test_a_study_counts_all_that_are_pending_at_the_moment() -> None:
 
 def test_trials_that_hold_up_others_are_not_passed_all_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("osrl.study.state.in_order.WINDOW", 5)
-    study = Live(**NAMES, seed=5)
+    study = MemoryStudy(**NAMES, seed=5)
     prefix = study.progress.prefix
     assert prefix is not None
     hand_out(study, 60)
@@ -166,7 +166,7 @@ def test_trials_that_hold_up_others_are_not_passed_all_at_once(monkeypatch: pyte
 def test_trials_that_have_waited_are_taken_in_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody waits until all of them are; in the end they all are, in the same order."""
     monkeypatch.setattr("osrl.study.state.in_order.WINDOW", 1_000)
-    studies = [Live(**NAMES, seed=6) for _ in range(2)]
+    studies = [MemoryStudy(**NAMES, seed=6) for _ in range(2)]
     few, all_at_once = (study.progress.prefix for study in studies)
     assert few is not None and all_at_once is not None
     monkeypatch.setattr(few, "_at_once", AtOnce(PASSED, 16))
@@ -194,7 +194,7 @@ def test_trials_that_have_waited_are_taken_in_a_few_at_a_time(monkeypatch: pytes
 
 
 def test_after_an_alarm_every_pending_trial_stays_at_its_worst() -> None:
-    study = Live(**NAMES, seed=7, epsilon=0.2)
+    study = MemoryStudy(**NAMES, seed=7, epsilon=0.2)
     progress = study.progress
     hand_out(study, 10)
     for _ in range(600):
@@ -223,7 +223,7 @@ def test_after_an_alarm_every_pending_trial_stays_at_its_worst() -> None:
 
 
 def test_a_log_that_sums_otherwise_is_refused() -> None:
-    created = Live(**NAMES, seed=1).progress.created
+    created = MemoryStudy(**NAMES, seed=1).progress.created
     with pytest.raises(OsrlError, match=r"late\.step = 0\.5; this one has .*go on with that version"):
         Progress(replace(created, evidence={**created.evidence, "late.step": 0.5}))
 
@@ -319,7 +319,7 @@ def test_kept_sums_are_those_of_a_recount(
 # Snapshots ------------------------------------------------------------------------------------------------
 
 
-def kept(study: Live, before: Snapshot | None) -> Snapshot:
+def kept(study: MemoryStudy, before: Snapshot | None) -> Snapshot:
     """A snapshot, and the event that vouches for it."""
     snapshot = pack(study.progress, before)
     digest = hashlib.sha256(snapshot.content).hexdigest()
@@ -328,7 +328,7 @@ def kept(study: Live, before: Snapshot | None) -> Snapshot:
     return snapshot._replace(older=tuple(parts))
 
 
-def written(study: Live, rng: random.Random) -> int:
+def written(study: MemoryStudy, rng: random.Random) -> int:
     """How many bytes some snapshots take, between which old trials report and new ones go out."""
     snapshot, count = kept(study, None), 0
     for _ in range(4):
@@ -341,7 +341,7 @@ def written(study: Live, rng: random.Random) -> int:
 
 
 def test_a_snapshot_does_not_write_again_what_was_pending_before() -> None:
-    rng, study = random.Random(8), Live(**NAMES, seed=8)
+    rng, study = random.Random(8), MemoryStudy(**NAMES, seed=8)
     hand_out(study, 1_000)
     few = written(study, rng)
     hand_out(study, 8_000)
@@ -349,7 +349,7 @@ def test_a_snapshot_does_not_write_again_what_was_pending_before() -> None:
 
 
 def test_parts_go_when_few_of_their_trials_wait() -> None:
-    rng, study = random.Random(9), Live(**NAMES, seed=9)
+    rng, study = random.Random(9), MemoryStudy(**NAMES, seed=9)
     snapshot: Snapshot | None = None
     held: dict[int, bytes] = {}
     most = 0

@@ -23,7 +23,7 @@ from osrl.study.operations.checks import check_same_decisions
 from osrl.study.state.state import Progress
 from osrl.study.study import Study
 from tests.support.commands import Capture, printed, refusal
-from tests.support.live import Live
+from tests.support.memory_study import MemoryStudy
 from tests.support.studies import NAMES, assert_sound, late_and_lost, new_study
 
 WITHIN = "decided within the tolerance"
@@ -76,7 +76,7 @@ def test_late_lost_and_given_trials_are_replayed(tmp_path: Path) -> None:
 def test_what_is_pending_counts_by_its_worst() -> None:
     """Whatever order rewards come in, a comparison never has more evidence than when all are known."""
     rng = random.Random(1)
-    study = Live(**NAMES, delta=1e-6, epsilon=0.3, seed=3)
+    study = MemoryStudy(**NAMES, delta=1e-6, epsilon=0.3, seed=3)
     for _ in range(12):
         batch = [study.ask() for _ in range(6)]
         for asked in rng.sample(batch, 4):
@@ -199,7 +199,7 @@ def test_fewer_trials_are_expected_with_a_tolerance(tmp_path: Path) -> None:
 
 def test_a_reward_by_which_arms_were_compared_is_not_corrected() -> None:
     """What the tolerance has ruled out is a decision like any other."""
-    one, other = (Progress(Live(**NAMES, epsilon=0.3, seed=1).progress.created) for _ in range(2))
+    one, other = (Progress(MemoryStudy(**NAMES, epsilon=0.3, seed=1).progress.created) for _ in range(2))
     check_same_decisions(1, one, other)
     assert one.hypotheses is not None
     one.hypotheses.tolerance.within[0, 1, 0] = True

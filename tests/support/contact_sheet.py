@@ -16,7 +16,7 @@ from osrl.page.render import frozen_page
 from osrl.service.middleware import COOKIE
 from osrl.service.tokens import revoke_token
 from tests.support.pages import STATES, browser, make_states, moment_of
-from tests.support.serving import Serving
+from tests.support.servers import Serving
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page

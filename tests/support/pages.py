@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from osrl.page.snapshot import Moment, freeze
 from osrl.study.study import Study
-from tests.support.missing import missing
+from tests.support.requirements import missing
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page

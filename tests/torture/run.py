@@ -23,7 +23,7 @@ from tests.support.tampering import TAMPERING
 from tests.torture.base import Found
 from tests.torture.bombs import bombs, overwriting
 from tests.torture.files import cuts, damage, fuzz, snapshots, tampering
-from tests.torture.late import late_results
+from tests.torture.late_rewards import late_results
 from tests.torture.service import (
     crossed_roles,
     endless_headers,

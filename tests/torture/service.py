@@ -24,7 +24,7 @@ from osrl.service.roles import ROLES
 from osrl.service.tokens import create_token
 from osrl.study.storage.sql import SqlStorage
 from osrl.study.study import Study
-from tests.support.serving import NAMES, Process, Serving, serving
+from tests.support.servers import NAMES, Process, Serving, serving
 from tests.torture.base import Found, folder
 
 STUDIES = "/api/v1/studies"

@@ -21,7 +21,7 @@ from osrl.hypotheses.state import new_hypotheses
 from osrl.hypotheses.trials import take_reward
 from osrl.model.families import Family
 from osrl.study.log.events import SECRET_BITS, Abandoned, Event, Told
-from tests.support.live import Live
+from tests.support.memory_study import MemoryStudy
 from tests.support.studies import NAMES
 
 RISK = 0.1
@@ -35,7 +35,7 @@ def late_first_phase(seed: int) -> bool:
     Many of them come when phase 2 has begun, in which its arms have no part.
     """
     sizes = {"tasks": 2, "representations": 2, "predictors": 2}
-    study = Live(**sizes, policy="osrl-sc", threshold="sharp", delta=0.1, seed=seed)
+    study = MemoryStudy(**sizes, policy="osrl-sc", threshold="sharp", delta=0.1, seed=seed)
     means = [[0.8, 0.9], [0.05, 0.05]]
     rng = random.Random(seed)
     late: deque[tuple[int, int, float]] = deque()
@@ -82,7 +82,7 @@ def declined_arm(policy: str, share: float, seed: int) -> tuple[bool, bool]:
 
     Whether the answer is wrong, and whether the study has raised an alarm.
     """
-    study = Live(tasks=1, representations=1, predictors=8, policy=policy, delta=0.1, seed=seed)
+    study = MemoryStudy(tasks=1, representations=1, predictors=8, policy=policy, delta=0.1, seed=seed)
     means = [0.95, 0.948] + [0.02] * 6
     rng = random.Random(seed)
     for _ in range(1500):
@@ -135,7 +135,7 @@ def heavy_mixture(seed: int) -> bool:
     """An option that makes the bets sum to more than one: is a true representation rejected?"""
     sizes = {"tasks": 20, "representations": 2, "predictors": 1}
     try:
-        study = Live(**sizes, policy="uniform", delta=0.1, seed=seed, options={"plugged": 0.9})
+        study = MemoryStudy(**sizes, policy="uniform", delta=0.1, seed=seed, options={"plugged": 0.9})
     except OsrlError:
         return False
     rng = random.Random(seed)
@@ -148,7 +148,7 @@ def heavy_mixture(seed: int) -> bool:
 
 def hunted_tasks(seed: int) -> bool:
     """Equal arms; tasks are given where the first representation looks worst, in batches: is it ruled out?"""
-    study = Live(tasks=3, representations=2, predictors=2, delta=0.1, seed=seed)
+    study = MemoryStudy(tasks=3, representations=2, predictors=2, delta=0.1, seed=seed)
     rng = random.Random(seed)
     for _ in range(60):
         least = study.progress.state.stopping.by_task[:, 0]
@@ -168,7 +168,7 @@ def foreseen_arms(given: int | None, seed: int, trials: int = 500) -> tuple[floa
     like the bad ones. Return the share of arms that were foreseen, and whether the victim is ruled out.
     ``given`` is the seed of the study, if it has one; otherwise the attacker has to guess the secret bits.
     """
-    study = Live(tasks=10, representations=2, predictors=2, delta=RISK, seed=given)
+    study = MemoryStudy(tasks=10, representations=2, predictors=2, delta=RISK, seed=given)
     rng, secret, guess, right, asks = random.Random(seed), random.Random(seed + 10**6), 2**52, 0, 0
     means = {("g1", "h1"): 0.88, ("g1", "h2"): 0.1, ("g2", "h1"): 0.9, ("g2", "h2"): 0.1}
     tasks = list(study.progress.created.tasks)
@@ -197,7 +197,7 @@ def hostile_run(policy: str, delta: float, seed: int) -> bool:
 
     All arms are equal, so every hypothesis is true; whether the representation under attack is rejected.
     """
-    study = Live(**NAMES, policy=policy, delta=delta, seed=seed)
+    study = MemoryStudy(**NAMES, policy=policy, delta=delta, seed=seed)
     progress = study.progress
     rng = random.Random(seed)
     held: list[tuple[int, float]] = []

@@ -18,7 +18,7 @@ from osrl.page.sentences import say
 from osrl.report.assumptions import SHARED
 from osrl.report.study import StudyReport
 from osrl.study.views.status import read_status
-from tests.support.live import Live
+from tests.support.memory_study import MemoryStudy
 
 CLAIM = re.compile(r"that ([^()]*?) \(risk (?:less than )?([\d.]+) %\)")
 NEAR = re.compile(r"in (\w+) nothing is better than (\w+)(?: with (\w+))? by more than ([\d.]+)")
@@ -28,12 +28,12 @@ EXACTLY = 1e-9
 Means = NDArray[np.float64]
 
 
-def document_of(study: Live) -> dict[str, Any]:
+def document_of(study: MemoryStudy) -> dict[str, Any]:
     """The document of `osrl study status --json` for a study in memory."""
     return StudyReport("", "study", read_status(study.progress), datetime.now(UTC)).document()
 
 
-def said(study: Live) -> str:
+def said(study: MemoryStudy) -> str:
     """The sentences at the top of the page."""
     sentence = say(document_of(study), None, None)
     return " ".join([sentence.headline, *sentence.more])
@@ -62,7 +62,7 @@ def _holds(statement: str, means: Means) -> bool:
     return True
 
 
-def _play(study: Live, means: Means, rng: random.Random, trials: int) -> None:
+def _play(study: MemoryStudy, means: Means, rng: random.Random, trials: int) -> None:
     for _ in range(trials):
         if not study.running:
             return
@@ -77,7 +77,7 @@ def claim_within(seed: int, risk: float = 0.1) -> bool:
     """
     means = np.array([[[0.69], [0.7]], [[0.69], [0.7]]])
     sizes = {"tasks": 2, "representations": 2, "predictors": 1}
-    study = Live(**sizes, delta=1e-6, epsilon=0.2, seed=seed)
+    study = MemoryStudy(**sizes, delta=1e-6, epsilon=0.2, seed=seed)
     rng = random.Random(seed)
     for _ in range(10):
         _play(study, means, rng, 150)
@@ -92,7 +92,7 @@ def claim_too_bad(seed: int, risk: float = 0.1) -> bool:
     The page is read after every ten trials, so that the moment with the most evidence counts.
     """
     means = np.array([[[0.701, 0.5], [0.5, 0.5]]])
-    study = Live(tasks=1, representations=2, predictors=2, delta=1e-6, epsilon=0.2, seed=seed)
+    study = MemoryStudy(tasks=1, representations=2, predictors=2, delta=1e-6, epsilon=0.2, seed=seed)
     rng = random.Random(seed)
     for _ in range(40):
         _play(study, means, rng, 10)
@@ -108,7 +108,7 @@ def tasks_within(seed: int, tasks: int = 40, risk: float = 0.1) -> tuple[int, fl
     task is too bad, and that of some task is.
     """
     means = np.tile([[0.501, 0.3]], (tasks, 1, 1))
-    study = Live(tasks=tasks, representations=1, predictors=2, delta=risk, epsilon=0.2, seed=seed)
+    study = MemoryStudy(tasks=tasks, representations=1, predictors=2, delta=risk, epsilon=0.2, seed=seed)
     rng = random.Random(seed)
     _play(study, means, rng, 20_000)
     verdict = study.progress.verdict
@@ -138,7 +138,7 @@ def tasks_apart(gap: float, seed: int) -> tuple[bool, bool]:
     Whether the page names one that is the best in every task, without what this rests on; and whether at all.
     """
     means = np.array([[[0.7], [0.4]], [[0.7], [0.4]], [[0.5], [0.5 + gap]]])
-    study = Live(tasks=3, representations=2, predictors=1, delta=0.05, seed=seed)
+    study = MemoryStudy(tasks=3, representations=2, predictors=1, delta=0.05, seed=seed)
     _play(study, means, random.Random(seed), 4000)
     named = "is the best choice in every task" in said(study)
     return named and SHARED not in page_of(study), named
@@ -156,7 +156,7 @@ def called_best(seed: int) -> bool:
     """
     rng = random.Random(seed)
     means = np.array([[[rng.uniform(0.3, 0.7) for _ in range(3)] for _ in range(2)] for _ in range(2)])
-    study = Live(tasks=2, representations=2, predictors=3, delta=0.01, seed=seed)
+    study = MemoryStudy(tasks=2, representations=2, predictors=3, delta=0.01, seed=seed)
     for _ in range(20):
         _play(study, means, rng, 10)
         document = document_of(study)
@@ -181,7 +181,7 @@ def _has_largest(document: dict[str, Any]) -> bool:
     return True
 
 
-def page_of(study: Live) -> str:
+def page_of(study: MemoryStudy) -> str:
     """The first part of the page, as HTML, without what is folded away."""
     from osrl.page.snapshot import Moment
 

@@ -21,10 +21,10 @@ from osrl.study.state.harm import LEVEL
 from osrl.study.state.state import Progress
 from osrl.study.study import Study
 from osrl.study.views.arms import COVERAGE
-from tests.support.live import Live
+from tests.support.memory_study import MemoryStudy
 
 
-def _since(study: Live) -> int:
+def _since(study: MemoryStudy) -> int:
     """Trials of the last stage."""
     return study.progress.asked + 1 - study.progress.stages[-1][0]
 
@@ -35,7 +35,7 @@ def guardrail_over_stages(seed: int, revision: int = REVISION) -> bool:
     Whether A is shown to do too much harm, which may happen with probability 0.05 in a study.
     """
     names = {"tasks": 1, "representations": ["A", "B", "C"], "predictors": 1, "harm_limit": 0.3}
-    study = Live(**names, policy="uniform", delta=1e-9, seed=seed, revision=revision)
+    study = MemoryStudy(**names, policy="uniform", delta=1e-9, seed=seed, revision=revision)
     rng, without = random.Random(seed), False
     for _ in range(1000):
         study.tell(study.ask().trial, 1.0, harm=float(rng.random() < 0.3))
@@ -55,7 +55,7 @@ def watch_over_stages(seed: int, revision: int = REVISION) -> bool:
     Whether it raises its alarm, which may happen with probability 0.01 in a study.
     """
     names = {"tasks": 1, "representations": ["A", "B", "C"], "predictors": 1}
-    study = Live(**names, policy="uniform", delta=1e-9, seed=seed, revision=revision)
+    study = MemoryStudy(**names, policy="uniform", delta=1e-9, seed=seed, revision=revision)
     rng, without = random.Random(seed), False
     for _ in range(2000):
         asked = study.ask()
@@ -90,7 +90,7 @@ def out_after_the_alarm(case: str, seed: int, revision: int = REVISION) -> bool:
     """
     given: dict[str, Any] = {"tasks": 1, **CASES[case], "revision": revision}
     late = int(given.pop("late", 1))
-    study = Live(policy="uniform", delta=0.3, seed=seed, **given)
+    study = MemoryStudy(policy="uniform", delta=0.3, seed=seed, **given)
     rng, out = random.Random(seed), [study.ask().trial for _ in range(late)]
     while study.running and study.progress.asked < 400:
         asked = study.ask()
@@ -151,7 +151,7 @@ def intervals_over_groups(seed: int, each: bool = False) -> bool:
     Whether one of all intervals ever is, which may happen with probability 0.05. ``each``: every group of
     arms has that risk for itself, as it was.
     """
-    study = Live(tasks=["1"], representations=["A", "B"], predictors=["h"], policy="uniform", seed=seed)
+    study = MemoryStudy(tasks=["1"], representations=["A", "B"], predictors=["h"], policy="uniform", seed=seed)
     rng = np.random.default_rng(seed)
     for task in range(1, 21):
         if task > 1:
@@ -176,7 +176,7 @@ def wrong_in_some_stage(stages: int, seed: int) -> bool:
     ``stages`` times that.
     """
     names = {"tasks": 1, "representations": ["A", "B", "C"], "predictors": 1}
-    study = Live(**names, policy="uniform", delta=0.1, seed=seed)
+    study = MemoryStudy(**names, policy="uniform", delta=0.1, seed=seed)
     rng, progress = random.Random(seed), study.progress
     for _ in range(2000):
         study.tell(study.ask().trial, float(rng.random() < 0.5))

@@ -1,4 +1,4 @@
-"""Every pair of rules on an easy problem, played by the interpreter: python -m tests.support.pairs prints JSON.
+"""Every pair of rules on an easy problem, played by the interpreter: python -m tests.support.rule_pairs prints JSON.
 
 With NUMBA_DISABLE_JIT=1 nothing is compiled, which for so many pairs would take minutes.
 """

@@ -11,7 +11,7 @@ from osrl.study.settings import new_settings
 from osrl.study.state.state import Progress
 
 
-class Live:
+class MemoryStudy:
     """A study whose events are only folded; trials are known by their number.
 
     ``revision``: of how stages and alarms are handled, see `osrl.study.log.bodies`.
