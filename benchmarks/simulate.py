@@ -2,7 +2,6 @@
 
     python benchmarks/simulate.py            # everything; writes benchmarks/results/
     python benchmarks/simulate.py --quick    # a minute or two; prints only, unless --out is given
-    python benchmarks/simulate.py --against PATH    # this checkout beside another one: checkouts.py
 
 Times are processor time of one thread, the least of several turns in which the policies follow one
 another, because other work on the machine can only add to it. Compilation is not counted.
@@ -21,7 +20,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from checkouts import report
 from numba import njit
 from simulate_chart import draw_cost
 from solver import random_instance
@@ -330,14 +328,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="fewer turns and runs, smaller shapes")
     parser.add_argument("--out", type=Path, help="folder for simulate.md and the chart")
-    parser.add_argument("--against", type=Path, metavar="PATH", help="compare with another checkout, no more")
-    parser.add_argument("--cold", action="store_true", help="with --against: the times of compilation")
     options = parser.parse_args()
-    if options.against is not None:
-        here = Path(__file__).resolve().parents[1]
-        turns = 5 if options.quick else 60
-        print(report(options.against.resolve(), here, turns, options.cold))
-        return
     out = options.out or (None if options.quick else Path(__file__).parent / "results")
 
     fast = speeds(*((5, 5) if options.quick else (10, 12)))

@@ -21,8 +21,9 @@ import numpy as np
 from chart import draw_growth, growth_exponent
 from cutting_planes import cutting_planes
 
-from osrl.allocation import Needs, allocate, program_for, solve_afresh
+from osrl.allocation import Needs, allocate, program_for
 from osrl.allocation.program import Program
+from osrl.allocation.solver import solve_from_scratch
 from osrl.jit.mode import compile_now
 from osrl.model.instance import Instance
 from osrl.paper.mirror_ascent import Ascent, paper_ascent, paper_rates, uniform_point
@@ -110,7 +111,7 @@ def methods(instance: Instance, needs: Needs, literal: bool) -> dict[str, Callab
     program = program_for(instance, needs)
 
     def ours() -> tuple[float, str]:
-        found = solve_afresh(program, TOLERANCE)
+        found = solve_from_scratch(program, TOLERANCE)
         return relative_gap(found.lower, found.upper), f"{found.iterations} iterations"
 
     def whole_call() -> tuple[float, str]:
@@ -167,7 +168,7 @@ def growth(shapes: list[tuple[int, int, int]], instances: int) -> list[Size]:
                 times = []
                 for _ in range(5):
                     began = time.process_time()
-                    solution = solve_afresh(program, TOLERANCE)
+                    solution = solve_from_scratch(program, TOLERANCE)
                     times.append(time.process_time() - began)
                 gap = relative_gap(solution.lower, solution.upper)
                 found.append(Size(shape, phase, min(times), gap, solution.iterations))

@@ -24,7 +24,7 @@ from osrl.jit.kernel import kernel, kernel_in_place
 from osrl.model.arrays import Floats, Integers
 from osrl.model.families import divergence, tilt
 
-FAR_RIGHT = 1e9  # a z beyond all that are granted
+LARGE_Z = 1e9  # a z beyond all that are granted
 
 
 class Pieces(NamedTuple):
@@ -125,7 +125,7 @@ def granted(program: Program, value_of: Floats, j: int) -> float:
             for r in range(1, n):
                 if cell_of[x, r] == j:
                     # from infinitely far to the right only the head starts are seen, then the values
-                    now = value_of[x, r] - need_h[x, r] * (z if z < math.inf else FAR_RIGHT)
+                    now = value_of[x, r] - need_h[x, r] * (z if z < math.inf else LARGE_Z)
                     if now < least:
                         least, b = now, r
             value += value_of[x, b]
@@ -135,7 +135,7 @@ def granted(program: Program, value_of: Floats, j: int) -> float:
         z = value / wanted
 
 
-class Response(NamedTuple):
+class DualResponse(NamedTuple):
     """How tasks answer to weights on the tests: any share and any level of each piece proves a bound."""
 
     share: Floats  # (X, n) of a piece within its cell, or the dual of a predictor piece
@@ -146,14 +146,14 @@ class Response(NamedTuple):
 
 
 @kernel
-def new_response(tasks: int, n: int) -> Response:
+def new_dual_response(tasks: int, n: int) -> DualResponse:
     """Room for a response."""
     share, level, c = np.zeros((tasks, n)), np.zeros((tasks, n)), np.zeros((tasks, n))
-    return Response(share, level, c, np.full(tasks, math.inf), np.zeros((n + 1, 3)))
+    return DualResponse(share, level, c, np.full(tasks, math.inf), np.zeros((n + 1, 3)))
 
 
 @kernel_in_place
-def copy_response(source: Response, target: Response, x: int) -> None:
+def copy_dual_response(source: DualResponse, target: DualResponse, x: int) -> None:
     """Copy the response of task ``x``."""
     target.price[x] = source.price[x]
     for r in range(source.share.shape[1]):
@@ -163,7 +163,7 @@ def copy_response(source: Response, target: Response, x: int) -> None:
 
 
 @kernel_in_place
-def respond(program: Program, pieces: Pieces, dual: Floats, x: int, response: Response) -> None:
+def respond(program: Program, pieces: Pieces, dual: Floats, x: int, response: DualResponse) -> None:
     """Take shares and levels of task ``x`` from the duals of its pieces."""
     cell_of, need = program.cell, program.need
     level_of = pieces.level
@@ -181,7 +181,7 @@ def respond(program: Program, pieces: Pieces, dual: Floats, x: int, response: Re
 
 
 @kernel_in_place
-def slopes(program: Program, response: Response, x: int, test_dual: Floats, total: float) -> float:
+def slopes(program: Program, response: DualResponse, x: int, test_dual: Floats, total: float) -> float:
     """Fill row ``x`` of what the response proves, c; its largest c / cost.
 
     ``test_dual`` (C,) weighs the tests; ``total`` is their `dual_total`.
@@ -304,8 +304,8 @@ def upper_bound(
     test_dual: Floats,
     value: float,
     slack: float,
-    used: Response,
-    kept: Response,
+    used: DualResponse,
+    kept: DualResponse,
 ) -> float:
     """A bound on z* from dual weights, at a point with objective ``value``.
 
@@ -324,7 +324,7 @@ def upper_bound(
     replace = False
     for x in range(tasks):
         if used.price[x] <= kept.price[x]:
-            copy_response(used, kept, x)
+            copy_dual_response(used, kept, x)
         elif bound - value > slack and not has_predictor_tests(program, x):
             replace = True
     return replace_responses(program, test_dual, value, bound, used, kept) if replace else bound
@@ -332,23 +332,23 @@ def upper_bound(
 
 @kernel
 def replace_responses(
-    program: Program, test_dual: Floats, value: float, bound: float, used: Response, kept: Response
+    program: Program, test_dual: Floats, value: float, bound: float, used: DualResponse, kept: DualResponse
 ) -> float:
     """The bound with the ``kept`` responses of tasks without tests of their own, if it is the better one."""
     tasks, n = used.share.shape
-    mixed = new_response(tasks, n)
+    mixed = new_dual_response(tasks, n)
     for x in range(tasks):
-        copy_response(used if has_predictor_tests(program, x) else kept, mixed, x)
+        copy_dual_response(used if has_predictor_tests(program, x) else kept, mixed, x)
     other = bound_of(program, mixed, test_dual, abs(value))
     if not other < bound:
         return bound
     for x in range(tasks):
-        copy_response(mixed, used, x)
+        copy_dual_response(mixed, used, x)
     return other
 
 
 @kernel_in_place
-def bound_of(program: Program, response: Response, test_dual: Floats, scale: float) -> float:
+def bound_of(program: Program, response: DualResponse, test_dual: Floats, scale: float) -> float:
     """The bound on z* that responses of all tasks prove; writes their prices, relative to ``scale``."""
     total = dual_total(program, response.share, test_dual)
     if not total > 0.0:

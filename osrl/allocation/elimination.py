@@ -29,6 +29,9 @@ coefficients of u, and spread over the arms from the deepest pool upwards: the m
 size. Then it is factorised. A piece so stiff that it would drown the others in the sum is assembled with a
 part of its stiffness, and the rest is rotated into the factor. What the columns have in common is the
 task's part of the Schur complement.
+
+*Linear algebra.* The systems have a few to a few hundred unknowns. Loops along rows are vectorised by the
+compiler and beat the overhead of LAPACK for the sizes that matter, and a singular matrix never raises.
 """
 
 from __future__ import annotations
@@ -38,11 +41,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from osrl.allocation.linear import column_product, factorise, rotate_in
 from osrl.jit.kernel import kernel, kernel_in_place
 from osrl.model.arrays import Floats, Integers
 
-STIFFEST = 1e5  # of a gradient that is assembled, relative to the softest barrier
+MIN_PIVOT = 1e-15  # relative to the diagonal; a smaller one freezes its unknown
+MAX_STIFFNESS = 1e5  # of a gradient that is assembled, relative to the softest barrier
 
 # What a Newton step knows of an arm, and of its piece (zeros without one) ...
 BARRIER, PULL, COST, STIFF, BEND, MISSING, PUSH, OWN, DEPART, LEVEL, BASE, SLOPE, NEED = range(13)
@@ -77,7 +80,7 @@ def eliminate_task(
     test_dual: Floats,
     system: System,
 ) -> None:
-    """Fill and factorise the equations of one task, which are zeros, and add its part to the shared ones.
+    """Fill and cholesky the equations of one task, which are zeros, and add its part to the shared ones.
 
     ``terms`` (n, TERMS); by rank (n,): the cell of each piece or -1, how many arms its pool has above it,
     means and potentials.
@@ -94,10 +97,10 @@ def eliminate_task(
     _add_cells_and_shared(terms, cell, top, system)
     _add_on_pools(terms, cell, depth, top, sums)
     _spread(sums, mu, potential, matrix, columns)
-    factorise(matrix, columns)
+    cholesky(matrix, columns)
     # Before the rotations: they keep the sum of squares, of which only a difference would be left.
-    shared[0, 0] -= column_product(columns, Z, Z)
-    shared_right[0] -= column_product(columns, Z, RIGHT)
+    shared[0, 0] -= column_dot(columns, Z, Z)
+    shared_right[0] -= column_dot(columns, Z, RIGHT)
     for r in range(1, top):
         if terms[r, REST] > 0.0:
             _rotate_rest(terms[r], cells + r, cell[r], depth[r], mu, potential, system)
@@ -113,7 +116,7 @@ def _weigh(terms: Floats, top: int) -> None:
     for r in range(terms.shape[0]):
         stiff, own, base, slope = terms[r, STIFF], terms[r, OWN], terms[r, BASE], terms[r, SLOPE]
         if r < top:
-            assembled = min(stiff, STIFFEST * softest / (own * own)) if stiff > 0.0 else 0.0
+            assembled = min(stiff, MAX_STIFFNESS * softest / (own * own)) if stiff > 0.0 else 0.0
             terms[r, ASSEMBLED] = assembled
             terms[r, REST] = stiff - assembled
             terms[r, PIVOT] = _pivot(terms, r)
@@ -287,7 +290,7 @@ def _rotate_rest(arm: Floats, row: int, cell: int, depth: int, mu: Floats, poten
     beside[Z] = -weight * arm[NEED]
     if cell >= 0:
         gradient[cell] = -weight
-    rotate_in(matrix, columns, gradient, beside)
+    givens_update(matrix, columns, gradient, beside)
     shared[0, 0] += beside[Z] * beside[Z]
     shared_right[0] += beside[Z] * beside[RIGHT]
 
@@ -299,10 +302,97 @@ def _complement(columns: Floats, shared: Floats, shared_right: Floats, price: in
     for a in range(Z, last + 1):
         to = price if a == last else a - 1
         if a > Z:
-            shared_right[to] -= column_product(columns, a, RIGHT)
-            shared[to, to] -= column_product(columns, a, a)
+            shared_right[to] -= column_dot(columns, a, RIGHT)
+            shared[to, to] -= column_dot(columns, a, a)
         for b in range(a + 1, last + 1):
             other = price if b == last else b - 1
-            product = column_product(columns, a, b)
+            product = column_dot(columns, a, b)
             shared[to, other] -= product
             shared[other, to] -= product
+
+
+# Linear algebra in place ----------------------------------------------------------------------------
+
+
+@kernel_in_place
+def cholesky(matrix: Floats, right: Floats) -> None:
+    """Cholesky factor U of a positive definite matrix = U'U, and U'^-1 right, both in place.
+
+    Only the upper triangle is used. Updates run along rows, which the compiler vectorises. The diagonal is
+    kept in the first column below it, to compare the pivots with.
+    """
+    size, columns = right.shape
+    for j in range(size):
+        matrix[j, 0] = matrix[j, j]
+    for j in range(size):
+        root = math.sqrt(matrix[j, j]) if matrix[j, j] > MIN_PIVOT * matrix[j, 0] else 1e100
+        matrix[j, j] = root
+        for k in range(j + 1, size):
+            matrix[j, k] /= root
+        for c in range(columns):
+            right[j, c] /= root
+        for i in range(j + 1, size):
+            factor = matrix[j, i]
+            if factor != 0.0:
+                for k in range(i, size):
+                    matrix[i, k] -= factor * matrix[j, k]
+                for c in range(columns):
+                    right[i, c] -= factor * right[j, c]
+
+
+@kernel_in_place
+def givens_update(factor: Floats, right: Floats, row: Floats, beside: Floats) -> None:
+    """Add row'row to the matrix U'U by Givens rotations of (U, right) with (row, beside).
+
+    Unlike a sum this loses no digits when the row outweighs the matrix. What remains of
+    ``beside`` is the part of its columns that the unknowns cannot explain.
+    """
+    size, columns = right.shape
+    for j in range(size):
+        if row[j] == 0.0:
+            continue
+        root = math.hypot(factor[j, j], row[j])
+        cosine, sine = factor[j, j] / root, row[j] / root
+        factor[j, j] = root
+        for k in range(j + 1, size):
+            above = factor[j, k]
+            factor[j, k] = cosine * above + sine * row[k]
+            row[k] = cosine * row[k] - sine * above
+        for c in range(columns):
+            above = right[j, c]
+            right[j, c] = cosine * above + sine * beside[c]
+            beside[c] = cosine * beside[c] - sine * above
+
+
+@kernel_in_place
+def column_dot(right: Floats, a: int, b: int) -> float:
+    """Inner product of two columns."""
+    product = 0.0
+    for k in range(right.shape[0]):
+        product += right[k, a] * right[k, b]
+    return product
+
+
+@kernel_in_place
+def solve_gaussian(matrix: Floats, right: Floats) -> None:
+    """Gaussian elimination with row pivoting, in place; a singular matrix gives non-finite numbers."""
+    size = right.size
+    for j in range(size):
+        best = j
+        for i in range(j + 1, size):
+            if abs(matrix[i, j]) > abs(matrix[best, j]):
+                best = i
+        if best != j:
+            for k in range(j, size):
+                matrix[j, k], matrix[best, k] = matrix[best, k], matrix[j, k]
+            right[j], right[best] = right[best], right[j]
+        for i in range(j + 1, size):
+            factor = matrix[i, j] / matrix[j, j]
+            if factor != 0.0:
+                for k in range(j + 1, size):
+                    matrix[i, k] -= factor * matrix[j, k]
+                right[i] -= factor * right[j]
+    for j in range(size - 1, -1, -1):
+        for k in range(j + 1, size):
+            right[j] -= matrix[j, k] * right[k]
+        right[j] /= matrix[j, j]

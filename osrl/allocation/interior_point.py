@@ -4,6 +4,11 @@ Infeasible slacks, one Newton step an iteration, separate primal and dual step l
 centring parameter that follows the last step. After each step the allocation is scaled to its
 budgets and measured (a lower bound of z*), and the duals are turned into an upper bound; the best
 of each is kept, so the interval that is returned is valid wherever the iteration stops.
+
+*The Newton step.* The perturbed optimality conditions couple the tasks only through z, the duals of the tests
+and the prices of the budgets. Each task is eliminated by itself (`osrl.allocation.elimination` has the
+algebra), a small system in those shared unknowns remains (a Schur complement of size 1 + C + B), and
+the steps of the tasks follow from its solution.
 """
 
 from __future__ import annotations
@@ -11,12 +16,261 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from osrl.allocation.certificate import Pieces, measure, new_pieces, new_response, objective, upper_bound
-from osrl.allocation.newton import Iterate, new_iterate, newton_step, test_surplus
+import numpy as np
+
+from osrl.allocation.certificate import Pieces, measure, new_dual_response, new_pieces, objective, upper_bound
+from osrl.allocation.elimination import (
+    BARRIER,
+    BASE,
+    BEND,
+    COST,
+    DEPART,
+    LEVEL,
+    MISSING,
+    NEED,
+    ON_CELLS,
+    OWN,
+    PIVOT,
+    PULL,
+    PUSH,
+    RIGHT,
+    SLOPE,
+    STIFF,
+    TERMS,
+    System,
+    eliminate_task,
+    solve_gaussian,
+)
 from osrl.allocation.program import Program, scale_to_budget
 from osrl.jit.kernel import kernel, kernel_in_place
 from osrl.jit.reductions import copy_to
 from osrl.model.arrays import Floats
+from osrl.model.families import variance
+
+
+class Iterate(NamedTuple):
+    """A primal-dual point, or a step between two of them (arrays are updated in place)."""
+
+    q: Floats  # (X, n) allocation
+    reduced: Floats  # (X, n) dual of q >= 0
+    p: Floats  # (X, C) value granted to each cell
+    slack: Floats  # (X, n) of each piece
+    dual: Floats  # (X, n) of each piece
+    test_slack: Floats  # (C,)
+    test_dual: Floats  # (C,)
+    z: Floats  # (1,)
+
+
+class Equations(NamedTuple):
+    """The equations of a step, task by task (`System` says what they are), and what becomes of them."""
+
+    terms: Floats  # (X, n, TERMS) what is known of the arms and their pieces
+    matrix: Floats  # (X, D, D)
+    columns: Floats  # (X, D, 3 + C)
+    pools: Floats  # (X, 1 + arms that pools reach, ON_CELLS + C, 3)
+    shared: Floats  # (1 + C + B, 1 + C + B)
+    right: Floats  # (1 + C + B,) then the steps of z, of the duals of the tests, and the prices
+    moved: Floats  # (1 + arms that pools reach, 3) the steps of the first arms of a task, times u
+
+
+@kernel
+def new_iterate(tasks: int, n: int, cells: int) -> Iterate:
+    """Room for an iterate."""
+    return Iterate(
+        np.zeros((tasks, n)),
+        np.zeros((tasks, n)),
+        np.zeros((tasks, cells)),
+        np.zeros((tasks, n)),
+        np.zeros((tasks, n)),
+        np.zeros(cells),
+        np.zeros(cells),
+        np.zeros(1),
+    )
+
+
+@kernel_in_place
+def test_surplus(program: Program, at: Iterate, j: int) -> float:
+    """By how much the cells of test ``j`` exceed its need (for a step: the change of it)."""
+    need = program.need
+    p, z = at.p, at.z
+    surplus = -float(need[j] * z[0])
+    for x in range(p.shape[0]):
+        surplus += p[x, j]
+    return surplus
+
+
+@kernel_in_place
+def linearise(program: Program, pieces: Pieces, at: Iterate, tau: float, terms: Floats) -> None:
+    """To ``terms`` (X, n, TERMS), which are zeros, what the step knows of each arm and its piece.
+
+    See `osrl.allocation.elimination`.
+    """
+    mu, piece, cell_of, need_h = program.mu, program.piece, program.cell, program.need_h
+    cost, inverse_sigma, noise = program.cost, program.inverse_sigma, program.noise
+    level, mass, value = pieces.level, pieces.mass, pieces.value
+    base, slope, own = pieces.base, pieces.slope, pieces.own
+    q, reduced, p, slack, dual, z = at.q, at.reduced, at.p, at.slack, at.dual, at.z
+    tasks, n = q.shape
+    for x in range(tasks):
+        for r in range(n):
+            arm = terms[x, r]
+            arm[BARRIER] = inverse_sigma + reduced[x, r] / q[x, r]
+            arm[PULL] = tau / q[x, r] - inverse_sigma * q[x, r]
+            arm[COST] = cost[x, r]
+            if piece[x, r]:
+                cell, stiff = cell_of[x, r], dual[x, r] / slack[x, r]
+                granted = need_h[x, r] * z[0] + (p[x, cell] if cell >= 0 else 0.0)
+                arm[STIFF] = stiff
+                arm[BEND] = dual[x, r] / (mass[x, r] * variance(level[x, r], noise))
+                arm[MISSING] = value[x, r] - granted - slack[x, r]
+                arm[PUSH] = tau / slack[x, r] - stiff * arm[MISSING]
+                arm[OWN] = own[x, r]
+                arm[DEPART] = level[x, r] - mu[x, r]
+                arm[LEVEL] = level[x, r]
+                arm[BASE] = base[x, r]
+                arm[SLOPE] = slope[x, r]
+                arm[NEED] = need_h[x, r]
+
+
+@kernel_in_place
+def _solve_task(factor: Floats, columns: Floats, shared: Floats, price: int) -> None:
+    """The unknowns of a task, its cells and then the arms that pools reach, from the shared ones.
+
+    They are written in place of the right-hand side.
+    """
+    size, width = columns.shape
+    unknown = columns[:, RIGHT]
+    for k in range(size):
+        value = unknown[k] - columns[k, width - 1] * shared[price]
+        for j in range(1, width - 1):
+            value -= columns[k, j] * shared[j - 1]
+        unknown[k] = value
+    for k in range(size - 1, -1, -1):
+        value = unknown[k]
+        for i in range(k + 1, size):
+            value -= factor[k, i] * unknown[i]
+        unknown[k] = value / factor[k, k]
+
+
+@kernel_in_place
+def recover_task(
+    program: Program,
+    pieces: Pieces,
+    at: Iterate,
+    x: int,
+    tau: float,
+    equations: Equations,
+    step: Iterate,
+) -> None:
+    """The step of task ``x`` once the shared unknowns are known."""
+    mu, potential, piece, cell_of = program.mu[x], program.potential[x], program.piece[x], program.cell[x]
+    depth_of = pieces.size[x]
+    q, reduced, slack, dual = at.q[x], at.reduced[x], at.slack[x], at.dual[x]
+    dq, dreduced, dp, dslack, ddual = step.q[x], step.reduced[x], step.p[x], step.slack[x], step.dual[x]
+    terms, columns, right, moved = equations.terms, equations.columns[x], equations.right, equations.moved
+    cells = dp.size
+    budget = 1 + cells + program.group[x]
+    dz, price = step.z[0], right[budget]
+    _solve_task(equations.matrix[x], columns, right, budget)
+    unknown = columns[:, RIGHT]
+    top = unknown.size - cells
+    for c in range(cells):
+        dp[c] = unknown[c]
+    for i in range(top):
+        change = unknown[cells + i]
+        dq[i] = change
+        moved[i + 1, 0] = moved[i, 0] + potential[i] * change
+        moved[i + 1, 1] = moved[i, 1] + change
+        moved[i + 1, 2] = moved[i, 2] + mu[i] * change
+    for r in range(q.size):
+        arm, removed = terms[x, r], r >= top
+        pull = arm[PULL] - arm[COST] * price
+        if piece[r]:
+            cell, gap, stiff, own, missing = cell_of[r], slack[r], arm[STIFF], arm[OWN], arm[MISSING]
+            pool = moved[depth_of[r]]
+            change = pool[0] - arm[BASE] * pool[1] - arm[SLOPE] * pool[2]
+            change -= arm[NEED] * dz + (dp[cell] if cell >= 0 else 0.0)
+            if removed:
+                force = own * (tau / gap - stiff * (missing + change))
+                force -= arm[BEND] * arm[DEPART] * (arm[LEVEL] * pool[1] - pool[2])
+                dq[r] = (pull + force) / arm[PIVOT]
+            dslack[r] = change + own * dq[r] + missing
+            ddual[r] = tau / gap - dual[r] - stiff * dslack[r]
+        elif removed:
+            dq[r] = pull / arm[PIVOT]
+        dreduced[r] = (tau - reduced[r] * dq[r]) / q[r] - reduced[r]
+
+
+@kernel
+def newton_step(program: Program, pieces: Pieces, at: Iterate, tau: float, step: Iterate) -> None:
+    """The step from ``at`` towards complementarity products all equal to ``tau``."""
+    tasks, n = at.q.shape
+    cells, top = program.need.size, reached(program, pieces)
+    size, width = cells + top, 1 + cells + program.budget.size
+    equations = Equations(
+        terms=np.zeros((tasks, n, TERMS)),
+        matrix=np.zeros((tasks, size, size)),
+        columns=np.zeros((tasks, size, 3 + cells)),
+        pools=np.zeros((tasks, top + 1, ON_CELLS + cells, 3)),
+        shared=np.zeros((width, width)),
+        right=np.zeros(width),
+        moved=np.zeros((top + 1, 3)),
+    )
+    solve_equations(program, pieces, at, tau, equations, step)
+
+
+@kernel_in_place
+def reached(program: Program, pieces: Pieces) -> int:
+    """How many arms, by rank, are in the pool of some piece of a task."""
+    piece, depth_of = program.piece, pieces.size
+    tasks, n = piece.shape
+    top = 1
+    for x in range(tasks):
+        for r in range(1, n):
+            if piece[x, r]:
+                top = max(top, depth_of[x, r])
+    return top
+
+
+@kernel_in_place
+def solve_equations(
+    program: Program, pieces: Pieces, at: Iterate, tau: float, equations: Equations, step: Iterate
+) -> None:
+    """Fill the equations, task by task, and solve them for the step."""
+    need, cost_of, group, budget = program.need, program.cost, program.group, program.budget
+    q, test_slack, test_dual = at.q, at.test_slack, at.test_dual
+    dtest_slack, dtest_dual, dz = step.test_slack, step.test_dual, step.z
+    terms, shared, right = equations.terms, equations.shared, equations.right
+    tasks, n = q.shape
+    cells, budgets = need.size, budget.size
+    right[0] = 1.0
+    for j in range(cells):
+        dual, slack = test_dual[j], test_slack[j]
+        right[0] -= need[j] * dual
+        shared[0, 1 + j] = need[j]
+        shared[1 + j, 0] = need[j]
+        shared[1 + j, 1 + j] = -slack / dual
+        right[1 + j] = test_surplus(program, at, j) - tau / dual
+    for k in range(budgets):
+        right[1 + cells + k] = budget[k]
+    for x in range(tasks):
+        for r in range(n):
+            right[1 + cells + group[x]] -= cost_of[x, r] * q[x, r]
+    linearise(program, pieces, at, tau, terms)
+    for x in range(tasks):
+        mu, potential, cell = program.mu[x], program.potential[x], program.cell[x]
+        matrix, columns, pools = equations.matrix[x], equations.columns[x], equations.pools[x]
+        system = System(matrix, columns, pools, shared, right, 1 + cells + group[x])
+        eliminate_task(terms[x], cell, pieces.size[x], mu, potential, test_dual, system)
+    solve_gaussian(shared, right)
+    dz[0] = right[0]
+    for j in range(cells):
+        dtest_dual[j] = right[1 + j]
+    for x in range(tasks):
+        recover_task(program, pieces, at, x, tau, equations, step)
+    for j in range(cells):
+        missing = test_surplus(program, at, j) - test_slack[j]
+        dtest_slack[j] = test_surplus(program, step, j) + missing
 
 
 class Solution(NamedTuple):
@@ -129,7 +383,7 @@ def _advance(program: Program, at: Iterate, step: Iterate) -> float:
 
 
 @kernel
-def climb(program: Program, start: Floats, tolerance: float, most: int) -> Solution:
+def solve_interior_point(program: Program, start: Floats, tolerance: float, max_iterations: int) -> Solution:
     """Solve from the strictly positive allocation ``start`` (by rank) until the relative gap is met."""
     need = program.need
     tasks, n = start.shape
@@ -142,12 +396,12 @@ def climb(program: Program, start: Floats, tolerance: float, most: int) -> Solut
     _start(program, pieces, at)
     best, test_dual = at.q.copy(), at.test_dual.copy()
     lower, upper = objective(program, at.q, pieces), math.inf
-    kept, used = new_response(tasks, n), new_response(tasks, n)
+    kept, used = new_dual_response(tasks, n), new_dual_response(tasks, n)
     share, level = used.share.copy(), used.level.copy()
     centring = 0.2
     gap, products = _complementarity(program, at)
     iterations = 0
-    while iterations < most and upper - lower > tolerance * abs(lower):
+    while iterations < max_iterations and upper - lower > tolerance * abs(lower):
         iterations += 1
         if not gap > 1e-3 * tolerance * abs(lower):
             break

@@ -19,7 +19,7 @@ from osrl.jit.reductions import sum_of
 from osrl.model.arrays import Floats, Integers
 from osrl.model.instance import Instance
 
-MOST_EXACT = 12  # representations up to which every partition is considered
+MAX_EXACT_REPRESENTATIONS = 12  # representations up to which every partition is considered
 
 
 class Partition(NamedTuple):
@@ -45,7 +45,7 @@ def best_partition(instance: Instance) -> Partition:
         return Partition(0.0, {}, True)
     top = np.array([instance.means[x, best.representation, h] for x, h in enumerate(best.predictors)])
     rivals = instance.means[:, wrong, :].copy()
-    exact = instance.shape[1] <= MOST_EXACT
+    exact = instance.shape[1] <= MAX_EXACT_REPRESENTATIONS
     search = _every_partition if exact else _local_search
     expect(_seconds_to_search(instance.shape, exact))
     time, tasks = search(top, rivals, instance.family.noise)

@@ -8,20 +8,20 @@ from osrl.jit.kernel import kernel, kernel_in_place
 from osrl.jit.reductions import sum_of
 from osrl.model.arrays import Floats
 
-PRIOR = 10.0  # samples by which estimates are drawn to their mean
-LEAST_NEED = 0.7  # of a test that is nearly done
-LEAST_EVIDENCE = -5.0  # below which a test is not said to lack even more
-LEAST_GAP = 0.02  # in standard deviations of a reward, by which the best arm is taken to lead
+PRIOR_SAMPLES = 10.0  # samples by which estimates are drawn to their mean
+MIN_NEED = 0.7  # of a test that is nearly done
+MIN_EVIDENCE = -5.0  # below which a test is not said to lack even more
+MIN_GAP = 0.02  # in standard deviations of a reward, by which the best arm is taken to lead
 
 
 @kernel
-def lacking(limit: float, evidence: float) -> float:
+def residual_need(limit: float, evidence: float) -> float:
     """What a test still lacks, and a little more, because the last step goes beyond the limit."""
-    return max(limit + 1.0 - max(evidence, LEAST_EVIDENCE), LEAST_NEED)
+    return max(limit + 1.0 - max(evidence, MIN_EVIDENCE), MIN_NEED)
 
 
 @kernel_in_place
-def separate(means: Floats, pulls: Floats, sums: Floats, leader: int, noise: float) -> None:
+def enforce_margin(means: Floats, pulls: Floats, sums: Floats, leader: int, noise: float) -> None:
     """Make ``leader`` the best arm of a task (n,), by a standard error at least; coins stay inside (0, 1).
 
     Arms that look alike are taken to differ by as much as could have been missed so far: otherwise a contest
@@ -29,11 +29,11 @@ def separate(means: Floats, pulls: Floats, sums: Floats, leader: int, noise: flo
     """
     if noise > 0.0:
         top, spread = means[leader], noise
-        least = LEAST_GAP * math.sqrt(noise)
+        least = MIN_GAP * math.sqrt(noise)
     else:
         centre = (1.0 + sum_of(sums)) / (2.0 + sum_of(pulls))
         top, spread = min(max(means[leader], 0.02), 0.99), centre * (1.0 - centre)
-        least = 0.5 * LEAST_GAP
+        least = 0.5 * MIN_GAP
     for a in range(means.size):
         error = math.sqrt(spread * (1.0 / (1.0 + pulls[a]) + 1.0 / (1.0 + pulls[leader])))
         means[a] = min(means[a], top - max(error, least))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 
-from osrl.allocation.residual import lacking
+from osrl.allocation.residual import residual_need
 from osrl.hypotheses.state import Hypotheses
 from osrl.hypotheses.tolerance import EPSILON_G, EPSILON_H, NEAR_G, NEAR_H, comparison
 from osrl.jit.kernel import kernel
@@ -63,7 +63,7 @@ def _need(hypotheses: Hypotheses, x: int, b: int, c: int, limit: int) -> float:
     tolerance = hypotheses.tolerance
     if tolerance.within[x, b, c]:
         return 0.0
-    return lacking(tolerance.numbers[limit], comparison(tolerance, x, b, c))
+    return residual_need(tolerance.numbers[limit], comparison(tolerance, x, b, c))
 
 
 @kernel

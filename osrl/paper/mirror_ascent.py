@@ -26,8 +26,8 @@ from typing import NamedTuple
 import numpy as np
 
 from osrl.allocation.certificate import (
+    DualResponse,
     Pieces,
-    Response,
     dual_total,
     measure,
     new_pieces,
@@ -184,7 +184,7 @@ def differentiate(program: Program, at: Point, gradient: Gradient) -> float:
     cell_of, need_h, inverse_sigma = program.cell, program.need_h, program.inverse_sigma
     tasks, n = q.shape
     value_of, sums = pieces.value, np.empty((n + 1, 3))
-    response = Response(share, pieces.level, cut, np.empty(tasks), sums)
+    response = DualResponse(share, pieces.level, cut, np.empty(tasks), sums)
     measure(program, q, pieces)
     value = 0.0
     granted[:] = 0.0

@@ -7,9 +7,9 @@ import pytest
 from scipy.optimize import brentq
 
 import osrl
-from osrl.allocation import solve
 from osrl.allocation.program import Program, build_program
-from osrl.allocation.residual import separate
+from osrl.allocation.residual import enforce_margin
+from osrl.allocation.solver import solve
 from osrl.hypotheses.refresh import refresh_evidence
 from osrl.hypotheses.state import PULLS, SUMS, new_hypotheses
 from osrl.model.families import Family
@@ -43,13 +43,13 @@ def test_a_tie_among_predictors_does_not_delay_the_representation() -> None:
 def test_arms_that_look_alike_are_taken_to_differ_by_what_could_have_been_missed(noise: float) -> None:
     pulls, sums = np.array([99.0, 24.0, 99.0]), np.array([49.5, 12.0, 19.8])
     means = sums / pulls
-    separate(means, pulls, sums, 0, noise)
+    enforce_margin(means, pulls, sums, 0, noise)
     centre = (1 + sums.sum()) / (2 + pulls.sum())
     error = np.sqrt((noise or centre * (1 - centre)) * (1 / 100 + 1 / 25))
     assert means == pytest.approx([0.5, 0.5 - error, 0.2])
     many = 1e8 * pulls
     alike = np.full(3, 0.5)
-    separate(alike, many, many / 2, 1, noise)
+    enforce_margin(alike, many, many / 2, 1, noise)
     assert alike == pytest.approx([0.49, 0.5, 0.49])
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from osrl.allocation.residual import PRIOR, lacking
+from osrl.allocation.residual import PRIOR_SAMPLES, residual_need
 from osrl.evidence.betting import shrunk_means
 from osrl.hypotheses.model_check import if_checked
 from osrl.hypotheses.state import PULLS, SUMS
@@ -36,7 +36,7 @@ def _mix(check: Tolerance, hypotheses: Any, g: int, time: float, room: Floats, w
     margin, limit, noise = check.numbers[EPSILON_G], check.numbers[NEAR_G], hypotheses.noise
     wanted, means = room[0], room[1]
     for x in range(tasks):
-        shrunk_means(hypotheses.arms[PULLS, x], hypotheses.arms[SUMS, x], PRIOR, means[x])
+        shrunk_means(hypotheses.arms[PULLS, x], hypotheses.arms[SUMS, x], PRIOR_SAMPLES, means[x])
         answer = -1
         for a in range(g * predictors, (g + 1) * predictors):
             if hypotheses.possible_h[x, a] and (answer < 0 or means[x, a] > means[x, answer]):
@@ -51,7 +51,7 @@ def _mix(check: Tolerance, hypotheses: Any, g: int, time: float, room: Floats, w
                 low = min(means[x, b], level - LEAST_GAP * margin)
                 if noise == 0.0:
                     low = max(low, min(EDGE, 0.5 * level))
-                need = lacking(limit, comparison(check, x, b, answer))
+                need = residual_need(limit, comparison(check, x, b, answer))
                 wanted[x, b] = need / divergence(low, level, noise)
                 squares += wanted[x, b] * wanted[x, b]
         wanted[x, answer] = math.sqrt(squares)

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from osrl.allocation.residual import PRIOR, separate
+from osrl.allocation.residual import PRIOR_SAMPLES, enforce_margin
 from osrl.evidence.betting import shrunk_means
 from osrl.jit.kernel import kernel, kernel_in_place
 from osrl.jit.reductions import is_any
@@ -78,7 +78,7 @@ def solve_proportions(sampling: JointSampling, stopping: Any) -> None:
         if sampling.rule == ORACLE:
             means[x], pulls[x], sums[x] = sampling.truth[x], 1e9, 1e9 * sampling.truth[x]
         else:
-            shrunk_means(pulls[x], sums[x], PRIOR, means[x])
+            shrunk_means(pulls[x], sums[x], PRIOR_SAMPLES, means[x])
     g = believed(means, pulls, possible_g, noise)
     leader = np.empty(tasks, np.int64)
     need_g, need_h = np.zeros(possible_g.size), np.zeros((tasks, n))
@@ -90,7 +90,7 @@ def solve_proportions(sampling: JointSampling, stopping: Any) -> None:
         for a in range(g * predictors, (g + 1) * predictors):
             if possible_h[x, a] and (leader[x] < 0 or means[x, a] > means[x, leader[x]]):
                 leader[x] = a
-        separate(means[x], pulls[x], sums[x], leader[x], noise)
+        enforce_margin(means[x], pulls[x], sums[x], leader[x], noise)
         for a in range(g * predictors, (g + 1) * predictors):
             if a != leader[x] and possible_h[x, a]:
                 need_h[x, a] = 1.0

@@ -33,10 +33,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from osrl.allocation import solve
 from osrl.allocation.certificate import dual_total
 from osrl.allocation.program import build_program
-from osrl.allocation.residual import PRIOR, lacking, separate
+from osrl.allocation.residual import PRIOR_SAMPLES, enforce_margin, residual_need
+from osrl.allocation.solver import solve
 from osrl.errors import OsrlError
 from osrl.evidence.betting import shrunk_means
 from osrl.glr.statistic import cheapest, new_glr, update_task
@@ -142,7 +142,7 @@ def solve_for_needs(hypotheses: Hypotheses, optimal: Floats) -> float:
     predictors = n // possible_g.size
     means = np.empty((tasks, n))
     for x in range(tasks):
-        shrunk_means(arms[PULLS, x], arms[SUMS, x], PRIOR, means[x])
+        shrunk_means(arms[PULLS, x], arms[SUMS, x], PRIOR_SAMPLES, means[x])
     g = believed(means, arms[PULLS], possible_g, noise)
     leader, answer = np.empty(tasks, np.int64), np.empty(tasks, np.int64)
     need_g = np.zeros(possible_g.size)
@@ -160,10 +160,10 @@ def solve_for_needs(hypotheses: Hypotheses, optimal: Floats) -> float:
                 answer[x] = a
         if is_any(need_g):
             leader[x] = overlooked(means[x], arms[PULLS, x], leader[x], possible_g, noise)
-        separate(means[x], arms[PULLS, x], arms[SUMS, x], leader[x], noise)
+        enforce_margin(means[x], arms[PULLS, x], arms[SUMS, x], leader[x], noise)
         for a in range(g * predictors, (g + 1) * predictors):
             if a != answer[x] and possible_h[x, a] and leader[x] // predictors == g:
-                need_h[x, a] = lacking(numbers[LIMIT_H], hypotheses.evidence[OF_G, x, a])
+                need_h[x, a] = residual_need(numbers[LIMIT_H], hypotheses.evidence[OF_G, x, a])
     if hypotheses.tolerance.within.size > 0:
         aim(hypotheses, g, answer, means, need_g, need_h)
     if not is_any(need_g) and not is_any(need_h):
@@ -204,7 +204,7 @@ def need_of(hypotheses: Hypotheses, g: int, need_h: Floats) -> float:
     tasks, predictors = need_h.shape
     of_task = hypotheses.evidence[OF_TASK, :, g * predictors : (g + 1) * predictors]
     least = head_starts(struck, of_task, need_h)
-    need = lacking(limit, max(evidence, least + math.log(APART)) if struck.size > 0 else evidence)
+    need = residual_need(limit, max(evidence, least + math.log(APART)) if struck.size > 0 else evidence)
     for x in range(tasks):
         for h in range(predictors):
             need_h[x, h] = -min(need_h[x, h], need)  # more is never asked for

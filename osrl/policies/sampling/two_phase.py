@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from osrl.allocation import solve
 from osrl.allocation.program import build_program
+from osrl.allocation.solver import solve
 from osrl.errors import OsrlError
 from osrl.jit.kernel import kernel, kernel_in_place
 from osrl.model.arrays import Floats
