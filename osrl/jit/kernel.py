@@ -37,13 +37,12 @@ _HERE = os.path.join(PACKAGE, "")
 
 
 class _Thread(threading.local):
-    """What a thread is doing: it is inside a kernel that is interpreted; it keeps others waiting.
+    """What a thread is doing: it is inside a kernel that is interpreted.
 
     ``job``: the seconds that it has interpreted of something that may be long.
     """
 
     interpreting = False
-    others_wait = False
     job: float | None = None
 
 
@@ -98,10 +97,10 @@ class Kernel(Generic[P, R]):
             process.spent += took
             if _thread.job is not None:
                 _thread.job += took
-        if process.spent > LIMIT and not _thread.others_wait:
+        if process.spent > LIMIT:
             if _thread.job is not None and _thread.job > WAIT:
                 compile_now()
-            change_if_due()
+            _change_if_due()
         return cast(R, found.item()) if isinstance(found, np.generic) else found
 
     @property
@@ -247,7 +246,7 @@ def is_at_hand(function: Callable[..., Any], *values: object) -> bool:
     return isinstance(function, Kernel) and function.code(*values) is not None
 
 
-def change_if_due() -> None:
+def _change_if_due() -> None:
     """Change to machine code if the interpreter has worked for long, or to more of it if there is more."""
     if process.way == INTERPRETED and process.spent > LIMIT:
         prefer_machine_code()
@@ -258,7 +257,7 @@ def change_if_due() -> None:
 
 
 @contextmanager
-def one_job() -> Iterator[None]:
+def long_job() -> Iterator[None]:
     """Something that may be long and is waited for: what is not done after two seconds is compiled.
 
     It must be many calls of kernels: one that is interpreted is not broken off.
@@ -270,27 +269,23 @@ def one_job() -> Iterator[None]:
         _thread.job = before
 
 
-@contextmanager
-def while_others_wait() -> Iterator[None]:
-    """Not the time to load a compiler: this thread does not change to machine code here."""
-    before, _thread.others_wait = _thread.others_wait, True
-    try:
-        yield
-    finally:
-        _thread.others_wait = before
-
-
-def hold_compiler() -> None:
+def _hold_compiler() -> None:
     """Wait until no thread compiles, and let none begin: a child that is forked now can compile."""
     for lock in _compiler_locks():
         lock.acquire()
         _held.append(lock)
 
 
-def release_compiler() -> None:
-    """Let threads compile again, after `hold_compiler`."""
+def _release_compiler() -> None:
+    """Let threads compile again."""
     while _held:
         _held.pop().release()
+
+
+# Handlers that others register later, such as those of open studies, run before this one: a thread in a study may
+# still have to compile before the study can be left.
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(before=_hold_compiler, after_in_parent=_release_compiler, after_in_child=_release_compiler)
 
 
 def _compiler_locks() -> list[Any]:

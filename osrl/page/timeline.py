@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from osrl.jit.kernel import one_job
+from osrl.jit.kernel import long_job
 from osrl.model.arrays import Flags
 from osrl.page.format import share_of
 from osrl.study.log.corrections import overrule
@@ -69,7 +69,7 @@ class Timeline:
 
     def follow(self, events: Iterable[Event]) -> None:
         """Go on with the events that come next."""
-        with one_job():
+        with long_job():
             for event in overrule(events):
                 self._take_in(event)
 

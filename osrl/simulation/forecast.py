@@ -16,6 +16,7 @@ import numpy as np
 
 from osrl.hypotheses.posterior import plausible_means
 from osrl.hypotheses.state import Hypotheses
+from osrl.jit.mode import prefer_machine_code, process
 from osrl.model.arrays import Floats, Integers
 from osrl.model.families import Family
 from osrl.policies.contract import State, policy_of
@@ -90,7 +91,10 @@ def remainder(
 
 
 def is_compiled(state: State, family: Family) -> bool:
-    """Whether there is machine code for the rest of a study, which is too long for the interpreter."""
+    """Tell whether there is machine code for the rest of a study, which is too long for the interpreter."""
+    if process.never:
+        return False
+    prefer_machine_code()
     means = np.full(state.stopping.pulls.shape, 0.5)
     rng = np.random.default_rng(SEED)
     return Future(state, means, family, Conditions(np.zeros(0)), NOTHING, rng).is_compiled

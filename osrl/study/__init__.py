@@ -7,7 +7,6 @@
 - `osrl.study.log.events`: what can happen; the log of events is the truth
 - `osrl.study.operations.writer`: a process at work on a study, turn by turn
 - `osrl.study.storage.writer_queue`: writers of a SQLite file, served in the order of arrival
-- `osrl.study.operations.practice`: what is compiled before it is needed
 - `osrl.study.state.state`: the state of a study, as a progress over its events
 - `osrl.study.log.corrections`: rewards that were told wrong
 - `osrl.study.state.in_order`: evidence while some trials have not reported

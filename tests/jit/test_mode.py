@@ -98,9 +98,6 @@ compiled.LIMIT = compiled.WAIT = 0.0
 compiled.compile_now = lambda: compiles.append(True)
 variance.interpret(0.5, 0.0)
 print(bool(compiles), end=" ")
-with compiled.one_job(), compiled.while_others_wait():
-    variance.interpret(0.5, 0.0)
-print(bool(compiles), end=" ")
 with Study.open(sys.argv[1]) as study:
     study.ask() if sys.argv[2] == "ask" else getattr(study, sys.argv[2])
 print(bool(compiles), end="")
@@ -113,7 +110,7 @@ def test_what_is_long_is_not_interpreted_to_its_end(tmp_path: Path, what: str) -
     place = str(tmp_path / "study.db")
     run(PLAY, place, "osrl", "bernoulli", "")
     empty = {"NUMBA_CACHE_DIR": str(tmp_path / "cache"), "CI": "true"}
-    assert run(LONG, place, what, **empty)[0] == "False False True"
+    assert run(LONG, place, what, **empty)[0] == "False True"
 
 
 @pytest.mark.parametrize(("shape", "compiles"), [((2, 3, 2), False), ((10, 10, 10), True), ((9, 40, 9), True)])

@@ -120,7 +120,7 @@ def test_a_call_that_breaks_off_takes_nobody_with_it(path: str) -> None:
         raise OsrlError("after a change")
 
     with new_study(path) as study:
-        bad = Call(torn, True, None, ("ask", lambda progress: None))
+        bad = Call(torn, True, None)
         (first,), refused, (second,) = study.together([ask(), bad, ask()])
         assert (first.id, second.id) == (1, 2)
         assert str(refused) == "after a change"

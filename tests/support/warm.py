@@ -16,7 +16,6 @@ import osrl
 from osrl.jit.mode import compile_now
 from osrl.model.rng import new_key
 from osrl.policies.steps import design_of
-from osrl.study.operations.practice import practise
 from osrl.study.study import Study
 from tests.support.simulations import campaign_of
 
@@ -45,8 +44,11 @@ def warm_study(policy: str, family: str) -> None:
             study.abandon(study.ask(), ignorable=family == "gaussian" or policy in ("tas", "osrl-sc"))
             assert study.status.told == 12 and study.verify().ok
             study.forecast  # noqa: B018 - computed when it is looked at
-            with study._session.reading() as progress:
-                practise(progress)
+            first, second, third, fourth = study.ask(n=4)
+            study.tell(second, 1)
+            study.abandon(third, ignorable=policy in ("tas", "osrl-sc"))
+            study.tell(first, 0)  # and with it those that waited for it
+            study.abandon(fourth, ignorable=True)
 
 
 if __name__ == "__main__":

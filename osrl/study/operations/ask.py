@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 from osrl.errors import OsrlError, StorageDamaged, UnknownTrial
 from osrl.study.log.events import Abandoned, Amended, Asked, Corrected, Created, Event, Told, now
 from osrl.study.operations.checks import check_ask
-from osrl.study.operations.practice import practise_ask
 from osrl.study.operations.redesign import Weights
 from osrl.study.operations.writer import Session, Turn
 from osrl.study.state.trial import Trial, new_trial, read_key, read_lease, read_note, read_token
@@ -63,7 +62,6 @@ def read_wanted(
 
 def ask(session: Session, wanted: Wanted) -> tuple[Trial, ...]:
     """Hand out the trials that are wanted; the one that has the key already, if there is one."""
-    session.rehearse("ask", lambda progress: practise_ask(progress, wanted.task))
     weights = Weights()
     session.foresee(weights.foresee)
     while True:

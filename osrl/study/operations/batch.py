@@ -17,11 +17,9 @@ from osrl.errors import OsrlError, StorageError
 from osrl.study.log.events import Designed
 from osrl.study.operations import ask as asking
 from osrl.study.operations.ask import Wanted, hand_out
-from osrl.study.operations.practice import practise_ask, practise_loss, practise_reward
 from osrl.study.operations.redesign import Weights
 from osrl.study.operations.tell import Key, Loss, find_meant, lose, take
 from osrl.study.operations.writer import Session, Turn
-from osrl.study.state.state import Progress
 from osrl.study.state.trial import Token, Trial
 from osrl.study.storage.base import Log
 
@@ -48,13 +46,12 @@ class Done(NamedTuple):
 class Call(NamedTuple):
     """One of several calls; ``act`` gives its answer, or None where new weights are to be solved first.
 
-    ``key``: by which it is known, if it is; ``practise``: what is tried out once, before the log is held.
+    ``key``: by which it is known, if it is.
     """
 
     act: Callable[[Turn, Weights], Any]
     asks: bool
     key: str | None
-    practise: tuple[str, Callable[[Progress], object]]
 
 
 def ask_call(wanted: Wanted, request: str | None = None, memory: Memory | None = None) -> Call:
@@ -71,7 +68,7 @@ def ask_call(wanted: Wanted, request: str | None = None, memory: Memory | None =
         return trials or None
 
     key = wanted.key if wanted.key is not None else request
-    return Call(act, True, key, ("ask", lambda progress: practise_ask(progress, wanted.task)))
+    return Call(act, True, key)
 
 
 def _repeated(turn: Turn, wanted: Wanted, request: str, first: int, count: int) -> tuple[Trial, ...]:
@@ -97,7 +94,7 @@ def tell_call(which: Token | Key, reward: Any, harm: Any, by: str | None) -> Cal
         token = find_meant(turn, which)
         return _done(turn, token, take(turn, token, reward, by, harm))
 
-    return Call(act, False, None, ("tell", practise_reward))
+    return Call(act, False, None)
 
 
 def abandon_call(which: Token | Key, loss: Loss) -> Call:
@@ -107,7 +104,7 @@ def abandon_call(which: Token | Key, loss: Loss) -> Call:
         token = find_meant(turn, which)
         return _done(turn, token, lose(turn, token, loss))
 
-    return Call(act, False, None, ("abandon", lambda progress: practise_loss(progress, loss.ignorable)))
+    return Call(act, False, None)
 
 
 def _done(turn: Turn, token: Token, new: bool) -> Done:
@@ -120,8 +117,6 @@ class _TornError(Exception):
 
 def do_together(session: Session, calls: Sequence[Call]) -> list[Any]:
     """The answers of all calls, each an `OsrlError` where the call was refused. All of it is on the disk."""
-    for call in calls:
-        session.rehearse(*call.practise)
     answers: dict[int, Any] = {}
     weights = Weights()
     while rest := [(i, call) for i, call in enumerate(calls) if i not in answers]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, SupportsFloat
 
 from osrl.errors import OsrlError, RewardRefused, StorageBusy, UnknownTrial
-from osrl.jit.mode import expect
+from osrl.jit.kernel import long_job
 from osrl.study.log.events import Abandoned, Amended, Corrected, Told
 from osrl.study.log.identity import caller
 from osrl.study.operations.admin import withdraw_by_rule
@@ -17,14 +17,11 @@ from osrl.study.operations.checks import (
     check_same_harm,
     ending,
 )
-from osrl.study.operations.practice import practise_loss, practise_reward
 from osrl.study.operations.writer import Session, Turn
 from osrl.study.state.trial import Token, Trial, check_said, read_harm, read_key, read_reward, read_token
 
 MOST_AT_ONCE = 10_000  # trials of one call: others wait while they are taken in
 CORRECTIONS = 3  # attempts, while others write
-SECONDS = 1e-3  # that the interpreter takes for a trial, about
-
 Which = Trial | str | int  # a trial, its token, or its number
 
 
@@ -40,7 +37,6 @@ def tell(session: Session, trial: Which | None, key: str | None, reward: Any, by
     """The reward of one trial."""
     which = read_which(trial, key)
     check_said(by)
-    session.rehearse("tell", practise_reward)
     with session.turn() as turn:
         take(turn, which, reward, by, harm)
 
@@ -49,8 +45,6 @@ def tell_many(session: Session, rewards: Iterable[Any], by: str | None) -> int:
     """The rewards of many trials, all of them or none; how many were new."""
     rows = _rows(rewards, "reward", "harm")
     check_said(by)
-    expect(len(rows) * SECONDS)
-    session.rehearse("tell", practise_reward)
     return _all_or_none(session, rows, lambda turn, which, value: take(turn, which, value[0], by, value[1]))
 
 
@@ -58,7 +52,6 @@ def abandon(session: Session, trial: Which | None, key: str | None, loss: Loss) 
     """The loss of one trial."""
     which = read_which(trial, key)
     check_said(loss.by, loss.reason)
-    session.rehearse("abandon", lambda progress: practise_loss(progress, loss.ignorable))
     with session.turn() as turn:
         lose(turn, which, loss)
 
@@ -67,8 +60,6 @@ def abandon_many(session: Session, trials: Iterable[Any], loss: Loss) -> int:
     """The loss of many trials, all of them or none; how many were new."""
     rows = _rows(trials)
     check_said(loss.by, loss.reason)
-    expect(len(rows) * SECONDS)
-    session.rehearse("abandon", lambda progress: practise_loss(progress, loss.ignorable))
     return _all_or_none(session, rows, lambda turn, which, _: lose(turn, which, loss))
 
 
@@ -131,7 +122,7 @@ def _all_or_none(
     if not rows:
         return 0
     new = 0
-    with session.turn() as turn:
+    with long_job(), session.turn() as turn:
         for number, (which, value) in enumerate(rows, 1):
             with _Where(number):
                 new += act(turn, which, value)

@@ -13,18 +13,15 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from itertools import islice
 from threading import RLock, local
 from typing import NamedTuple
 
 from osrl.errors import OsrlError, StorageBusy, StorageDamaged
-from osrl.jit.kernel import change_if_due, while_others_wait
-from osrl.jit.mode import process
 from osrl.study.log.corrections import overrule
 from osrl.study.log.events import Body, Corrected, Created, Event, Kept, Resumed, Row, Stored, next_stored
 from osrl.study.log.versions import versions
-from osrl.study.operations.practice import practise
 from osrl.study.state.snapshot import EVERY, pack, unpack, vouched
 from osrl.study.state.state import CorrectedPastError, Progress, begin
 from osrl.study.state.trial import short_id
@@ -36,7 +33,6 @@ FEW = 100  # events of others that are taken in while they wait
 ATTEMPTS = 3  # to read a log that is replaced meanwhile
 ROUNDS = 50  # times that the log is let go to catch up, before somebody is told
 LONG = 100  # events to replay, after which a snapshot spares the next process
-_done_once: set[tuple[str, str, str, int]] = set()
 _here = local()  # the databases that this thread writes to
 
 
@@ -94,8 +90,6 @@ class Session:
         self._alone = False  # nobody else had written before our last turn
         self._replayed = 0  # events after the snapshot, when it was loaded
         self._anew = False  # the snapshot could not be used: the next one shares nothing with it
-        self._rehearsed: dict[str, int] = {}  # in which epoch of machine code
-        self._practised = 0  # the same
         self._lock = RLock()  # of the progress
         self._writing = RLock()  # of the one thread that writes
         self._changing = False  # the progress, under its lock
@@ -178,25 +172,23 @@ class Session:
 
         ``other`` is a progress that takes the place of the one that was known, with all who read the log.
 
-        While this thread waits for other writers, the others may read. Where much is to be taken in, or
-        something for the first time, the log is let go for that.
+        While this thread waits for other writers, the others may read. Where much is to be taken in, the log is
+        let go for that.
         """
         with _alone(self.storage.place), self.storage.gate, self._writing:
             if self._fold is None:
                 self._catch_up()  # a long log is read before it is held
-            if self._fold is not None and len(self._fold.pending) > 1:
-                self._practise()
             replaced = 0
             for _ in range(ROUNDS):
                 known, ready, locked = -1, False, False
                 try:
-                    with while_others_wait(), self.storage.hold(self.number, self._keep_up) as log:
+                    with self.storage.hold(self.number, self._keep_up) as log:
                         locked = self._changing = self._lock.acquire()
                         progress = other or self._fold
                         news = None if progress is None else log.news(progress.last)
                         if progress is not None and news is not None:
                             few = list(islice(news, FEW + 1))
-                            ready = self._is_ready(few)
+                            ready = _is_quick(few)
                         if progress is not None and ready:
                             self._alone = not few
                             if few:
@@ -224,18 +216,12 @@ class Session:
                 replaced += news is None
                 if replaced == ATTEMPTS:
                     break
-                self._practise()
                 self._catch_up()  # refuses what no person has confirmed
                 if other is not None:
                     _follow(other, self._read)
             if replaced < ATTEMPTS:
                 raise StorageBusy(f"{self.storage.place}: others write faster than this process can read; call again")
             raise StorageDamaged(f"{self.storage.place}: the log was replaced while it was used; call again")
-
-    def _is_ready(self, news: Sequence[Event]) -> bool:
-        """Whether what others have written is taken in quickly: little, and nothing is compiled for it."""
-        plain = not any(isinstance(event.body, Corrected) for event in news)
-        return not news or (len(news) <= FEW and self._practised == process.epoch and plain)
 
     def _is_time_to_keep(self, progress: Progress) -> bool:
         """Whether somebody who loads this progress would have much to replay, as this session had."""
@@ -266,37 +252,6 @@ class Session:
             if self._fold is not None:
                 self._current(FEW)
 
-    def rehearse(self, what: str, act: Callable[[Progress], object]) -> None:
-        """Do something to a copy of the progress: nobody waits for what it compiles, or loads.
-
-        Once in a process, and again when there is more machine code; not while all is interpreted.
-        """
-        with self.storage.gate:
-            change_if_due()
-            if self._rehearsed.get(what, 0) != process.epoch:
-                self._rehearsed[what] = process.epoch
-                self._once(what, act)
-
-    def _practise(self) -> None:
-        """The same with all that several may do to a study at once."""
-        if self._practised != process.epoch:
-            self._practised = process.epoch
-            self._once("everything", practise)
-
-    def _once(self, what: str, act: Callable[[Progress], object]) -> None:
-        """Do something to a copy of the progress, once in a process for every policy and family.
-
-        Whatever goes wrong will go wrong again, and is said then.
-        """
-        with self.reading() as progress:
-            key = what, progress.policy.name, progress.family.name, process.epoch
-            if key in _done_once:
-                return
-            twin = progress.twin()
-        _done_once.add(key)
-        with suppress(Exception):
-            act(twin)
-
     def _load(self) -> Progress:
         """A new progress, as far as the last snapshot goes."""
         first = self.storage.first(self.number)
@@ -309,6 +264,11 @@ class Session:
                 return progress
             self._anew = True
         return begin(first)
+
+
+def _is_quick(news: Sequence[Event]) -> bool:
+    """Tell whether events of others can be taken in while the log is held: few, and no correction."""
+    return len(news) <= FEW and not any(isinstance(event.body, Corrected) for event in news)
 
 
 @contextmanager

@@ -14,7 +14,6 @@ import numpy as np
 
 from osrl.errors import OsrlError
 from osrl.jit.kernel import kernel_in_place
-from osrl.jit.mode import COMPILED, process
 from osrl.model.arrays import Flags, Floats, Integers
 from osrl.model.outcome import RUNNING, STATUS, Outcome
 from osrl.model.rng import Key, pick
@@ -24,7 +23,7 @@ from osrl.study.log.events import SECRET_BITS, Asked, Event, Told
 
 LEAST = 200  # trials for which it is worth the while
 MOST = 5_000  # trials at once
-FEW = 50  # trials at once, while kernels may be interpreted: then it is seen how long that takes
+FEW = 50  # trials of the first part
 
 Pair = tuple[Event, Event]  # a trial: its ask, and its tell
 
@@ -73,10 +72,10 @@ def in_stretches(events: Iterable[Event]) -> Iterator[Event | list[Pair]]:
 
 
 def in_parts(pairs: Sequence[Pair]) -> Iterator[Sequence[Pair]]:
-    """A stretch, in parts of which none takes the interpreter long."""
+    """Split a stretch into parts, each as long as all before it: between two, `long_job` may start the compiler."""
     done = 0
     while done < len(pairs):
-        some = pairs[done:] if process.way == COMPILED else pairs[done : done + FEW]
+        some = pairs[done : done + max(done, FEW)]
         done += len(some)
         yield some
 

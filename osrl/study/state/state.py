@@ -24,7 +24,7 @@ import osrl.policies  # noqa: F401  (registers the policies of the package)
 from osrl.errors import OsrlError, StorageDamaged
 from osrl.hypotheses.pending import BACK, OUT, count_late, write_late
 from osrl.hypotheses.state import compare, reject
-from osrl.jit.kernel import direct, one_job
+from osrl.jit.kernel import direct, long_job
 from osrl.model.outcome import RUNNING, STATUS, VERDICTS
 from osrl.model.rng import pick
 from osrl.policies.contract import find
@@ -173,7 +173,7 @@ class Progress(Stages):
 
     def apply_all(self, events: Iterable[Event]) -> None:
         """Take in the next events of the log."""
-        with one_job():
+        with long_job():
             for part in in_stretches(overrule(events)):
                 if isinstance(part, Event):
                     self.apply(part)

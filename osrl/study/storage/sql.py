@@ -20,7 +20,6 @@ from sqlalchemy import ClauseElement, Connection, delete, func, insert, select, 
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
 from osrl.errors import OsrlError, StorageDamaged, StorageError, UnknownStudy
-from osrl.jit.kernel import hold_compiler, release_compiler
 from osrl.study.log.events import Event, Row, Stored, check_rows, now, read_events
 from osrl.study.storage import schema
 from osrl.study.storage import url as place_settings
@@ -382,7 +381,8 @@ def failures(place: str) -> Iterator[None]:
 
 # Fork ---------------------------------------------------------------------------------------------
 # A connection must not be used on both sides of a fork, and SQLite files not even be open across it. A lock
-# that another thread holds would be held in the child for ever: gates first, then the compiler behind them.
+# that another thread holds would be held in the child for ever. The lock of the compiler
+# is taken by a handler that `osrl.jit.kernel` has registered earlier, so after these gates are shut.
 
 _OPEN: weakref.WeakSet[SqlStorage] = weakref.WeakSet()
 _forking: list[SqlStorage] = []
@@ -393,11 +393,9 @@ def _before_fork() -> None:
         storage.gate.shut()
         storage._connections.dispose()
         _forking.append(storage)
-    hold_compiler()
 
 
 def _after_fork() -> None:
-    release_compiler()
     while _forking:
         _forking.pop().gate.open()
 

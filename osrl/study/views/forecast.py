@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from osrl.jit.mode import prefer_machine_code, process
 from osrl.simulation.forecast import Seen, is_compiled, remainder
 from osrl.study.state.state import Progress
 
@@ -48,7 +47,7 @@ def look_ahead(progress: Progress) -> Callable[[], Forecast | None]:
     hypotheses, head = progress.hypotheses, progress.last.hash
     if progress.verdict is not None:
         return lambda: Forecast(0.0, 0.0, 0.0, 0.0, False, 0.0, 0.0)
-    if hypotheses is None or not hypotheses.pulls.any() or process.never:
+    if hypotheses is None or not hypotheses.pulls.any():
         return lambda: None
     if head in _known:
         return lambda: _known[head]
@@ -70,7 +69,6 @@ def look_ahead(progress: Progress) -> Callable[[], Forecast | None]:
     days = None if pace.began is None else (progress.last.at - pace.began) / DAY / asked
 
     def compute() -> Forecast | None:
-        prefer_machine_code()
         if not is_compiled(now.state, now.family):
             return None
         most = None if budget is None else max(budget - asked, 0)

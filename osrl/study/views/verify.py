@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from osrl.errors import OsrlError, StorageDamaged
-from osrl.jit.kernel import one_job
+from osrl.jit.kernel import long_job
 from osrl.model.outcome import RUNNING
 from osrl.policies.state_arrays import as_bytes, digest
 from osrl.study.log.corrections import overrule
@@ -126,7 +126,7 @@ class _Replay:
     def compare_all(self, events: Iterator[Event]) -> None:
         """Compare every event, as far as the log can be read."""
         try:
-            with one_job():
+            with long_job():
                 for part in in_stretches(overrule(events)):
                     if isinstance(part, Event):
                         self._compare_one(part)
