@@ -120,16 +120,16 @@ def in_sqlite(folder: Path, few: int, many: int) -> Iterator[tuple[str, float]]:
     from datetime import UTC, datetime
 
     from osrl.report.study import StudyReport
-    from osrl.study.storage.locked_log import HeldLog
+    from osrl.study.storage.locked_log import LockedLog
     from osrl.study.study import Study
 
-    written, keep = [], HeldLog.keep
+    written, keep = [], LockedLog.keep
 
     def counted(log: Any, snapshot: Any) -> None:
         written.append(len(snapshot.content) + sum(len(part) for _, part in getattr(snapshot, "parts", ())))
         keep(log, snapshot)
 
-    HeldLog.keep = counted  # type: ignore[method-assign]
+    LockedLog.keep = counted  # type: ignore[method-assign]
     rng = random.Random(0)
 
     def tell(study: Study, rows: int) -> None:

@@ -12,7 +12,7 @@ from osrl.cli.study import By, Json, Name, Place, Reason, app, opened, shown
 from osrl.errors import OsrlError, StorageDamaged
 
 if TYPE_CHECKING:
-    from osrl.study.storage.backup import Copied
+    from osrl.study.backup import Copied
 
 
 @app.command("list")
@@ -134,7 +134,7 @@ def backup(
     as_json: Json = False,
 ) -> None:
     """Write every study of a database to one verified file, while others go on writing."""
-    from osrl.study.storage.backup import backup
+    from osrl.study.backup import backup
 
     check_local(place)
     with working("copying the studies, and replaying their logs"):
@@ -149,7 +149,7 @@ def restore(
     as_json: Json = False,
 ) -> None:
     """Recreate the studies of a backup. Trials that were handed out after the backup are then refused."""
-    from osrl.study.storage.backup import restore
+    from osrl.study.backup import restore
 
     check_local(place)
     with working("replaying the logs of the backup"):

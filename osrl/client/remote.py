@@ -20,7 +20,7 @@ from osrl.client.files import format_of, read_events, read_history, write_file, 
 from osrl.client.transport import Sender
 from osrl.errors import OsrlError
 from osrl.hypotheses.summary import Answer
-from osrl.study.interface import AnyStudy, Which
+from osrl.study.interface import AnyStudy, TrialRef
 from osrl.study.log.events import Created, Event
 from osrl.study.log.export import write_frame
 from osrl.study.operations.ask import TrialRecord
@@ -207,7 +207,7 @@ class RemoteStudy:
             after = page["next"]
         return found  # type: ignore[no-any-return]
 
-    def trial(self, which: Which) -> TrialRecord:
+    def trial(self, which: TrialRef) -> TrialRecord:
         """A trial by its number, its key or its token, with what became of it."""
         return self._sender.send(self._calls.trial(which))
 
@@ -277,7 +277,7 @@ class RemoteStudy:
 
     def tell(
         self,
-        trial: Which | None = None,
+        trial: TrialRef | None = None,
         reward: SupportsFloat | None = None,
         *,
         key: str | None = None,
@@ -291,17 +291,17 @@ class RemoteStudy:
         """The rewards of many trials in one transaction, all of them or none; how many were new."""
         return int(self._send(self._calls.tell_many(rewards, by))["new"])
 
-    def correct(self, trial: Which, reward: SupportsFloat, *, reason: str, by: str | None = None) -> None:
+    def correct(self, trial: TrialRef, reward: SupportsFloat, *, reason: str, by: str | None = None) -> None:
         """The reward of a trial was told wrong."""
         self._send(self._calls.correct(trial, reward, reason, by))
 
-    def amend(self, trial: Which, reward: SupportsFloat, *, reason: str, by: str | None = None) -> None:
+    def amend(self, trial: TrialRef, reward: SupportsFloat, *, reason: str, by: str | None = None) -> None:
         """Note the right reward of a trial, where it is too late to correct it."""
         self._send(self._calls.amend(trial, reward, reason, by))
 
     def abandon(
         self,
-        trial: Which | None = None,
+        trial: TrialRef | None = None,
         *,
         key: str | None = None,
         ignorable: bool = False,

@@ -25,7 +25,7 @@ from osrl.client.loop import Function, run_awaited
 from osrl.client.remote import only_study
 from osrl.client.transport import AsyncSender
 from osrl.hypotheses.summary import Answer
-from osrl.study.interface import Which
+from osrl.study.interface import TrialRef
 from osrl.study.log.events import Created, Event
 from osrl.study.log.export import write_frame
 from osrl.study.operations.ask import TrialRecord
@@ -100,13 +100,13 @@ class AsyncRemoteStudy:
         trials = await self._send(self._calls.ask(task, n, key, note, lease))
         return trials[0] if n is None else trials
 
-    async def trial(self, which: Which) -> TrialRecord:
+    async def trial(self, which: TrialRef) -> TrialRecord:
         """A trial by its number, its key or its token, with what became of it."""
         return await self._send(self._calls.trial(which))
 
     async def tell(
         self,
-        trial: Which | None = None,
+        trial: TrialRef | None = None,
         reward: SupportsFloat | None = None,
         *,
         key: str | None = None,
@@ -122,7 +122,7 @@ class AsyncRemoteStudy:
 
     async def abandon(
         self,
-        trial: Which | None = None,
+        trial: TrialRef | None = None,
         *,
         key: str | None = None,
         ignorable: bool = False,
@@ -144,11 +144,11 @@ class AsyncRemoteStudy:
         call = self._calls.abandon_many(trials, ignorable=ignorable, by=by, reason=reason)
         return int((await self._send(call))["new"])
 
-    async def correct(self, trial: Which, reward: SupportsFloat, *, reason: str, by: str | None = None) -> None:
+    async def correct(self, trial: TrialRef, reward: SupportsFloat, *, reason: str, by: str | None = None) -> None:
         """The reward of a trial was told wrong."""
         await self._send(self._calls.correct(trial, reward, reason, by))
 
-    async def amend(self, trial: Which, reward: SupportsFloat, *, reason: str, by: str | None = None) -> None:
+    async def amend(self, trial: TrialRef, reward: SupportsFloat, *, reason: str, by: str | None = None) -> None:
         """Note the right reward of a trial, where it is too late to correct it."""
         await self._send(self._calls.amend(trial, reward, reason, by))
 

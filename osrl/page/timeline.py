@@ -13,6 +13,7 @@ from osrl.study.log.corrections import overrule
 from osrl.study.log.events import (
     Abandoned,
     Amended,
+    ArmsChanged,
     Budgeted,
     Closed,
     Continued,
@@ -20,10 +21,9 @@ from osrl.study.log.events import (
     Event,
     Paused,
     Recovered,
-    Staged,
     Told,
 )
-from osrl.study.state.state import Progress, begin
+from osrl.study.state.state import StudyState, begin
 from osrl.study.views.evidence import read_hypotheses
 
 MOST_POINTS = 240  # of a path; when there are more, every other one is dropped
@@ -31,7 +31,7 @@ RECENT = 200  # results by which the pace is judged
 MOST_DEEDS = 50
 
 Key = tuple[str | None, str, str | None]  # task, representation, predictor, as in a `Hypothesis`
-_DEEDS = (Paused, Continued, Budgeted, Staged, Closed, Recovered, Corrected, Amended)
+_DEEDS = (Paused, Continued, Budgeted, ArmsChanged, Closed, Recovered, Corrected, Amended)
 
 
 class Point(NamedTuple):
@@ -54,7 +54,7 @@ class Timeline:
     """A log that was gone through, event by event; ``progress`` is the state at its end."""
 
     def __init__(self, first: Event) -> None:
-        self.progress: Progress = begin(first)
+        self.progress: StudyState = begin(first)
         self.points: list[Point] = []
         self.ruled_out: dict[Key, int] = {}  # by which trial
         self.told_at: deque[int] = deque(maxlen=RECENT)  # when the last results came
@@ -77,7 +77,7 @@ class Timeline:
         before = self._flags()
         self.progress.apply(event)
         body = event.body
-        if isinstance(body, Staged):
+        if isinstance(body, ArmsChanged):
             self.ruled_out.clear()
             self.points.append(self._point())
         if isinstance(body, _DEEDS):
@@ -127,7 +127,7 @@ def _deed(event: Event) -> Deed:
             what = "Resumed"
         case Budgeted():
             what = f"Budget set to {body.budget:,} trials"
-        case Staged():
+        case ArmsChanged():
             what = "Choices withdrawn or added: evidence counts from here on"
         case Corrected():
             what = f"Result of trial {body.trial:,} corrected from {body.old:g} to {body.reward:g}"

@@ -13,8 +13,8 @@ from osrl.service.routing import grant_of
 from osrl.service.workers import Job
 from osrl.study.log.identity import Caller, acting_as
 from osrl.study.operations.batch import Call
-from osrl.study.operations.redesign import Weights
-from osrl.study.operations.writer import Turn
+from osrl.study.operations.redesign import Redesign
+from osrl.study.operations.writer import WriteTransaction
 from osrl.study.study import Study
 
 RUNNING, ENDED = "running", "ended"  # all that is said of a verdict to who must not see it
@@ -26,9 +26,9 @@ def signed(job: Job, grant: Grant) -> Job:
     if isinstance(job, Call):
         act = job.act
 
-        def act_signed(turn: Turn, weights: Weights) -> Any:
+        def act_signed(transaction: WriteTransaction, weights: Redesign) -> Any:
             with acting_as(who):
-                return act(turn, weights)
+                return act(transaction, weights)
 
         return job._replace(act=act_signed)
     do = job

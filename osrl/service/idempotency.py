@@ -8,7 +8,7 @@ from osrl.errors import OsrlError
 from osrl.service.tables import requests
 from osrl.study.log.events import now
 from osrl.study.storage.base import Log
-from osrl.study.storage.locked_log import HeldLog
+from osrl.study.storage.locked_log import LockedLog
 from osrl.study.storage.sql import SqlStorage
 
 KEPT = 7 * 86_400 * 1_000_000  # microseconds after which a request is forgotten
@@ -28,13 +28,13 @@ class Requests:
 
     def recall(self, log: Log, request: str) -> tuple[int, int] | None:
         """The first trial and how many, if this request was answered before."""
-        assert isinstance(log, HeldLog)
+        assert isinstance(log, LockedLog)
         rows = log.cursor.fetch(self._find, study=self._study, request=request)
         return (int(rows[0][0]), int(rows[0][1])) if rows else None
 
     def remember(self, log: Log, request: str, first: int, count: int) -> None:
         """This request was answered with these trials."""
-        assert isinstance(log, HeldLog)
+        assert isinstance(log, LockedLog)
         row = {"study": self._study, "request": request, "first": first, "count": count, "at": now()}
         log.cursor.run_many(self._add, [row])
 

@@ -20,7 +20,7 @@ from osrl.errors import OsrlError, StorageDamaged
 from osrl.service.roles import OWN, Grant, read_role
 from osrl.service.tables import prepare_tables, tokens
 from osrl.study.log.events import now
-from osrl.study.state.trial import check_said
+from osrl.study.state.trial import validate_actor_and_reason
 from osrl.study.storage.schema import studies
 from osrl.study.storage.sql import SqlStorage
 
@@ -55,7 +55,7 @@ def new_token() -> NewToken:
 def create_token(storage: SqlStorage, role: str, study: str | None, label: str | None) -> NewToken:
     """Make a token with a role for one study, or for all of them."""
     read_role(role)
-    check_said(None, label)
+    validate_actor_and_reason(None, label)
     prepare_tables(storage)
     number = None if study is None else storage.find(study)
     made = new_token()

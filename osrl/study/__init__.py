@@ -10,7 +10,7 @@
 - `osrl.study.state.state`: the state of a study, as a progress over its events
 - `osrl.study.log.corrections`: rewards that were told wrong
 - `osrl.study.state.in_order`: evidence while some trials have not reported
-- `osrl.study.log.constants`: the constants of the evidence, which the log keeps
+- `osrl.study.state.constants`: the constants of the evidence, which the log keeps
 - `osrl.study.storage.base`: what a place for events owes; `osrl.study.storage.sql`: SQLite and PostgreSQL
 - `osrl.study.storage.transaction`: the statements of every ask and tell, straight to the driver
 - `osrl.study.storage.schema`: tables and migrations; `osrl.study.storage.url`: paths and URLs

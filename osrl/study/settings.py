@@ -18,9 +18,9 @@ from osrl.model.families import Family, read_limits
 from osrl.model.instance import Instance
 from osrl.model.risks import read_risks, read_tolerances
 from osrl.policies.contract import Policy, find
-from osrl.study.log.constants import constants_of
 from osrl.study.log.events import REVISION, Created
 from osrl.study.log.versions import versions
+from osrl.study.state.constants import constants_of
 from osrl.study.state.stages import new_state
 
 MOST = 2**63 - 1

@@ -32,7 +32,7 @@ from osrl.study.operations.batch import Call, do_together
 from osrl.study.operations.loop import Result, run_study
 from osrl.study.operations.writer import Session
 from osrl.study.settings import Names, new_settings
-from osrl.study.state.trial import Trial, check_said
+from osrl.study.state.trial import Trial, validate_actor_and_reason
 from osrl.study.storage.base import Storage, Tombstone
 from osrl.study.views.reading import Place, Reading
 
@@ -167,7 +167,7 @@ class Study(Reading):
     @staticmethod
     def delete(place: Place, name: str, *, by: str | None = None, reason: str | None = None) -> None:
         """Remove a study and all its events, for good; that it was there is kept, see `deleted`."""
-        check_said(by, reason)
+        validate_actor_and_reason(by, reason)
         storage = _storage(place)
         try:
             storage.delete(name, by, reason)
@@ -227,7 +227,7 @@ class Study(Reading):
         Trials may be asked for before earlier ones are told. A randomised policy (`osrl`) then draws them
         independently; a tracking rule (`tas`, `osrl-sc`) hands out the same arm until a reward comes in.
         """
-        trials = asking.ask(self._session, asking.read_wanted(task, n, lease, key, note))
+        trials = asking.ask(self._session, asking.parse_ask(task, n, lease, key, note))
         return trials[0] if n is None else trials
 
     def trial(self, which: Trial | str | int) -> TrialRecord:
@@ -293,7 +293,7 @@ class Study(Reading):
         task, and it is left out. The study watches this: when losses are seen to depend on the arm, the
         status says so, and every loss counts by its worst reward from then on.
         """
-        ending.abandon(self._session, trial, key, ending.Loss(ignorable, by, reason))
+        ending.abandon(self._session, trial, key, ending.Abandonment(ignorable, by, reason))
 
     def abandon_many(
         self,
@@ -307,7 +307,7 @@ class Study(Reading):
 
         Each is a trial, its number or its token, or a table with ``trial`` or ``key``.
         """
-        return ending.abandon_many(self._session, trials, ending.Loss(ignorable, by, reason))
+        return ending.abandon_many(self._session, trials, ending.Abandonment(ignorable, by, reason))
 
     def together(self, calls: Sequence[Call]) -> Sequence[Any]:
         """The answers of many calls in one transaction, each an error where it was refused.
@@ -322,12 +322,12 @@ class Study(Reading):
         For a backup that was put back, or a copy that lagged when the original was lost. It is written into
         the log; processes that knew the other log go on from here.
         """
-        check_said(by, reason)
+        validate_actor_and_reason(by, reason)
         if not reason.strip():
             raise OsrlError("there is no reason; say in a few words why the study goes on from here")
         self._session = Session(self._storage, self._session.number)
-        with self._session.turn() as turn:
-            turn.note(Recovered(reason, by))
+        with self._session.transaction() as transaction:
+            transaction.note(Recovered(reason, by))
 
     def run(
         self,
@@ -379,7 +379,7 @@ class Study(Reading):
         the study are those given what went before: k times cost (k + 1) delta in all (docs/guarantee.md).
         Trials that are out may still be told: they count in `arms`, not as evidence.
         """
-        life.withdraw(self._session, life.Choice(task, representation, predictor), reason, by)
+        life.withdraw(self._session, life.ArmSelector(task, representation, predictor), reason, by)
 
     def add(
         self,
@@ -391,7 +391,7 @@ class Study(Reading):
         by: str | None = None,
     ) -> None:
         """Take a new representation, predictor or task in; evidence counts from the next trial on."""
-        life.add(self._session, life.Choice(task, representation, predictor), reason, by)
+        life.add(self._session, life.ArmSelector(task, representation, predictor), reason, by)
 
     # Its end
 

@@ -20,7 +20,7 @@ from osrl.policies.contract import Criterion, Problem
 from osrl.policies.steps import design, settle, wants_design
 from osrl.policies.stopping.per_task_test import OF_X
 from osrl.study.log.export import read_log
-from osrl.study.state.state import Progress
+from osrl.study.state.state import StudyState
 from tests.support.studies import new_study, play
 from tests.support.trajectories import log_file
 
@@ -130,5 +130,5 @@ def test_evidence_is_read_without_a_forecast(tmp_path: Path, monkeypatch: pytest
 def test_the_constants_of_an_older_log_are_those_of_its_time() -> None:
     created = read_log(log_file("osrl"))[0].body
     assert "apart" not in created.evidence  # type: ignore[union-attr]
-    progress = Progress(copy.deepcopy(created))  # type: ignore[arg-type]
+    progress = StudyState(copy.deepcopy(created))  # type: ignore[arg-type]
     assert progress.hypotheses is not None and progress.hypotheses.bets.beta.size == 7

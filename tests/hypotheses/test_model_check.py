@@ -20,7 +20,7 @@ from osrl.model.instance import Instance
 from osrl.page.view import page_view
 from osrl.study.log.events import Created, read_event
 from osrl.study.operations.checks import check_same_decisions
-from osrl.study.state.state import Progress
+from osrl.study.state.state import StudyState
 from osrl.study.study import Study
 from tests.support.commands import Capture, printed, refusal
 from tests.support.memory_study import MemoryStudy
@@ -106,7 +106,7 @@ def test_what_a_true_null_earns_is_at_most_its_stake() -> None:
         study.tell(asked.trial, float(rng.random() < means[arm[1] * 2 + arm[2]]))
 
 
-def _expect_no_gain(progress: Progress, x: int, means: Any) -> None:
+def _expect_no_gain(progress: StudyState, x: int, means: Any) -> None:
     hypotheses = progress.hypotheses
     assert hypotheses is not None and hypotheses.check is not None
     weights = np.array([0.4, 0.3, 0.2, 0.1])
@@ -234,7 +234,7 @@ def test_studies_from_before_have_no_check(tmp_path: Path) -> None:
     del payload["options"]["model_check"]
     again = read_event(0, first.at, "create", json.dumps(payload)).body
     assert isinstance(again, Created) and again.model_check is None
-    hypotheses = Progress(again).hypotheses
+    hypotheses = StudyState(again).hypotheses
     assert hypotheses is not None and hypotheses.check is None
 
 
@@ -242,16 +242,16 @@ def test_a_log_with_another_limit_is_refused(tmp_path: Path) -> None:
     with checked_study(str(tmp_path / "checked.db")) as study:
         body = next(iter(study.events())).body
     assert isinstance(body, Created)
-    Progress(body)
+    StudyState(body)
     with pytest.raises(StorageDamaged, match="limits"):
-        Progress(replace(body, evidence={**body.evidence, "check.limits": [0.1, 0.1]}))
+        StudyState(replace(body, evidence={**body.evidence, "check.limits": [0.1, 0.1]}))
     with pytest.raises(StorageDamaged, match="sum to"):
         weights = [-0.1] * len(body.evidence["check.local"])
-        Progress(replace(body, evidence={**body.evidence, "check.local": weights}))
+        StudyState(replace(body, evidence={**body.evidence, "check.local": weights}))
 
 
 def test_a_reward_by_which_the_check_was_passed_is_not_corrected() -> None:
-    one, other = (Progress(MemoryStudy(**NAMES, model_check=0.3, seed=1).progress.created) for _ in range(2))
+    one, other = (StudyState(MemoryStudy(**NAMES, model_check=0.3, seed=1).progress.created) for _ in range(2))
     check_same_decisions(1, one, other)
     assert one.hypotheses is not None and one.hypotheses.check is not None
     one.hypotheses.check.within[0, 1, 0] = True

@@ -8,7 +8,7 @@ from typing import Any
 from osrl.hypotheses import trials as of_hypotheses
 from osrl.hypotheses.refresh import refresh_evidence
 from osrl.study.log.events import Abandoned, Asked, Created, Told
-from osrl.study.state.state import Progress
+from osrl.study.state.state import StudyState
 from osrl.study.study import Study
 
 PENDING, LOST, LEFT_OUT = "pending", "lost", "left out"
@@ -18,7 +18,7 @@ def handed_out(study: Study) -> list[list[Any]]:
     """Every trial in order of hand-out: task, arm, ticket, and its reward or what became of it."""
     events = list(study.events())
     assert isinstance(events[0].body, Created)
-    progress, trials = Progress(events[0].body), []
+    progress, trials = StudyState(events[0].body), []
     for event in events[1:]:
         progress.apply(event)
         match event.body:
@@ -34,7 +34,7 @@ def handed_out(study: Study) -> list[list[Any]]:
 
 def evidence_of(study: Study, trials: list[Any]) -> tuple[Any, Any]:
     """Log evidence from these trials only, one after the other: against representations, and predictors."""
-    tests = Progress(study.settings).state.stopping
+    tests = StudyState(study.settings).state.stopping
     tests.limits[:] = math.inf  # nothing is rejected on the way
     for x, a, ticket, end in trials:
         if end == PENDING:

@@ -31,7 +31,7 @@ from hypothesis.stateful import (
 
 from osrl.hypotheses.refresh import refresh_evidence
 from osrl.hypotheses.trials import take_reward
-from osrl.study.state.state import Progress
+from osrl.study.state.state import StudyState
 from osrl.study.study import Study
 from tests.oracle.trials import LEFT_OUT, handed_out
 
@@ -97,7 +97,7 @@ def other_process() -> Other:
 
 def evidence_after_each(study: Study, trials: list[Any]) -> Iterator[tuple[Any, Any]]:
     """Log evidence before any of these trials, then after each of them, by their true rewards."""
-    tests = Progress(study.settings).state.stopping
+    tests = StudyState(study.settings).state.stopping
     tests.limits[:] = math.inf  # nothing is rejected on the way
     refresh_evidence(tests)
     yield tests.evidence_g.copy(), tests.evidence_h.copy()
@@ -242,11 +242,11 @@ TestAdversary = Adversary.TestCase
 
 @pytest.mark.parametrize("mistake", ["pending trials are forgotten", "a loss is left out"])
 def test_a_deliberate_mistake_is_found_out(mistake: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    give_up = Progress.give_up
+    give_up = StudyState.give_up
     if mistake == "a loss is left out":
-        monkeypatch.setattr(Progress, "give_up", lambda self, trial, ignorable: give_up(self, trial, True))
+        monkeypatch.setattr(StudyState, "give_up", lambda self, trial, ignorable: give_up(self, trial, True))
     else:
-        monkeypatch.setattr(Progress, "count_pending", lambda self: self.clear_pending())
+        monkeypatch.setattr(StudyState, "count_pending", lambda self: self.clear_pending())
     without_shrinking = settings(Adversary.TestCase.settings, max_examples=15, phases=[Phase.generate])
     with pytest.raises(AssertionError):
         run_state_machine_as_test(Adversary, settings=without_shrinking)

@@ -22,8 +22,8 @@ from osrl.hypotheses.vectors import LOOKS, vectors_due
 from osrl.model.families import Family
 from osrl.policies.builtin import OSRL, OSRL_SC
 from osrl.policies.contract import Criterion, Problem
-from osrl.study.log.constants import set_constants, tilts_of
-from osrl.study.state.state import Progress
+from osrl.study.state.constants import set_constants, tilts_of
+from osrl.study.state.state import StudyState
 from tests.support.instances import Array, refused
 from tests.support.memory_study import MemoryStudy
 
@@ -195,7 +195,7 @@ def test_a_study_looks_at_vectors_as_often_as_when_it_was_begun() -> None:
     assert created.evidence["looks"] == LOOKS
     for looks in (50.0, LOOKS):
         begun = replace(created, evidence={**created.evidence, "looks": looks})
-        hypotheses = Progress(begun).hypotheses
+        hypotheses = StudyState(begun).hypotheses
         assert hypotheses is not None and hypotheses.looks == looks
         due = [t for t in range(2000, 2040) if vectors_due(hypotheses.struck, t, looks)]
         assert due == list(range(2000, 2040, round(2000 / looks)))
@@ -205,7 +205,7 @@ def test_a_study_looks_at_vectors_as_often_as_when_it_was_begun() -> None:
 def test_a_study_goes_on_with_the_tilts_that_it_began_with(rule: dict[str, Any]) -> None:
     """Those of its log, also where this program has more; osrl 0.1 had one tilt for both arms of a pair."""
     created = MemoryStudy(tasks=1, representations=2, predictors=2, delta=0.1, **rule).progress.created
-    tilts = tilts_of(Progress(created).state)
+    tilts = tilts_of(StudyState(created).state)
     assert tilts is not None
     made = new_tilts(0.25 if "family" in rule else 0.0)
     assert (tilts.grid == made.grid).all() and (tilts.shares == made.shares).all()
@@ -215,16 +215,16 @@ def test_a_study_goes_on_with_the_tilts_that_it_began_with(rule: dict[str, Any])
         "tilts.weight": np.log([0.5, 0.4]).tolist(),
         "tilts.mixture": math.log(0.1),
     }
-    tilts = tilts_of(Progress(replace(created, evidence={**kept, **old})).state)
+    tilts = tilts_of(StudyState(replace(created, evidence={**kept, **old})).state)
     assert tilts is not None
     assert tilts.by_pairs and tilts.grid[UP].tolist() == tilts.grid[DOWN].tolist() == [0.2, 0.4]
     with refused("sum to"):
-        Progress(replace(created, evidence={**kept, **old, "tilts.mixture": 0.0}))
+        StudyState(replace(created, evidence={**kept, **old, "tilts.mixture": 0.0}))
 
 
 def test_the_first_studies_that_stopped_by_counts_had_no_constants_in_their_log() -> None:
     created = MemoryStudy(tasks=1, representations=2, predictors=2, delta=0.1, policy="osrl-sc", threshold="sharp")
-    tilts = tilts_of(Progress(replace(created.progress.created, evidence={})).state)
+    tilts = tilts_of(StudyState(replace(created.progress.created, evidence={})).state)
     assert tilts is not None and tilts.by_pairs
     assert tilts.grid[UP].tolist() == pytest.approx([0.05, 0.1, 0.2, 0.4, 0.8])
     assert math.exp(tilts.shares[0, 0]) == pytest.approx(0.15)

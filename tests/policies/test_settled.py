@@ -13,7 +13,7 @@ import pytest
 from osrl.errors import OsrlError
 from osrl.hypotheses.state import LOCAL_WEALTH, WEALTH
 from osrl.study.log.events import Asked
-from osrl.study.state.state import Progress
+from osrl.study.state.state import StudyState
 from osrl.study.study import Study
 from tests.support.memory_study import MemoryStudy
 
@@ -162,7 +162,7 @@ def test_a_study_of_before_goes_on_as_it_was(tmp_path: Path) -> None:
     assert all(max(one.propensities or []) < 0.5 for one in easy)
     created = study.progress.created
     old = replace(created, options={name: created.options[name] for name in ("growth", "explore")})
-    assert Progress(old).state.sampling.holdout == 1.0
+    assert StudyState(old).state.sampling.holdout == 1.0
     with Study.create(str(tmp_path / "new.db"), **NAMES) as fresh:
         assert fresh.settings.options["holdout"] == 0.0
 

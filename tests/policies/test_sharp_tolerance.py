@@ -16,9 +16,9 @@ from osrl.model.families import Family
 from osrl.model.instance import Instance
 from osrl.policies.contract import Criterion, Problem
 from osrl.policies.stopping.epsilon_counts import answer_near, new_near, parts_of, predictor_near
-from osrl.study.log.constants import set_constants
 from osrl.study.log.events import Created
 from osrl.study.log.export import read_log
+from osrl.study.state.constants import set_constants
 from osrl.study.state.stages import new_state
 from osrl.study.study import Study
 from tests.validation.tolerances import CHAIN, CHAIN_G, CROSSED, EPSILON, EXACTLY, RISK, TIES, TWINS, WORSE

@@ -24,8 +24,8 @@ from osrl.errors import OsrlError
 from osrl.service.middleware import path_within
 from osrl.service.page_cache import Watch
 from osrl.service.server import read_token_file
-from osrl.study.state.state import Progress
-from osrl.study.storage.locked_log import HeldLog
+from osrl.study.state.state import StudyState
+from osrl.study.storage.locked_log import LockedLog
 from osrl.study.views import forecast
 from tests.support.instances import refused
 from tests.support.servers import NAMES, STUDIES, raw, serving, until_end, wait_until
@@ -140,7 +140,7 @@ def test_a_page_shows_one_moment(path: str, monkeypatch: pytest.MonkeyPatch) -> 
     """Its status is that after the event whose number it shows, also where somebody writes meanwhile."""
     look_ahead = forecast.look_ahead
 
-    def meanwhile(progress: Progress) -> Callable[[], forecast.Forecast | None]:
+    def meanwhile(progress: StudyState) -> Callable[[], forecast.Forecast | None]:
         thread = threading.Thread(target=other.ask)
         found = look_ahead(progress)
         thread.start()
@@ -158,7 +158,7 @@ def test_a_page_shows_one_moment(path: str, monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_call_in_a_signal_handler_does_not_wait_for_itself(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """It has interrupted the call that it would wait for; what it has interrupted goes on."""
     said: list[str] = []
-    append = HeldLog.append
+    append = LockedLog.append
 
     def handle(number: int, frame: FrameType | None) -> None:
         with osrl.Study.open(path) as again:
@@ -167,7 +167,7 @@ def test_a_call_in_a_signal_handler_does_not_wait_for_itself(path: str, monkeypa
                     call()
                 said.append(str(caught.value))
 
-    def interrupted(log: HeldLog, events: object) -> None:
+    def interrupted(log: LockedLog, events: object) -> None:
         signal.raise_signal(signal.SIGUSR1)
         append(log, events)  # type: ignore[arg-type]
 
@@ -175,7 +175,7 @@ def test_a_call_in_a_signal_handler_does_not_wait_for_itself(path: str, monkeypa
         before = signal.signal(signal.SIGUSR1, handle)
         try:
             with monkeypatch.context() as patch:
-                patch.setattr(HeldLog, "append", interrupted)
+                patch.setattr(LockedLog, "append", interrupted)
                 trial = study.ask()
         finally:
             signal.signal(signal.SIGUSR1, before)

@@ -127,7 +127,7 @@ LOOKS = (4, 16, 64, 256)  # trials of every arm
 
 def wrong_at_some_look(live: MemoryStudy, shares: Any, seed: int) -> bool:
     """Whether some of many intervals of a study is wrong at one of its looks; ``shares`` of its arms."""
-    rng, tally = np.random.default_rng(seed), live.progress.tally
+    rng, tally = np.random.default_rng(seed), live.progress.totals
     truth, guess = rng.random(len(tally.arms)), live.progress.best_guess()
     tally.shares, tally.counts[:] = shares, 0.0
     for told in LOOKS:
@@ -145,7 +145,7 @@ def wrong_at_some_look(live: MemoryStudy, shares: Any, seed: int) -> bool:
 def test_the_intervals_of_many_arms_hold_together(union: bool) -> None:
     """Whoever gives every arm the whole risk is found out."""
     live, runs = MemoryStudy(tasks=10, representations=5, predictors=4, policy="uniform"), 60
-    shares = live.progress.tally.shares if union else [1.0] * 200
+    shares = live.progress.totals.shares if union else [1.0] * 200
     wrong = sum(wrong_at_some_look(live, shares, seed) for seed in range(runs))
     if union:
         assert binom.sf(wrong - 1, runs, LEVEL) > 1e-3, f"{wrong} of {runs} studies"
@@ -160,7 +160,7 @@ def test_the_shares_of_all_arms_that_a_study_ever_has_sum_to_less_than_one() -> 
         if added % 3 == 0:
             live.begin_stage(["A"])
             live.begin_stage(["A", "B"])
-    shares = live.progress.tally.shares
+    shares = live.progress.totals.shares
     assert len(shares) == 39 * 4 and 0.98 < sum(shares) < 1.0
 
 

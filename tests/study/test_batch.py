@@ -9,34 +9,34 @@ import pytest
 
 from osrl.errors import BudgetSpent, OsrlError, RewardRefused, StudyEnded, UnknownTrial
 from osrl.study.log.events import Asked, Told
-from osrl.study.operations.ask import read_wanted
-from osrl.study.operations.batch import Call, Done, abandon_call, ask_call, tell_call
-from osrl.study.operations.redesign import Weights
-from osrl.study.operations.tell import Loss, read_which
-from osrl.study.operations.writer import Turn
+from osrl.study.operations.ask import parse_ask
+from osrl.study.operations.batch import Call, TellResult, abandon_call, ask_call, tell_call
+from osrl.study.operations.redesign import Redesign
+from osrl.study.operations.tell import Abandonment, parse_trial_ref
+from osrl.study.operations.writer import WriteTransaction
 from osrl.study.storage.base import Log
 from osrl.study.study import Study
 from tests.support.studies import MEANS, assert_sound, new_study
 
 
 def ask(task: str | None = None, key: str | None = None, n: int | None = None) -> Call:
-    return ask_call(read_wanted(task, n, None, key, None))
+    return ask_call(parse_ask(task, n, None, key, None))
 
 
 def tell(trial: Any, reward: Any) -> Call:
-    return tell_call(read_which(trial, None), reward, None, None)
+    return tell_call(parse_trial_ref(trial, None), reward, None, None)
 
 
 def commits(study: Study, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """A list that grows by one with every turn that is stored."""
     stored: list[int] = []
-    hold = study._storage.hold
+    hold = study._storage.lock_log
 
     def counted(*given: Any) -> Any:
         stored.append(1)
         return hold(*given)
 
-    monkeypatch.setattr(study._storage, "hold", counted)
+    monkeypatch.setattr(study._storage, "lock_log", counted)
     return stored
 
 
@@ -49,7 +49,9 @@ def test_calls_share_a_turn_and_the_log_is_sound(place: str, policy: str, monkey
         for _ in range(12):
             calls = [ask() for _ in range(8)]
             calls += [tell(t, rng.random() < MEANS[t.representation][t.predictor]) for t in out[:-1]]
-            calls += [abandon_call(read_which(t, None), Loss(policy == "tas", None, None)) for t in out[-1:]]
+            calls += [
+                abandon_call(parse_trial_ref(t, None), Abandonment(policy == "tas", None, None)) for t in out[-1:]
+            ]
             rng.shuffle(calls)
             answers = study.together(calls)
             assert not [each for each in answers if isinstance(each, Exception)]
@@ -58,7 +60,7 @@ def test_calls_share_a_turn_and_the_log_is_sound(place: str, policy: str, monkey
                 for each in answers
                 if isinstance(each, tuple) and each
                 for trial in each
-                if not isinstance(each, Done)
+                if not isinstance(each, TellResult)
             ]
         assert study.trials == 96
         assert len(count) < 5 * 12 < 180  # calls; new weights take a turn of their own
@@ -83,14 +85,14 @@ def test_each_call_is_refused_by_itself(path: str) -> None:
         )
         kinds = [type(each) for each in answers]
         assert kinds == [
-            Done,
+            TellResult,
             RewardRefused,
             UnknownTrial,
             RewardRefused,
             BudgetSpent,
             tuple,
             BudgetSpent,
-            Done,
+            TellResult,
         ]
         assert (answers[0].new, answers[-1].new) == (True, False)
         told = [event.body.trial for event in study.events() if isinstance(event.body, Told)]
@@ -115,8 +117,8 @@ def test_a_verdict_ends_what_comes_after_it(path: str) -> None:
 
 
 def test_a_call_that_breaks_off_takes_nobody_with_it(path: str) -> None:
-    def torn(turn: Turn, weights: Weights) -> None:
-        turn.do(turn.progress.choose(None))
+    def torn(transaction: WriteTransaction, weights: Redesign) -> None:
+        transaction.do(transaction.progress.choose(None))
         raise OsrlError("after a change")
 
     with new_study(path) as study:
@@ -139,7 +141,7 @@ def test_a_request_is_answered_once(path: str) -> None:
             known[request] = first, count
 
     def call(n: int | None) -> Call:
-        return ask_call(read_wanted(None, n, None, None, None), "r", Book())
+        return ask_call(parse_ask(None, n, None, None, None), "r", Book())
 
     with new_study(path) as study:
         three, again = study.together([call(3), call(3)])

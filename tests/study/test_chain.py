@@ -15,7 +15,7 @@ import pytest
 
 from osrl.cli import main
 from osrl.errors import OsrlError, StorageDamaged, UnknownTrial
-from osrl.study.log.events import Kept, Recovered, link
+from osrl.study.log.events import Recovered, SnapshotTaken, link
 from osrl.study.study import Study
 from tests.support.databases import new_place, remove_place, run_sql
 from tests.support.instances import refused
@@ -125,7 +125,7 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with new_study(str(found), policy="osrl", delta=0.01) as study, pytest.MonkeyPatch.context() as patch:
         patch.setattr("osrl.study.operations.writer.EVERY", 20)
         play(study, 25)
-        assert study.verdict == "running" and any(isinstance(e.body, Kept) for e in study.events())
+        assert study.verdict == "running" and any(isinstance(e.body, SnapshotTaken) for e in study.events())
     return found
 
 

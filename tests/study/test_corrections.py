@@ -13,7 +13,7 @@ import pytest
 from osrl.cli import main
 from osrl.errors import OsrlError, RewardRefused
 from osrl.policies.state_arrays import differences
-from osrl.study.log.events import Amended, Corrected, Kept, Told, Verdict
+from osrl.study.log.events import Amended, Corrected, SnapshotTaken, Told, Verdict
 from osrl.study.state.trial import Trial
 from osrl.study.study import Study
 from osrl.study.views.verify import verify
@@ -130,7 +130,7 @@ def test_a_correction_may_end_the_study_as_a_late_report_may(policy: str, path: 
                 assert differences(dict(progress.arrays()), arrays) == []
         events = list(study.events())
         body: Any = events[-2].body
-        assert isinstance(events[-1].body, Kept) and isinstance(body, Corrected) and body.verdict == expected
+        assert isinstance(events[-1].body, SnapshotTaken) and isinstance(body, Corrected) and body.verdict == expected
         assert_sound(study)
         with refused("the study has ended"):
             study.ask()

@@ -22,8 +22,8 @@ import pytest
 
 from osrl.cli import main
 from osrl.errors import StorageDamaged, StorageError
+from osrl.study.backup import backup, restore
 from osrl.study.log.events import Recovered
-from osrl.study.storage.backup import backup, restore
 from osrl.study.storage.sqlite import _is_ours
 from osrl.study.study import Study
 from tests.support.databases import own_server
@@ -291,7 +291,7 @@ def test_a_backup_is_opened_without_replaying_all_of_it(
                 assert other._session._load().position == kept.position
                 assert other.pending == study.pending
                 assert other.verify().ok
-        with study._storage.hold(study._session.number) as log:
+        with study._storage.lock_log(study._session.number) as log:
             log.keep(kept._replace(position=kept.position - 1))
         backup(place, file)
         with Study.open(file) as other:

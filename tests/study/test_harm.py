@@ -14,7 +14,7 @@ from scipy.stats import binom
 
 from osrl.cli import main
 from osrl.errors import RewardRefused
-from osrl.study.log.events import Created, Event, Paused, Staged
+from osrl.study.log.events import ArmsChanged, Created, Event, Paused
 from osrl.study.state.harm import LEVEL, Harm
 from osrl.study.study import Study
 from osrl.study.views.verify import verify
@@ -39,7 +39,7 @@ def test_a_harmful_representation_is_withdrawn(place: str, monkeypatch: Any) -> 
             trial = study.ask()
             harm = rng.random() < (0.6 if trial.representation == "C" else 0.02)
             study.tell(trial, rng.random() < 0.5, harm=harm)
-        (staged,) = (each.body for each in study.events() if isinstance(each.body, Staged))
+        (staged,) = (each.body for each in study.events() if isinstance(each.body, ArmsChanged))
         assert staged.representations == ["A", "B"] and staged.by == "the limit of harm"
         assert staged.reason == "representation C: more harm than 0.1 on average"
         assert_sound(study)
@@ -55,7 +55,7 @@ def test_a_withdrawal_that_the_rule_did_not_ask_for_does_not_verify(tmp_path: Pa
     with new_study(str(tmp_path / "a.db"), **THREE) as study:
         study.tell(study.ask(), 1, harm=False)
         events = list(study.events())
-    early = Staged(["A", "B"], ["low", "high"], "representation C", "the limit of harm")
+    early = ArmsChanged(["A", "B"], ["low", "high"], "representation C", "the limit of harm")
     found = verify([*events, Event(len(events), events[-1].at, early)])
     assert any("by replay None" in problem for problem in found.problems)
 

@@ -18,7 +18,7 @@ from osrl.cli import main
 from osrl.evidence.missingness import COUNTED, LEFT_OUT, LEVEL, end, evidence_of, hand_out, new_watch, odds_of
 from osrl.hypotheses.state import new_hypotheses
 from osrl.model.families import Family
-from osrl.study.state.missingness import Losses
+from osrl.study.state.missingness import MissingnessMonitor
 from osrl.study.study import Study
 from tests.oracle.trials import LOST, handed_out, prefix
 from tests.oracle.trials import evidence_of as evidence_of_trials
@@ -61,7 +61,7 @@ def test_trials_that_were_counted_one_by_one_are_counted_at_once_with_the_same_b
     tasks, arms = rng.integers(0, 3, 400), rng.integers(0, n, 400)
     propensities = rng.dirichlet(np.full(n, 0.5), 400) / 3
     hypotheses = new_hypotheses((3, 1, n), Family("bernoulli"), (0.1, 0.1), by_counts=False)
-    one_by_one, at_once = Losses(hypotheses, LEVEL), Losses(hypotheses, LEVEL)
+    one_by_one, at_once = MissingnessMonitor(hypotheses, LEVEL), MissingnessMonitor(hypotheses, LEVEL)
     for each in (one_by_one, at_once):
         each.hand_out(1, 0, propensities[0])  # which is still out: what is pending is no whole number
     for x, a, drawn in zip(tasks.tolist(), arms.tolist(), propensities, strict=True):
@@ -105,14 +105,14 @@ def alarms_over_stages(runs: int, carried: bool) -> int:
     hypotheses = new_hypotheses((1, 2, 2), Family("bernoulli"), (0.1, 0.1), by_counts=False)
     weights, found = np.full(4, 0.25), 0
     for seed in range(runs):
-        rng, losses, stages, trials = random.Random(seed), Losses(hypotheses, LEVEL), 0, 0
+        rng, losses, stages, trials = random.Random(seed), MissingnessMonitor(hypotheses, LEVEL), 0, 0
         while stages < 150:
             a, trials = rng.randrange(4), trials + 1
             if losses.end(0, a, losses.hand_out(0, a, weights), rng.random() < 0.3, final=False):
                 found += 1
                 break
             if trials % 60 == 0 or evidence_of(losses.watch) < -0.6:
-                losses, stages = Losses(hypotheses, LEVEL, losses if carried else None), stages + 1
+                losses, stages = MissingnessMonitor(hypotheses, LEVEL, losses if carried else None), stages + 1
     return found
 
 
@@ -215,7 +215,7 @@ def test_a_verdict_that_rests_on_such_losses_is_void_after_the_alarm() -> None:
             study.abandon(trial, ignorable=True)
         else:
             study.tell(trial, 0.0)
-    assert study.progress.losses is not None and study.progress.losses.void
+    assert study.progress.missingness is not None and study.progress.missingness.void
 
 
 def test_the_screen_says_what_is_assumed_and_what_is_wrong(tmp_path: Path, capsys: Any) -> None:

@@ -24,11 +24,11 @@ from osrl.hypotheses.pending import BACK, OUT, STEP, count_late, new_late
 from osrl.hypotheses.state import LOCAL_PENDING, LOCAL_WEALTH, PENDING, WEALTH
 from osrl.hypotheses.trials import clear_trials, forfeit_trial, pend_trial
 from osrl.policies.state_arrays import differences
-from osrl.study.log.constants import LATE
-from osrl.study.log.events import Event, Kept
-from osrl.study.state.in_order import NO_LIMIT, PASSED, AtOnce, Prefix
+from osrl.study.log.events import Event, SnapshotTaken
+from osrl.study.state.constants import LATE
+from osrl.study.state.in_order import NO_LIMIT, PASSED, AtOnce, InOrderEvidence
 from osrl.study.state.snapshot import all_arrays, facts, pack, unpack
-from osrl.study.state.state import Progress
+from osrl.study.state.state import StudyState
 from osrl.study.storage.base import Snapshot
 from osrl.study.study import Study
 from osrl.study.views.evidence import read_hypotheses
@@ -101,7 +101,7 @@ def test_sums_of_worst_factors_do_not_depend_on_the_order() -> None:
             study.tell(out.pop(rng.randrange(len(out))), float(rng.random() < 0.5))
     progress = study.progress
     assert len(progress.pending) > 20 and progress.late is not None and progress.hypotheses is not None
-    again, plain = new_late(progress.hypotheses), Progress(progress.created).hypotheses
+    again, plain = new_late(progress.hypotheses), StudyState(progress.created).hypotheses
     assert plain is not None and plain.check is not None
     trials = list(progress.pending.values())
     for one in rng.sample(trials, len(trials)) + trials[:5]:
@@ -129,7 +129,7 @@ def test_a_study_counts_all_that_are_pending_at_the_moment() -> None:
     studies = [MemoryStudy(**NAMES, seed=3, epsilon=0.2) for _ in range(2)]
     created = studies[1].progress.created
     others = {name: value for name, value in created.evidence.items() if name not in LATE}
-    studies[1].progress = Progress(replace(created, evidence=others))
+    studies[1].progress = StudyState(replace(created, evidence=others))
     assert studies[0].progress.late is not None and studies[1].progress.late is None
     rng = random.Random(4)
     for _ in range(120):
@@ -152,7 +152,7 @@ def test_a_study_counts_all_that_are_pending_at_the_moment() -> None:
 def test_trials_that_hold_up_others_are_not_passed_all_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("osrl.study.state.in_order.WINDOW", 5)
     study = MemoryStudy(**NAMES, seed=5)
-    prefix = study.progress.prefix
+    prefix = study.progress.in_order
     assert prefix is not None
     hand_out(study, 60)
     passed = [0]
@@ -167,7 +167,7 @@ def test_trials_that_have_waited_are_taken_in_a_few_at_a_time(monkeypatch: pytes
     """Nobody waits until all of them are; in the end they all are, in the same order."""
     monkeypatch.setattr("osrl.study.state.in_order.WINDOW", 1_000)
     studies = [MemoryStudy(**NAMES, seed=6) for _ in range(2)]
-    few, all_at_once = (study.progress.prefix for study in studies)
+    few, all_at_once = (study.progress.in_order for study in studies)
     assert few is not None and all_at_once is not None
     monkeypatch.setattr(few, "_at_once", AtOnce(PASSED, 16))
     monkeypatch.setattr(all_at_once, "_at_once", NO_LIMIT)
@@ -176,7 +176,7 @@ def test_trials_that_have_waited_are_taken_in_a_few_at_a_time(monkeypatch: pytes
     def count(hypotheses: Any, ended: Any) -> bool:
         nonlocal taken
         taken += 1
-        return Prefix._take(few, hypotheses, ended)
+        return InOrderEvidence._take(few, hypotheses, ended)
 
     monkeypatch.setattr(few, "_take", count)
     counts = []
@@ -205,13 +205,13 @@ def test_after_an_alarm_every_pending_trial_stays_at_its_worst() -> None:
             study.abandon(asked.trial, ignorable=True)
         else:
             study.tell(asked.trial, 1.0)
-    assert progress.prefix is not None and progress.hypotheses is not None
+    assert progress.in_order is not None and progress.hypotheses is not None
     assert progress.alarm and len(progress.pending) == 10
     literal = copy.deepcopy(progress.hypotheses)
     clear_trials(literal)
     for one in progress.pending.values():
         forfeit_trial(literal, one.x, one.a, one.ticket)
-    summed = dict(progress.prefix.arrays())
+    summed = dict(progress.in_order.arrays())
     rows = (
         ((WEALTH, LOCAL_WEALTH), literal.wealth, "wealth"),
         ((0,), literal.tolerance.wealth, "tolerance.wealth"),
@@ -225,7 +225,7 @@ def test_after_an_alarm_every_pending_trial_stays_at_its_worst() -> None:
 def test_a_log_that_sums_otherwise_is_refused() -> None:
     created = MemoryStudy(**NAMES, seed=1).progress.created
     with pytest.raises(OsrlError, match=r"late\.step = 0\.5; this one has .*go on with that version"):
-        Progress(replace(created, evidence={**created.evidence, "late.step": 0.5}))
+        StudyState(replace(created, evidence={**created.evidence, "late.step": 0.5}))
 
 
 # Kept sums against a literal recount, whatever happens to a study -----------------------------------------
@@ -240,7 +240,7 @@ ACTS = st.lists(
 )
 
 
-def recounted(progress: Progress) -> tuple[Any, Any]:
+def recounted(progress: StudyState) -> tuple[Any, Any]:
     """The sums of `Late`, computed anew from the tickets of the trials that are pending in this stage."""
     assert progress.hypotheses is not None and progress.late is not None
     bets, wider = progress.hypotheses.bets.beta, progress.hypotheses.tolerance.bets.beta
@@ -323,7 +323,7 @@ def kept(study: MemoryStudy, before: Snapshot | None) -> Snapshot:
     """A snapshot, and the event that vouches for it."""
     snapshot = pack(study.progress, before)
     digest = hashlib.sha256(snapshot.content).hexdigest()
-    study.progress.apply(Event(study.progress.position, 0, Kept(digest)))
+    study.progress.apply(Event(study.progress.position, 0, SnapshotTaken(digest)))
     parts = {position: b"" for position in snapshot.older} | dict(snapshot.parts)
     return snapshot._replace(older=tuple(parts))
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from osrl.study.storage.backup import backup, restore
+from osrl.study.backup import backup, restore
 from osrl.study.study import Study
 from tests.support.commands import Capture, refusal
 from tests.support.instances import refused

@@ -11,7 +11,7 @@ from scipy.stats import binom
 
 from osrl.hypotheses.summary import Hypothesis
 from osrl.study.log.events import Abandoned, Created, Told
-from osrl.study.state.state import Progress
+from osrl.study.state.state import StudyState
 from osrl.study.study import Study
 from osrl.study.views.evidence import read_hypotheses
 from tests.oracle.trials import evidence_of, handed_out, prefix
@@ -63,7 +63,7 @@ def test_a_trial_that_never_ends_does_not_hold_up_the_others(path: str, monkeypa
         stuck = study.ask()
         for part in range(3):
             late_and_lost(study, 10, seed=part)
-            order = study._session._current().prefix
+            order = study._session._current().in_order
             assert order is not None and len(order.ended) <= 5 and stuck.id in order.passed
             trials = handed_out(study)
             every = np.array([evidence_of(study, trials[:k])[0] for k in range(len(trials) + 1)])
@@ -126,7 +126,7 @@ def test_a_loss_counts_by_its_worst_reward(path: str) -> None:
         evidence = {}
         for end in (Told(trial.id, 0.0), Told(trial.id, 1.0), Abandoned(trial.id, False)):
             assert isinstance(events[0].body, Created)
-            progress = Progress(events[0].body)
+            progress = StudyState(events[0].body)
             progress.apply_all([*events[1:], events[-1]._replace(seq=len(events), body=end)])
             evidence[end] = np.array([each.log_evidence for each in read_hypotheses(progress)])
         bad, good, lost = evidence.values()

@@ -125,7 +125,7 @@ def foresee_slowly(study: Study, began: threading.Event) -> None:
         began.set()
         time.sleep(0.3)
 
-    study._session.foresee(look)
+    study._session.presolve(look)
 
 
 def compile_slowly(study: Study, began: threading.Event) -> None:

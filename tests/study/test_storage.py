@@ -15,8 +15,8 @@ import pytest
 from sqlalchemy import make_url
 
 from osrl.errors import OsrlError, StorageError
+from osrl.study.backup import backup
 from osrl.study.log.events import Abandoned, Asked, Event, Told
-from osrl.study.storage.backup import backup
 from osrl.study.storage.base import Snapshot, Storage
 from osrl.study.storage.locked_log import PAGE
 from osrl.study.storage.sql import SqlStorage
@@ -31,7 +31,7 @@ def told(seq: int, trial: int | None = None) -> Event:
 
 
 def append(storage: Storage, study: int, *events: Event) -> None:
-    with storage.hold(study) as log:
+    with storage.lock_log(study) as log:
         log.append(events)
 
 
@@ -69,20 +69,20 @@ class TestStorage:
         count = PAGE + 5
         study = storage.create("long", chained(*map(told, range(count))))
         assert [event.seq for event in storage.read(study)] == list(range(count))
-        with storage.hold(study) as log:
+        with storage.lock_log(study) as log:
             assert sum(1 for _ in log.read(3)) == count - 3
 
     def test_what_is_about_a_trial_is_found(self, storage: Storage) -> None:
         events = chained(Event(0, 0, Asked(3, "x", "g", "h", None, False, None)), told(1, 2), told(2, 3))
         study = storage.create("one", events)
-        with storage.hold(study) as log:
-            assert log.about(3) == [events[0], events[2]]
-            assert log.about(4) == []
+        with storage.lock_log(study) as log:
+            assert log.events_of_trial(3) == [events[0], events[2]]
+            assert log.events_of_trial(4) == []
 
     def test_all_or_nothing(self, storage: Storage, other: Storage) -> None:
         events = chained(*map(told, range(3)))
         study = storage.create("one", events[:1])
-        with pytest.raises(KeyError), storage.hold(study) as log:
+        with pytest.raises(KeyError), storage.lock_log(study) as log:
             log.append(events[1:])
             log.keep(Snapshot(2, b"x"))
             raise KeyError
@@ -105,11 +105,11 @@ class TestStorage:
         seen: list[int] = []
 
         def write() -> None:
-            with other.hold(study) as log:
+            with other.lock_log(study) as log:
                 seen.extend(event.seq for event in log.read(0))
                 log.append([events[len(seen)]])
 
-        with storage.hold(study) as log:
+        with storage.lock_log(study) as log:
             thread = threading.Thread(target=write)
             thread.start()
             time.sleep(0.3)
@@ -122,7 +122,7 @@ class TestStorage:
     def test_readers_do_not_wait_for_a_writer(self, storage: Storage, other: Storage) -> None:
         events = chained(told(0), told(1))
         study = storage.create("one", events[:1])
-        with storage.hold(study) as log:
+        with storage.lock_log(study) as log:
             log.append(events[1:])
             assert list(other.read(study)) == events[:1]
             assert other.names() == ("one",)
@@ -141,11 +141,11 @@ class TestStorage:
 
     def test_a_deleted_study_is_gone_and_its_number_is_not_used_again(self, storage: Storage) -> None:
         study = storage.create("one", chained(told(0)))
-        with storage.hold(study) as log:
+        with storage.lock_log(study) as log:
             log.keep(Snapshot(1, b"x"))
         storage.delete("one")
         assert storage.names() == ()
-        with refused("the study was deleted"), storage.hold(study):
+        with refused("the study was deleted"), storage.lock_log(study):
             pass
         with refused("the study was deleted"):
             storage.first(study)
@@ -159,7 +159,7 @@ class TestStorage:
         study = storage.create("one", chained(told(0)))
         assert storage.snapshot(study) is None
         for snapshot in (Snapshot(1, b"one"), Snapshot(2, bytes(range(256)))):
-            with storage.hold(study) as log:
+            with storage.lock_log(study) as log:
                 log.keep(snapshot)
             assert other.snapshot(study) == snapshot
 

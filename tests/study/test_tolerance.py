@@ -20,7 +20,7 @@ from osrl.model.instance import Instance
 from osrl.simulation.simulate import simulate
 from osrl.study.log.events import Created, read_event
 from osrl.study.operations.checks import check_same_decisions
-from osrl.study.state.state import Progress
+from osrl.study.state.state import StudyState
 from osrl.study.study import Study
 from tests.support.commands import Capture, printed, refusal
 from tests.support.memory_study import MemoryStudy
@@ -107,12 +107,12 @@ def test_a_log_with_another_limit_or_a_wrong_tolerance_is_refused(tmp_path: Path
         first = next(iter(study.events()))
     body = first.body
     assert isinstance(body, Created)
-    Progress(body)
+    StudyState(body)
     with pytest.raises(StorageDamaged, match="limits"):
-        Progress(replace(body, evidence={**body.evidence, "tolerance.limits": [0.1, 0.1]}))
+        StudyState(replace(body, evidence={**body.evidence, "tolerance.limits": [0.1, 0.1]}))
     with pytest.raises(StorageDamaged, match="sum to"):
         weights = [-0.1] * len(body.evidence["tolerance.local"])
-        Progress(replace(body, evidence={**body.evidence, "tolerance.local": weights}))
+        StudyState(replace(body, evidence={**body.evidence, "tolerance.local": weights}))
     wrong = json.loads(first.payload) | {"epsilon_g": -0.5}
     with pytest.raises(StorageDamaged, match="cannot be read"):
         read_event(0, first.at, "create", json.dumps(wrong))
@@ -199,7 +199,7 @@ def test_fewer_trials_are_expected_with_a_tolerance(tmp_path: Path) -> None:
 
 def test_a_reward_by_which_arms_were_compared_is_not_corrected() -> None:
     """What the tolerance has ruled out is a decision like any other."""
-    one, other = (Progress(MemoryStudy(**NAMES, epsilon=0.3, seed=1).progress.created) for _ in range(2))
+    one, other = (StudyState(MemoryStudy(**NAMES, epsilon=0.3, seed=1).progress.created) for _ in range(2))
     check_same_decisions(1, one, other)
     assert one.hypotheses is not None
     one.hypotheses.tolerance.within[0, 1, 0] = True

@@ -22,16 +22,16 @@ from osrl.policies.contract import Criterion, Problem, find
 from osrl.policies.state_arrays import contents, differences
 from osrl.policies.steps import stream
 from osrl.simulation.run import episode
-from osrl.study.log.constants import CONTEST_RISK, set_constants
-from osrl.study.log.events import Asked, Created, Designed, Event, Kept, Resumed, Told, Verdict, read_event
+from osrl.study.backup import backup
+from osrl.study.log.events import Asked, Created, Designed, Event, Resumed, SnapshotTaken, Told, Verdict, read_event
 from osrl.study.log.export import LogFile
 from osrl.study.log.versions import versions
 from osrl.study.state import bulk_replay as stretch
+from osrl.study.state.constants import CONTEST_RISK, set_constants
 from osrl.study.state.snapshot import facts, pack, unpack
 from osrl.study.state.stages import new_state
-from osrl.study.state.state import Progress, begin
+from osrl.study.state.state import StudyState, begin
 from osrl.study.storage import schema
-from osrl.study.storage.backup import backup
 from osrl.study.storage.base import Snapshot
 from osrl.study.study import Study
 from osrl.study.views.verify import verify
@@ -240,21 +240,21 @@ def test_a_long_stretch_is_replayed_at_once_with_the_same_bits(path: str, monkey
             study.tell(trial, 1)
         play(study, 40, seed=1)
         events = list(study.events())
-    one_by_one = Progress(events[0].body)  # type: ignore[arg-type]
+    one_by_one = StudyState(events[0].body)  # type: ignore[arg-type]
     one_by_one.last = events[0]
     for event in events[1:]:
         one_by_one.apply(event)
     taken = []
-    run = stretch.run_stretch
+    run = stretch.replay_block
 
     def counted(*arguments: Any, **options: Any) -> int:
         taken.append(run(*arguments, **options))
         return taken[-1]
 
     monkeypatch.setattr(stretch, "LEAST", 3)
-    monkeypatch.setattr("osrl.study.state.state.run_stretch", counted)
-    monkeypatch.setattr("osrl.study.views.verify.run_stretch", counted)
-    at_once = Progress(events[0].body)  # type: ignore[arg-type]
+    monkeypatch.setattr("osrl.study.state.state.replay_block", counted)
+    monkeypatch.setattr("osrl.study.views.verify.replay_block", counted)
+    at_once = StudyState(events[0].body)  # type: ignore[arg-type]
     at_once.last = events[0]
     at_once.apply_all(events[1:])
     assert sum(taken) > 40
@@ -300,7 +300,7 @@ def test_who_had_much_to_replay_spares_the_next_process(path: str, monkeypatch: 
             assert study._session._load().position == expected
             study.ask()
     with Study.open(path) as study:
-        assert sum(isinstance(event.body, Kept) for event in study.events()) == 1
+        assert sum(isinstance(event.body, SnapshotTaken) for event in study.events()) == 1
         assert_sound(study)
 
 
@@ -308,7 +308,7 @@ def test_a_correction_replays_what_follows_the_snapshot(path: str, monkeypatch: 
     monkeypatch.setattr("osrl.study.operations.writer.EVERY", 20)
     begun: list[Event] = []
 
-    def noted(first: Event) -> Progress:
+    def noted(first: Event) -> StudyState:
         begun.append(first)
         return begin(first)
 
@@ -323,7 +323,7 @@ def test_a_correction_replays_what_follows_the_snapshot(path: str, monkeypatch: 
         assert_sound(study)
 
 
-def snapshot_of(path: str) -> tuple[Progress, Snapshot, Created]:
+def snapshot_of(path: str) -> tuple[StudyState, Snapshot, Created]:
     with new_study(path, policy="osrl", delta=0.01) as study:
         play(study, 5)
         study.ask(n=2)
@@ -360,8 +360,8 @@ def test_a_snapshot_that_cannot_be_used_is_ignored(path: str, monkeypatch: pytes
         ),
         (lambda progress: setattr(progress, "told", progress.told + 1), "told is"),
         (lambda progress: progress.pending.popitem(), "pending is"),
-        (lambda progress: progress.prefix.order.clear(), "queues is"),
-        (lambda progress: setattr(progress.prefix, "whole", not progress.prefix.whole), "whole is"),
+        (lambda progress: progress.in_order.order.clear(), "queues is"),
+        (lambda progress: setattr(progress.in_order, "whole", not progress.in_order.whole), "whole is"),
         (lambda progress: progress.pending[26].ticket.__setitem__(0, 7.0), "tickets differ"),
     ],
 )
@@ -375,13 +375,13 @@ def test_a_wrong_snapshot_is_not_used_and_found_by_verify(
         trials = study.ask(n=25)
         kept = study._session.snapshot()
         events = list(study.events())
-        progress = Progress(study.settings)
+        progress = StudyState(study.settings)
         progress.last = events[0]
         assert kept is not None
         progress.apply_all(events[1 : kept.position])
         assert pack(progress) == kept and progress.pending
         change(progress)
-        with study._storage.hold(study._session.number) as log:
+        with study._storage.lock_log(study._session.number) as log:
             log.keep(pack(progress))
         found = study.verify()
         said = " ".join(found.problems)

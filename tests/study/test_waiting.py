@@ -19,10 +19,10 @@ from osrl.errors import StorageBusy
 from osrl.policies.steps import wants_design
 from osrl.study.log.events import Designed
 from osrl.study.operations import writer as session
-from osrl.study.state.state import Progress
+from osrl.study.state.state import StudyState
 from osrl.study.storage.sql import SqlStorage
-from osrl.study.storage.sqlite import _line_of, note_log
-from osrl.study.storage.writer_queue import Line, length_of
+from osrl.study.storage.sqlite import _queue_of, note_log
+from osrl.study.storage.writer_queue import WriterQueue, queue_length
 from osrl.study.study import Study
 from osrl.study.views.verify import verify
 from tests.support.instances import refused
@@ -33,9 +33,9 @@ from tests.support.writers import starve
 @contextmanager
 def disturbed(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> Iterator[list[float]]:
     """While weights are solved for something else is done, which would wait for ever if the log were held."""
-    solve, took = Progress.solve, []
+    solve, took = StudyState.solve, []
 
-    def slow(progress: Progress) -> Any:
+    def slow(progress: StudyState) -> Any:
         if wants_design(progress.state):
             began = time.monotonic()
             act()
@@ -43,7 +43,7 @@ def disturbed(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> Ite
         return solve(progress)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Progress, "solve", slow)
+        patch.setattr(StudyState, "solve", slow)
         yield took
 
 
@@ -132,14 +132,14 @@ def test_an_ask_in_peace_uses_what_was_solved_for_outside(path: str, monkeypatch
     with new_study(path, policy="osrl", delta=1e-6) as study:
         held: list[bool] = []
 
-        def watched(progress: Progress) -> Designed | None:
+        def watched(progress: StudyState) -> Designed | None:
             designed = solve(progress)
             if designed is not None:
                 held.append(bool(study._session._writing._is_owned()))  # type: ignore[attr-defined]
             return designed
 
-        solve = Progress.solve
-        monkeypatch.setattr(Progress, "solve", watched)
+        solve = StudyState.solve
+        monkeypatch.setattr(StudyState, "solve", watched)
         play(study, 20)
         assert held and not any(held)
         assert study.verify().notes == ()
@@ -150,7 +150,7 @@ def test_a_reader_does_not_wait_for_a_writer_of_its_own_process(place: str) -> N
     with new_study(place, policy="uniform") as study, Study.open(place) as other:
         play(study, 3)
         assert study.status.told == 3  # whatever is compiled for it
-        with other._session.turn():
+        with other._session.transaction():
             thread = threading.Thread(target=lambda: study.tell(study.ask(), 1))
             thread.start()
             time.sleep(0.2)
@@ -175,7 +175,7 @@ def test_waiting_ends_with_an_error_of_its_own(place: str, monkeypatch: pytest.M
 HELD = """
 import sys, traceback
 from contextlib import contextmanager
-from osrl.study.state.state import Progress
+from osrl.study.state.state import StudyState
 from osrl.study.storage.sql import SqlStorage
 from osrl.study.study import Study
 
@@ -200,8 +200,8 @@ def watched_solve(self):
         notice("weights are solved for")
     return designed
 
-hold, SqlStorage.hold = SqlStorage.hold, watched
-solve, Progress.solve = Progress.solve, watched_solve
+hold, SqlStorage.lock_log = SqlStorage.lock_log, watched
+solve, StudyState.solve = StudyState.solve, watched_solve
 with Study.open(sys.argv[1]) as study, Study.open(sys.argv[1]) as other:
     one = study.ask()
     study.tell(one, 1)
@@ -229,7 +229,7 @@ def test_little_is_taken_in_while_the_log_is_held(path: str, monkeypatch: pytest
     """However much others write: the log is let go, and what they wrote is read before it is held again."""
     inside: list[bool] = []
     taken: list[tuple[int, bool]] = []
-    hold, take_in, few = SqlStorage.hold, session._take_in, 6
+    hold, take_in, few = SqlStorage.lock_log, session._take_in, 6
 
     @contextmanager
     def watched(self: Any, number: int, meanwhile: Any = None) -> Iterator[Any]:
@@ -242,7 +242,7 @@ def test_little_is_taken_in_while_the_log_is_held(path: str, monkeypatch: pytest
             finally:
                 inside.pop()
 
-    def counted(progress: Progress, events: Any) -> None:
+    def counted(progress: StudyState, events: Any) -> None:
         events = list(events)
         taken.append((len(events), bool(inside)))
         take_in(progress, events)
@@ -252,7 +252,7 @@ def test_little_is_taken_in_while_the_log_is_held(path: str, monkeypatch: pytest
         assert other.trials == 2
         monkeypatch.setattr(session, "FEW", few)
         monkeypatch.setattr(session, "_take_in", counted)
-        monkeypatch.setattr(SqlStorage, "hold", watched)
+        monkeypatch.setattr(SqlStorage, "lock_log", watched)
         busy = [False, True, True, True, True]
         other.ask()
         assert busy == [] and study.trials == 4 * few + 3
@@ -272,7 +272,7 @@ def test_little_is_taken_in_while_the_log_is_held(path: str, monkeypatch: pytest
 
 @contextmanager
 def first_in_line(path: str) -> Iterator[None]:
-    line = Line(path)
+    line = WriterQueue(path)
     try:
         line.wait(None)
         yield
@@ -293,14 +293,14 @@ def test_writers_are_served_in_the_order_of_arrival(tmp_path: Path) -> None:
         for i in range(8):
             threads.append(threading.Thread(target=write, args=(i,)))
             threads[-1].start()
-            while length_of(path) < i + 2:
+            while queue_length(path) < i + 2:
                 time.sleep(0.001)
-            lengths.append(length_of(path))
+            lengths.append(queue_length(path))
         assert served == []
     for thread in threads:
         thread.join()
     assert served == list(range(8)) and lengths == list(range(2, 10))
-    assert length_of(path) == 0
+    assert queue_length(path) == 0
 
 
 def test_a_process_that_was_stopped_in_line_does_not_stop_the_others(
@@ -353,10 +353,10 @@ def test_a_connection_keeps_its_place_to_look_from(path: str) -> None:
         opened = open_files()
         play(study, 5)
         assert open_files() == opened and f"{path}-wal" in opened
-        newcomer = Line(path)
+        newcomer = WriterQueue(path)
         with first_in_line(path):
-            assert length_of(path) == 1 and not newcomer.is_empty()
-        assert length_of(path) == 0 and newcomer.is_empty()
+            assert queue_length(path) == 1 and not newcomer.is_empty()
+        assert queue_length(path) == 0 and newcomer.is_empty()
         newcomer.close()
     assert not [name for name in open_files() if name.startswith(path)]
 
@@ -364,12 +364,12 @@ def test_a_connection_keeps_its_place_to_look_from(path: str) -> None:
 def test_a_connection_stands_in_the_line_of_the_log_that_it_uses(tmp_path: Path) -> None:
     """It may have looked before there was one."""
     path, connection = str(tmp_path / "study.db"), SimpleNamespace(info={})
-    assert _line_of(connection, path).is_empty()
+    assert _queue_of(connection, path).is_empty()
     Path(f"{path}-wal").touch()
     note_log(connection.info, ((1, 1), (1, 2)))
     with first_in_line(path):
-        assert not _line_of(connection, path).is_empty()
-    _line_of(connection, path).close()
+        assert not _queue_of(connection, path).is_empty()
+    _queue_of(connection, path).close()
 
 
 def test_many_writers_are_all_served(path: str) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from osrl.errors import StorageDamaged, UnknownStudy
-from osrl.study.storage.wal_files import Beside
+from osrl.study.storage.wal_files import WalFiles
 from osrl.study.study import Study
 from tests.support.instances import refused
 from tests.support.studies import assert_sound, new_study, play
@@ -42,7 +42,7 @@ def test_files_are_looked_up_again_after_their_folder_has_changed(
     path.touch()
     log.touch()
     settle(tmp_path)
-    beside, looks = Beside(str(path)), Looks(monkeypatch)
+    beside, looks = WalFiles(str(path)), Looks(monkeypatch)
     known = beside.now()
     assert known.log is not None and known.log_index is None and looks.count == 4
     assert [beside.now() for _ in range(3)] == [known] * 3 and looks.count == 7
@@ -70,7 +70,7 @@ def test_a_folder_in_place_of_another_and_a_link_are_looked_up(tmp_path: Path) -
         (folder / "a.db").touch()
         settle(folder)
     link.symlink_to(one / "a.db")
-    direct, linked = Beside(str(one / "a.db")), Beside(str(link))
+    direct, linked = WalFiles(str(one / "a.db")), WalFiles(str(link))
     before = direct.now(), linked.now()
     one.rename(tmp_path / "gone")
     two.rename(one)

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from osrl.study.log.events import REVISION, Abandoned, Asked, Event, Staged, Told
+from osrl.study.log.events import REVISION, Abandoned, ArmsChanged, Asked, Event, Told
 from osrl.study.settings import new_settings
-from osrl.study.state.state import Progress
+from osrl.study.state.state import StudyState
 
 
 class MemoryStudy:
@@ -22,7 +22,7 @@ class MemoryStudy:
         unset = ("noise_sd", *risks, "low", "high", "harm_limit", "seed", "budget", "threshold", "options")
         given = {**dict.fromkeys(unset), "family": "bernoulli", "policy": "osrl", **settings}
         revision = given.pop("revision", REVISION)
-        self.progress = Progress(replace(new_settings(**given), revision=revision))
+        self.progress = StudyState(replace(new_settings(**given), revision=revision))
 
     @property
     def running(self) -> bool:
@@ -51,7 +51,7 @@ class MemoryStudy:
     def begin_stage(self, representations: Sequence[str], tasks: Sequence[str] | None = None) -> None:
         """Go on with these representations, and perhaps other tasks."""
         predictors = self.progress.created.predictors
-        staged = Staged(list(representations), predictors, "an attack", tasks=tasks)
+        staged = ArmsChanged(list(representations), predictors, "an attack", tasks=tasks)
         self.progress.apply(Event(self.progress.position, 0, staged))
 
     def arm(self, asked: Asked) -> tuple[int, int, int]:

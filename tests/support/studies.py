@@ -12,7 +12,7 @@ from typing import Any
 from osrl.policies.contract import find
 from osrl.policies.state_arrays import differences
 from osrl.study.log.events import Asked, Event, Told, link
-from osrl.study.state.state import Progress
+from osrl.study.state.state import StudyState
 from osrl.study.study import Study
 
 NAMES: dict[str, Any] = {
@@ -71,7 +71,7 @@ def held(study: Study) -> Iterator[None]:
     begun, free = threading.Event(), threading.Event()
 
     def hold() -> None:
-        with study._session.turn():
+        with study._session.transaction():
             begun.set()
             free.wait(60)
 
@@ -100,10 +100,10 @@ def chained(*events: Event, after: Event | None = None) -> list[Event]:
     return found
 
 
-def folded(study: Study) -> Progress:
+def folded(study: Study) -> StudyState:
     """The state of a study by its log alone, without a snapshot."""
     events = list(study.events())
-    progress = Progress(events[0].body)  # type: ignore[arg-type]
+    progress = StudyState(events[0].body)  # type: ignore[arg-type]
     progress.last = events[0]
     progress.apply_all(events[1:])
     return progress

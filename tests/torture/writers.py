@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from osrl.errors import OsrlError, StorageDamaged, StorageError
-from osrl.study.storage.backup import backup
+from osrl.study.backup import backup
 from osrl.study.study import Study
 from tests.support.databases import BACKENDS, new_place, own_server, remove_place
 from tests.support.studies import assert_sound, load_kernels, new_study, play

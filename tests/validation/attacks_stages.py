@@ -18,7 +18,7 @@ from osrl.evidence.intervals import mean_intervals
 from osrl.evidence.missingness import evidence_of
 from osrl.study.log.events import REVISION
 from osrl.study.state.harm import LEVEL
-from osrl.study.state.state import Progress
+from osrl.study.state.state import StudyState
 from osrl.study.study import Study
 from osrl.study.views.arms import COVERAGE
 from tests.support.memory_study import MemoryStudy
@@ -65,7 +65,7 @@ def watch_over_stages(seed: int, revision: int = REVISION) -> bool:
             study.tell(asked.trial, 0.5 < rng.random())
         if study.progress.alarm:
             return True
-        losses = study.progress.losses
+        losses = study.progress.missingness
         assert losses is not None
         low = evidence_of(losses.watch) < -0.6 and _since(study) > 3
         if (low or _since(study) >= 60) and len(study.progress.stages) < 150:
@@ -97,8 +97,8 @@ def out_after_the_alarm(case: str, seed: int, revision: int = REVISION) -> bool:
         _, g, h = study.arm(asked)
         study.tell(asked.trial, rng.random() < 0.9 - 0.4 * g - 0.2 * h)
         lenient, strict = copy.deepcopy(study.progress), copy.deepcopy(study.progress)
-        assert lenient.losses is not None
-        lenient.losses._limit = -math.inf  # so that this loss raises the alarm
+        assert lenient.missingness is not None
+        lenient.missingness._limit = -math.inf  # so that this loss raises the alarm
         lenient.give_up(out[0], ignorable=True)
         strict.give_up(out[0], ignorable=False)
         assert lenient.alarm
@@ -107,7 +107,7 @@ def out_after_the_alarm(case: str, seed: int, revision: int = REVISION) -> bool:
     return False
 
 
-def _possible(progress: Progress) -> list[list[bool]]:
+def _possible(progress: StudyState) -> list[list[bool]]:
     tests = progress.hypotheses
     assert tests is not None
     every = tests.possible_g, tests.possible_h, tests.struck, tests.tolerance.within
@@ -156,7 +156,7 @@ def intervals_over_groups(seed: int, each: bool = False) -> bool:
     for task in range(1, 21):
         if task > 1:
             study.begin_stage(["A", "B"], tasks=[str(x + 1) for x in range(task)])
-        risks = (1 - COVERAGE) * (np.full(2, 0.5) if each else np.array(study.progress.tally.shares[-2:]))
+        risks = (1 - COVERAGE) * (np.full(2, 0.5) if each else np.array(study.progress.totals.shares[-2:]))
         number, total, margin = np.zeros(2), np.zeros(2), np.full(2, np.inf)
         for _ in range(150):
             arm = int(margin.argmax())

@@ -26,7 +26,7 @@ from osrl.service.roles import OPERATE, needs
 from osrl.service.routes.read import attribute_of
 from osrl.service.routing import OPTIONAL_BODY, answer, grant_of, new_router
 from osrl.service.workers import Worker
-from osrl.study.operations.ask import read_wanted
+from osrl.study.operations.ask import parse_ask
 from osrl.study.operations.batch import ask_call
 from osrl.study.study import Study
 
@@ -96,7 +96,7 @@ async def _arm(request: Request, name: str, given: dict[str, Any]) -> dict[str, 
     try:
         worker = await context.workers.worker(name)
         task = await _task(context, worker, given)
-        call = ask_call(read_wanted(task, None, None, subject, None))
+        call = ask_call(parse_ask(task, None, None, subject, None))
         (trial,) = await act(request, name, call)
     except UnknownStudy as error:
         raise _Unusable(404, "FLAG_NOT_FOUND", str(error)) from None

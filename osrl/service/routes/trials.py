@@ -28,10 +28,10 @@ from osrl.service.models import (
 )
 from osrl.service.roles import BLIND, READ, needs
 from osrl.service.routing import OPTIONAL_BODY, answer, grant_of, new_router
-from osrl.study.operations.ask import read_wanted
-from osrl.study.operations.batch import Done, abandon_call, ask_call, tell_call
-from osrl.study.operations.tell import Loss, read_which
-from osrl.study.state.trial import Trial, check_said
+from osrl.study.operations.ask import parse_ask
+from osrl.study.operations.batch import TellResult, abandon_call, ask_call, tell_call
+from osrl.study.operations.tell import Abandonment, parse_trial_ref
+from osrl.study.state.trial import Trial, validate_actor_and_reason
 from osrl.study.study import Study
 
 router = new_router("/api/v1/studies", tags=["trials"])
@@ -60,7 +60,7 @@ def trial_document(trial: Trial) -> dict[str, Any]:
 async def ask(request: Request, name: str, body: Ask) -> Response:
     """The next trial, or `n` of them; with a key that was used before, the same trial again."""
     worker = await context_of(request).workers.worker(name)
-    wanted = read_wanted(body.task, body.n, body.lease, body.key, body.note)
+    wanted = parse_ask(body.task, body.n, body.lease, body.key, body.note)
     key = read_request(request.headers.get("idempotency-key"))
     trials = await act(request, name, ask_call(wanted, key, worker.requests))
     documents = [seen_by(grant_of(request), trial_document(trial)) for trial in trials]
@@ -71,9 +71,9 @@ async def ask(request: Request, name: str, body: Ask) -> Response:
 @needs(BLIND)
 async def tell(request: Request, name: str, body: Tell) -> Response:
     """The reward of a trial: on the disk when this is answered. Told twice, it counts once."""
-    check_said(body.by)
-    which = read_which(body.trial, body.key)
-    done: Done = await act(request, name, tell_call(which, body.reward, body.harm, body.by))
+    validate_actor_and_reason(body.by)
+    which = parse_trial_ref(body.trial, body.key)
+    done: TellResult = await act(request, name, tell_call(which, body.reward, body.harm, body.by))
     return answer(seen_by(grant_of(request), done._asdict()))
 
 
@@ -81,8 +81,8 @@ async def tell(request: Request, name: str, body: Tell) -> Response:
 @needs(BLIND)
 async def track(request: Request, name: str, body: Track) -> Response:
     """The reward of the subject of an OpenFeature flag."""
-    call = tell_call(read_which(None, body.targetingKey), body.reward, body.harm, None)
-    done: Done = await act(request, name, call)
+    call = tell_call(parse_trial_ref(None, body.targetingKey), body.reward, body.harm, None)
+    done: TellResult = await act(request, name, call)
     return answer(seen_by(grant_of(request), done._asdict()))
 
 
@@ -90,9 +90,9 @@ async def track(request: Request, name: str, body: Track) -> Response:
 @needs(BLIND)
 async def abandon(request: Request, name: str, body: Abandon) -> Response:
     """A trial will never report; it counts by its worst reward, unless that is stated to be ignorable."""
-    check_said(body.by, body.reason)
-    loss = Loss(body.ignorable, body.by, body.reason)
-    done: Done = await act(request, name, abandon_call(read_which(body.trial, body.key), loss))
+    validate_actor_and_reason(body.by, body.reason)
+    loss = Abandonment(body.ignorable, body.by, body.reason)
+    done: TellResult = await act(request, name, abandon_call(parse_trial_ref(body.trial, body.key), loss))
     return answer(seen_by(grant_of(request), done._asdict()))
 
 

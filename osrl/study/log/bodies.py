@@ -33,7 +33,7 @@ class Created:
     """The study begins: names, family, risks, and all that its course depends on besides the rewards.
 
     ``options`` are the parameters of the policy, defaults written out; ``evidence`` has every constant of
-    its evidence, see `osrl.study.log.constants`. ``versions`` are those of the program that wrote the event,
+    its evidence, see `osrl.study.state.constants`. ``versions`` are those of the program that wrote the event,
     see `osrl.study.log.versions`. ``id`` is drawn at random and is that of this study alone; early logs
     have none. The tolerances are left out where they are 0. Without a ``seed`` (None) each arm is drawn by
     secret bits of its own, see `Asked`.
@@ -91,7 +91,7 @@ class Resumed:
 
 
 @dataclass(frozen=True)
-class Kept:
+class SnapshotTaken:
     """A snapshot of all events before this one was kept; ``digest`` is that of its content (SHA-256)."""
 
     digest: str
@@ -244,7 +244,7 @@ class Budgeted:
 
 
 @dataclass(frozen=True)
-class Staged:
+class ArmsChanged:
     """A task, a representation or a predictor is withdrawn or added: evidence counts from here on.
 
     ``representations`` and ``predictors`` are all that are left or there now; ``tasks`` too, where they are
@@ -312,7 +312,7 @@ def sound(body: object) -> bool:
             return type(body.reason) is str
         case Budgeted():
             return type(body.budget) is int and 0 < body.budget < 2**63
-        case Staged():
+        case ArmsChanged():
             tasks = body.tasks is None or _are_names(body.tasks)
             return tasks and _are_names(body.representations) and _are_names(body.predictors)
         case Resumed():

@@ -18,17 +18,17 @@ from collections.abc import Iterable, Iterator
 from osrl.errors import OsrlError
 from osrl.study.log.events import (
     Abandoned,
+    ArmsChanged,
     Asked,
     Closed,
     Corrected,
     Designed,
     Event,
     Overruled,
-    Staged,
     Told,
 )
 
-DECISIVE = (Asked, Designed, Abandoned, Staged, Closed)  # what may have used the rewards before it
+DECISIVE = (Asked, Designed, Abandoned, ArmsChanged, Closed)  # what may have used the rewards before it
 
 
 def overrule(events: Iterable[Event], trial: int | None = None) -> Iterator[Event]:

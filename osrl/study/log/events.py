@@ -29,6 +29,7 @@ from osrl.study.log.bodies import SAMPLING as SAMPLING
 from osrl.study.log.bodies import SECRET_BITS as SECRET_BITS
 from osrl.study.log.bodies import Abandoned as Abandoned
 from osrl.study.log.bodies import Amended as Amended
+from osrl.study.log.bodies import ArmsChanged as ArmsChanged
 from osrl.study.log.bodies import Asked as Asked
 from osrl.study.log.bodies import Budgeted as Budgeted
 from osrl.study.log.bodies import Closed as Closed
@@ -36,26 +37,36 @@ from osrl.study.log.bodies import Continued as Continued
 from osrl.study.log.bodies import Corrected as Corrected
 from osrl.study.log.bodies import Created as Created
 from osrl.study.log.bodies import Designed as Designed
-from osrl.study.log.bodies import Kept as Kept
 from osrl.study.log.bodies import Overruled as Overruled
 from osrl.study.log.bodies import Paused as Paused
 from osrl.study.log.bodies import Recovered as Recovered
 from osrl.study.log.bodies import Resumed as Resumed
-from osrl.study.log.bodies import Staged as Staged
+from osrl.study.log.bodies import SnapshotTaken as SnapshotTaken
 from osrl.study.log.bodies import Told as Told
 from osrl.study.log.bodies import Verdict as Verdict
 from osrl.study.log.bodies import sound
 from osrl.study.log.identity import caller
 
-Life = Paused | Continued | Budgeted | Staged | Closed
+Life = Paused | Continued | Budgeted | ArmsChanged | Closed
 Body = (
-    Created | Resumed | Kept | Recovered | Designed | Asked | Told | Abandoned | Corrected | Amended | Overruled | Life
+    Created
+    | Resumed
+    | SnapshotTaken
+    | Recovered
+    | Designed
+    | Asked
+    | Told
+    | Abandoned
+    | Corrected
+    | Amended
+    | Overruled
+    | Life
 )
 
 KINDS: dict[str, type[Body]] = {
     "create": Created,
     "resume": Resumed,
-    "snapshot": Kept,
+    "snapshot": SnapshotTaken,
     "recover": Recovered,
     "design": Designed,
     "ask": Asked,
@@ -66,7 +77,7 @@ KINDS: dict[str, type[Body]] = {
     "pause": Paused,
     "continue": Continued,
     "budget": Budgeted,
-    "stage": Staged,
+    "stage": ArmsChanged,
     "close": Closed,
 }
 _KIND = {body: kind for kind, body in KINDS.items()}

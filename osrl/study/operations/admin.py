@@ -7,12 +7,12 @@ from numbers import Integral
 from typing import NamedTuple
 
 from osrl.errors import OsrlError, StudyEnded
-from osrl.study.log.events import Budgeted, Closed, Continued, Paused, Staged
+from osrl.study.log.events import ArmsChanged, Budgeted, Closed, Continued, Paused
 from osrl.study.log.identity import acting_as
-from osrl.study.operations.writer import Session, Turn
+from osrl.study.operations.writer import Session, WriteTransaction
 from osrl.study.settings import check_names
-from osrl.study.state.guardrail import names_without, next_by_rule
-from osrl.study.state.state import Progress
+from osrl.study.state.guardrail import names_without, next_by_harm_limit
+from osrl.study.state.state import StudyState
 
 MOST = 2**63 - 1
 CLOSED = "closed"
@@ -21,47 +21,47 @@ CLOSED = "closed"
 def pause(session: Session, reason: str, by: str | None) -> None:
     """Hand out no more trials; those that are out may report."""
     _check_reason(reason, "the study is paused")
-    with session.turn() as turn:
-        _check_running(turn.progress)
-        if turn.progress.paused is None:
-            turn.do(Paused(reason, by))
+    with session.transaction() as transaction:
+        _check_running(transaction.progress)
+        if transaction.progress.paused is None:
+            transaction.do(Paused(reason, by))
 
 
 def resume(session: Session, reason: str | None, by: str | None) -> None:
     """Go on with a study that was paused."""
-    with session.turn() as turn:
-        _check_running(turn.progress)
-        if turn.progress.paused is not None:
-            turn.do(Continued(reason, by))
+    with session.transaction() as transaction:
+        _check_running(transaction.progress)
+        if transaction.progress.paused is not None:
+            transaction.do(Continued(reason, by))
 
 
 def close(session: Session, reason: str, by: str | None) -> None:
     """End the study, with its best guess."""
     _check_reason(reason, "the study is closed")
-    with session.turn() as turn:
-        if turn.progress.verdict is not None and turn.progress.verdict.status == CLOSED:
+    with session.transaction() as transaction:
+        if transaction.progress.verdict is not None and transaction.progress.verdict.status == CLOSED:
             return
-        _check_running(turn.progress)
-        verdict = replace(turn.progress.best_guess(), status=CLOSED)
-        turn.do(Closed(reason, verdict, by))
+        _check_running(transaction.progress)
+        verdict = replace(transaction.progress.best_guess(), status=CLOSED)
+        transaction.do(Closed(reason, verdict, by))
 
 
 def raise_budget(session: Session, budget: int, reason: str | None, by: str | None) -> None:
     """Allow more trials in all."""
     if isinstance(budget, bool) or not isinstance(budget, Integral) or not 1 <= budget <= MOST:
         raise OsrlError(f"the budget is {budget!r}; give the largest number of trials, at least 1")
-    with session.turn() as turn:
-        _check_running(turn.progress)
-        before = turn.progress.created.budget
+    with session.transaction() as transaction:
+        _check_running(transaction.progress)
+        before = transaction.progress.created.budget
         if before is None:
             raise OsrlError("the study has no budget, so there is nothing to raise; ask for more trials")
         if budget < before:
             raise OsrlError(f"the budget is {before:,}, and can only be raised; give a larger number")
         if budget > before:
-            turn.do(Budgeted(int(budget), reason, by))
+            transaction.do(Budgeted(int(budget), reason, by))
 
 
-class Choice(NamedTuple):
+class ArmSelector(NamedTuple):
     """What is withdrawn or added: one task, representation or predictor."""
 
     task: str | None
@@ -79,43 +79,43 @@ class Choice(NamedTuple):
         return given[0]
 
 
-def withdraw(session: Session, choice: Choice, reason: str, by: str | None) -> None:
+def withdraw(session: Session, choice: ArmSelector, reason: str, by: str | None) -> None:
     """Take a task, a representation or a predictor out of the study; evidence counts from here on."""
     axis, name = choice.axis_and_name
     _check_reason(reason, f"{name!r} is withdrawn")
-    with session.turn() as turn:
-        _check_running(turn.progress)
-        turn.progress.index_of(axis, name)
-        left = names_without(turn.progress.created, axis, name)
+    with session.transaction() as transaction:
+        _check_running(transaction.progress)
+        transaction.progress.index_of(axis, name)
+        left = names_without(transaction.progress.created, axis, name)
         if left is None:
             raise OsrlError(f"without {name!r} there is nothing left to compare; close the study instead")
-        turn.do(_staged(left, axis, reason, by))
+        transaction.do(_staged(left, axis, reason, by))
 
 
-def withdraw_by_rule(turn: Turn) -> None:
+def withdraw_by_rule(transaction: WriteTransaction) -> None:
     """Do what the limit of harm asks for, after a harm was told."""
     with acting_as(None):
-        while (event := next_by_rule(turn.progress)) is not None:
-            turn.do(event)
+        while (event := next_by_harm_limit(transaction.progress)) is not None:
+            transaction.do(event)
 
 
-def add(session: Session, choice: Choice, reason: str, by: str | None) -> None:
+def add(session: Session, choice: ArmSelector, reason: str, by: str | None) -> None:
     """Take a new task, representation or predictor into the study; evidence counts from here on."""
     axis, name = choice.axis_and_name
     _check_reason(reason, f"{name!r} is added")
-    with session.turn() as turn:
-        _check_running(turn.progress)
-        created = turn.progress.created
+    with session.transaction() as transaction:
+        _check_running(transaction.progress)
+        created = transaction.progress.created
         names = [list(created.tasks), list(created.representations), list(created.predictors)]
         names[axis].append(name)
         check_names(*names)
-        turn.do(_staged(names, axis, reason, by))
+        transaction.do(_staged(names, axis, reason, by))
 
 
-def _staged(names: list[list[str]], axis: int, reason: str, by: str | None) -> Staged:
+def _staged(names: list[list[str]], axis: int, reason: str, by: str | None) -> ArmsChanged:
     """The study goes on with these names, of which those on one axis are others than before."""
     tasks, representations, predictors = names
-    return Staged(representations, predictors, reason, by, tasks if axis == 0 else None)
+    return ArmsChanged(representations, predictors, reason, by, tasks if axis == 0 else None)
 
 
 def _check_reason(reason: object, what: str) -> None:
@@ -123,7 +123,7 @@ def _check_reason(reason: object, what: str) -> None:
         raise OsrlError(f"there is no reason; say in a few words why {what}")
 
 
-def _check_running(progress: Progress) -> None:
+def _check_running(progress: StudyState) -> None:
     if progress.verdict is not None:
         raise StudyEnded(
             f"the study has ended ({progress.verdict.status}), and its verdict is final; begin a new study"

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 from osrl.errors import OsrlError, StorageDamaged, UnknownTrial
 from osrl.study.log.events import Abandoned, Amended, Asked, Corrected, Created, Event, Told, now
 from osrl.study.operations.checks import check_ask
-from osrl.study.operations.redesign import Weights
-from osrl.study.operations.writer import Session, Turn
+from osrl.study.operations.redesign import Redesign
+from osrl.study.operations.writer import Session, WriteTransaction
 from osrl.study.state.trial import Trial, new_trial, read_key, read_lease, read_note, read_token
 
 MOST_AT_ONCE = 1000  # trials of one ask: others wait while they are handed out
@@ -33,7 +33,7 @@ class TrialRecord(Trial):
     amended: float | None = None
 
 
-class Wanted(NamedTuple):
+class AskRequest(NamedTuple):
     """What is asked for: how many trials, in which task, for how long, known by what."""
 
     task: str | None
@@ -43,13 +43,13 @@ class Wanted(NamedTuple):
     note: dict[str, Any] | None
 
 
-def read_wanted(
+def parse_ask(
     task: str | None,
     n: int | None,
     lease: str | timedelta | None,
     key: str | None,
     note: Mapping[str, Any] | None,
-) -> Wanted:
+) -> AskRequest:
     """What is asked for; an error where that cannot be."""
     length = None if lease is None else read_lease(lease)
     count = _count(n)
@@ -57,34 +57,34 @@ def read_wanted(
         raise OsrlError("a key is that of one trial; ask without n, once for each key")
     if key is not None:
         read_key(key)
-    return Wanted(task, count, length, key, None if note is None else read_note(note))
+    return AskRequest(task, count, length, key, None if note is None else read_note(note))
 
 
-def ask(session: Session, wanted: Wanted) -> tuple[Trial, ...]:
+def ask(session: Session, wanted: AskRequest) -> tuple[Trial, ...]:
     """Hand out the trials that are wanted; the one that has the key already, if there is one."""
-    weights = Weights()
-    session.foresee(weights.foresee)
+    weights = Redesign()
+    session.presolve(weights.presolve)
     while True:
-        with session.storage.gate:  # nothing is compiled while the process forks
+        with session.storage.fork_lock:  # nothing is compiled while the process forks
             weights.solve()
-        with session.turn() as turn:
-            trials = hand_out(turn, wanted, weights)
+        with session.transaction() as transaction:
+            trials = hand_out(transaction, wanted, weights)
         if trials:
             return trials
 
 
-def hand_out(turn: Turn, wanted: Wanted, weights: Weights) -> tuple[Trial, ...]:
+def hand_out(transaction: WriteTransaction, wanted: AskRequest, weights: Redesign) -> tuple[Trial, ...]:
     """Hand out trials; none where the log is to be let go, to solve for new weights."""
     task, count, length, key, note = wanted
-    progress = turn.progress
-    if key is not None and (again := _asked_before(turn, key, task, note)) is not None:
+    progress = transaction.progress
+    if key is not None and (again := _asked_before(transaction, key, task, note)) is not None:
         return (again,)
     check_ask(progress, task, count)
     trials = []
-    for _ in range(count if weights.renew(turn) else 0):
+    for _ in range(count if weights.renew(transaction) else 0):
         until = None if length is None else now() + length
         asked = progress.choose(task, until, key, note)
-        trials.append(new_trial(asked, progress.created, turn.do(asked).hash))
+        trials.append(new_trial(asked, progress.created, transaction.do(asked).hash))
     return tuple(trials)
 
 
@@ -97,12 +97,12 @@ def _count(n: int | None) -> int:
     return int(count)
 
 
-def _asked_before(turn: Turn, key: str, task: str | None, note: object) -> Trial | None:
+def _asked_before(transaction: WriteTransaction, key: str, task: str | None, note: object) -> Trial | None:
     """The trial that was handed out for a key; refused where it was asked for with something else."""
-    number = turn.log.find_key(key)
+    number = transaction.log.find_key(key)
     if number is None:
         return None
-    asked, hash = _handed_out(turn.log.about(number), number, key)
+    asked, hash = _handed_out(transaction.log.events_of_trial(number), number, key)
     if task is not None and task != asked.task:
         raise OsrlError(
             f"key {key!r} is that of trial {number} in task {asked.task!r}, now the task is {task!r}; "
@@ -113,13 +113,13 @@ def _asked_before(turn: Turn, key: str, task: str | None, note: object) -> Trial
             f"key {key!r} is that of trial {number}, which has another note; a note cannot be changed, "
             "ask again without one"
         )
-    return new_trial(asked, turn.progress.settings_of(number), hash)
+    return new_trial(asked, transaction.progress.settings_of(number), hash)
 
 
-def again(turn: Turn, number: int) -> Trial:
+def again(transaction: WriteTransaction, number: int) -> Trial:
     """A trial that was handed out before."""
-    asked, hash = _handed_out(turn.log.about(number), number, None)
-    return new_trial(asked, turn.progress.settings_of(number), hash)
+    asked, hash = _handed_out(transaction.log.events_of_trial(number), number, None)
+    return new_trial(asked, transaction.progress.settings_of(number), hash)
 
 
 def find_trial(session: Session, which: Trial | str | int) -> TrialRecord:
@@ -134,7 +134,7 @@ def find_trial(session: Session, which: Trial | str | int) -> TrialRecord:
         number = token.trial
     with session.reading() as progress:
         created, handed = progress.settings_of(max(number, 1)), progress.asked
-    events = session.storage.about(session.number, number)
+    events = session.storage.events_of_trial(session.number, number)
     if not events:
         raise UnknownTrial(f"the study has no trial {number}; it has handed out {handed}, numbered from 1")
     asked, hash = _handed_out(events, number, key)
@@ -147,7 +147,7 @@ def find_trial(session: Session, which: Trial | str | int) -> TrialRecord:
 def find_trials(session: Session, first: int, last: int) -> list[TrialRecord]:
     """The trials from number ``first`` to ``last``, with what became of each."""
     trials: dict[int, list[Event]] = {}
-    for event in session.storage.between(session.number, first, last):
+    for event in session.storage.events_of_trials(session.number, first, last):
         assert event.trial is not None
         trials.setdefault(event.trial, []).append(event)
     with session.reading() as progress:

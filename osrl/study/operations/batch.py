@@ -16,15 +16,15 @@ from typing import Any, NamedTuple, Protocol
 from osrl.errors import OsrlError, StorageError
 from osrl.study.log.events import Designed
 from osrl.study.operations import ask as asking
-from osrl.study.operations.ask import Wanted, hand_out
-from osrl.study.operations.redesign import Weights
-from osrl.study.operations.tell import Key, Loss, find_meant, lose, take
-from osrl.study.operations.writer import Session, Turn
+from osrl.study.operations.ask import AskRequest, hand_out
+from osrl.study.operations.redesign import Redesign
+from osrl.study.operations.tell import Abandonment, TrialKey, lose, resolve_trial, take
+from osrl.study.operations.writer import Session, WriteTransaction
 from osrl.study.state.trial import Token, Trial
 from osrl.study.storage.base import Log
 
 
-class Memory(Protocol):
+class IdempotencyStore(Protocol):
     """Which trials were handed out for which request, kept in the transaction of the ask."""
 
     def recall(self, log: Log, request: str) -> tuple[int, int] | None:
@@ -34,7 +34,7 @@ class Memory(Protocol):
         """This request was answered with these trials."""
 
 
-class Done(NamedTuple):
+class TellResult(NamedTuple):
     """What became of a call: the trial, whether it is new, and what was known afterwards."""
 
     trial: int
@@ -49,30 +49,32 @@ class Call(NamedTuple):
     ``key``: by which it is known, if it is.
     """
 
-    act: Callable[[Turn, Weights], Any]
+    act: Callable[[WriteTransaction, Redesign], Any]
     asks: bool
     key: str | None
 
 
-def ask_call(wanted: Wanted, request: str | None = None, memory: Memory | None = None) -> Call:
+def ask_call(wanted: AskRequest, request: str | None = None, memory: IdempotencyStore | None = None) -> Call:
     """An ask; one with the ``request`` of an earlier one is given the same trials again."""
 
-    def act(turn: Turn, weights: Weights) -> tuple[Trial, ...] | None:
+    def act(transaction: WriteTransaction, weights: Redesign) -> tuple[Trial, ...] | None:
         if request is not None and memory is not None:
-            known = memory.recall(turn.log, request)
+            known = memory.recall(transaction.log, request)
             if known is not None:
-                return _repeated(turn, wanted, request, *known)
-        trials = hand_out(turn, wanted, weights)
+                return _repeated(transaction, wanted, request, *known)
+        trials = hand_out(transaction, wanted, weights)
         if trials and request is not None and memory is not None:
-            memory.remember(turn.log, request, trials[0].id, len(trials))
+            memory.remember(transaction.log, request, trials[0].id, len(trials))
         return trials or None
 
     key = wanted.key if wanted.key is not None else request
     return Call(act, True, key)
 
 
-def _repeated(turn: Turn, wanted: Wanted, request: str, first: int, count: int) -> tuple[Trial, ...]:
-    trials = tuple(asking.again(turn, number) for number in range(first, first + count))
+def _repeated(
+    transaction: WriteTransaction, wanted: AskRequest, request: str, first: int, count: int
+) -> tuple[Trial, ...]:
+    trials = tuple(asking.again(transaction, number) for number in range(first, first + count))
     asked = trials[0]
     if (
         count != wanted.n
@@ -87,28 +89,28 @@ def _repeated(turn: Turn, wanted: Wanted, request: str, first: int, count: int) 
     return trials
 
 
-def tell_call(which: Token | Key, reward: Any, harm: Any, by: str | None) -> Call:
+def tell_call(which: Token | TrialKey, reward: Any, harm: Any, by: str | None) -> Call:
     """The reward of a trial."""
 
-    def act(turn: Turn, weights: Weights) -> Done:
-        token = find_meant(turn, which)
-        return _done(turn, token, take(turn, token, reward, by, harm))
+    def act(transaction: WriteTransaction, weights: Redesign) -> TellResult:
+        token = resolve_trial(transaction, which)
+        return _done(transaction, token, take(transaction, token, reward, by, harm))
 
     return Call(act, False, None)
 
 
-def abandon_call(which: Token | Key, loss: Loss) -> Call:
+def abandon_call(which: Token | TrialKey, loss: Abandonment) -> Call:
     """The loss of a trial."""
 
-    def act(turn: Turn, weights: Weights) -> Done:
-        token = find_meant(turn, which)
-        return _done(turn, token, lose(turn, token, loss))
+    def act(transaction: WriteTransaction, weights: Redesign) -> TellResult:
+        token = resolve_trial(transaction, which)
+        return _done(transaction, token, lose(transaction, token, loss))
 
     return Call(act, False, None)
 
 
-def _done(turn: Turn, token: Token, new: bool) -> Done:
-    return Done(token.trial, new, turn.progress.status, turn.progress.last.hash)
+def _done(transaction: WriteTransaction, token: Token, new: bool) -> TellResult:
+    return TellResult(token.trial, new, transaction.progress.status, transaction.progress.last.hash)
 
 
 class _TornError(Exception):
@@ -118,11 +120,11 @@ class _TornError(Exception):
 def do_together(session: Session, calls: Sequence[Call]) -> list[Any]:
     """The answers of all calls, each an `OsrlError` where the call was refused. All of it is on the disk."""
     answers: dict[int, Any] = {}
-    weights = Weights()
+    weights = Redesign()
     while rest := [(i, call) for i, call in enumerate(calls) if i not in answers]:
         try:
-            with session.turn() as turn:
-                found, used = _one_turn(turn, rest, weights)
+            with session.transaction() as transaction:
+                found, used = _one_turn(transaction, rest, weights)
             answers |= found
         except _TornError:
             for i, call in rest:
@@ -132,30 +134,32 @@ def do_together(session: Session, calls: Sequence[Call]) -> list[Any]:
             answers |= {i: error for i, _ in rest}
             break
         if used:
-            weights = Weights()
+            weights = Redesign()
         weights.solve()
     return [answers[i] for i in range(len(calls))]
 
 
-def _one_turn(turn: Turn, calls: Sequence[tuple[int, Call]], weights: Weights) -> tuple[dict[int, Any], bool]:
+def _one_turn(
+    transaction: WriteTransaction, calls: Sequence[tuple[int, Call]], weights: Redesign
+) -> tuple[dict[int, Any], bool]:
     """The answers that can be given in this turn, and whether new weights were used in it."""
     answers: dict[int, Any] = {}
     keys: set[str] = set()
     waiting = used = False  # for weights
     for i, call in calls:
         if call.asks:
-            progress = turn.progress
+            progress = transaction.progress
             if waiting or call.key in keys or (used and progress.steps.wants_design(progress.state)):
                 continue
             if call.key is not None:
                 keys.add(call.key)
-        before, events = turn.progress.position, len(turn.events)
+        before, events = transaction.progress.position, len(transaction.events)
         try:
-            answer = call.act(turn, weights)
+            answer = call.act(transaction, weights)
         except StorageError:
             raise
         except Exception as error:
-            if turn.progress.position != before or not isinstance(error, OsrlError):
+            if transaction.progress.position != before or not isinstance(error, OsrlError):
                 raise _TornError from error
             answer = error
         if answer is None:
@@ -163,17 +167,17 @@ def _one_turn(turn: Turn, calls: Sequence[tuple[int, Call]], weights: Weights) -
             continue
         answers[i] = answer
         if call.asks:
-            used = used or any(isinstance(event.body, Designed) for event in turn.events[events:])
+            used = used or any(isinstance(event.body, Designed) for event in transaction.events[events:])
     return answers, used
 
 
 def _alone(session: Session, call: Call) -> Any:
     """The answer of one call in turns of its own."""
-    weights = Weights()
+    weights = Redesign()
     try:
         while True:
-            with session.turn() as turn:
-                answer = call.act(turn, weights)
+            with session.transaction() as transaction:
+                answer = call.act(transaction, weights)
             if answer is not None:
                 return answer
             weights.solve()

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from osrl.errors import BudgetSpent, OsrlError, RewardRefused, StudyEnded, StudyPaused, UnknownTrial
-from osrl.study.log.events import Abandoned, Asked, Corrected, Designed, Staged, Told
-from osrl.study.operations.writer import Turn
-from osrl.study.state.state import Progress
+from osrl.study.log.events import Abandoned, ArmsChanged, Asked, Corrected, Designed, Told
+from osrl.study.operations.writer import WriteTransaction
+from osrl.study.state.state import StudyState
 from osrl.study.state.trial import Token
 
 
-def check_ask(progress: Progress, task: str | None, count: int) -> None:
+def check_ask(progress: StudyState, task: str | None, count: int) -> None:
     """Refuse to hand out trials where there is nothing more to learn or to spend."""
     budget = progress.created.budget
     if progress.verdict is not None:
@@ -40,7 +40,7 @@ def check_ask(progress: Progress, task: str | None, count: int) -> None:
         )
 
 
-def check_loss(progress: Progress, ignorable: bool) -> None:
+def check_loss(progress: StudyState, ignorable: bool) -> None:
     """Refuse a loss that the policy cannot bear."""
     if not ignorable and not progress.bears_loss:
         rewards = progress.family.name
@@ -51,28 +51,28 @@ def check_loss(progress: Progress, ignorable: bool) -> None:
         )
 
 
-def ending(turn: Turn, token: Token) -> Told | Abandoned | Corrected | None:
+def ending(transaction: WriteTransaction, token: Token) -> Told | Abandoned | Corrected | None:
     """The event that ended a trial, None while it is pending; refused where it is not one of this study."""
-    token.check_study(turn.progress.created)
-    pending = turn.progress.pending.get(token.trial)
+    token.check_study(transaction.progress.created)
+    pending = transaction.progress.pending.get(token.trial)
     if pending is not None:
         token.check_event(pending.hash)
         return None
     last: Told | Abandoned | Corrected | None = None
-    for event in (*turn.log.about(token.trial), *turn.about.get(token.trial, ())):
+    for event in (*transaction.log.events_of_trial(token.trial), *transaction.by_trial.get(token.trial, ())):
         if isinstance(event.body, Asked):
             token.check_event(event.hash)
         if isinstance(event.body, Told | Abandoned | Corrected):
             last = event.body
     if last is None:
-        handed = turn.progress.asked
+        handed = transaction.progress.asked
         raise UnknownTrial(f"the study has no trial {token.trial}; it has handed out {handed}, numbered from 1")
     return last
 
 
-def check_same_harm(turn: Turn, trial: int, harm: float | None) -> None:
+def check_same_harm(transaction: WriteTransaction, trial: int, harm: float | None) -> None:
     """Refuse to tell a trial again with a harm that would be dropped."""
-    events = (*turn.log.about(trial), *turn.about.get(trial, ()))
+    events = (*transaction.log.events_of_trial(trial), *transaction.by_trial.get(trial, ()))
     before = next(event.body.harm for event in events if isinstance(event.body, Told))
     if harm is None or harm == before:
         return
@@ -87,24 +87,24 @@ def check_same_harm(turn: Turn, trial: int, harm: float | None) -> None:
     )
 
 
-def check_correction(turn: Turn, trial: int) -> None:
+def check_correction(transaction: WriteTransaction, trial: int) -> None:
     """Refuse to correct a reward after something that may have used it."""
-    (told,) = (event.seq for event in turn.log.about(trial) if isinstance(event.body, Told))
-    if turn.progress.verdict is not None:
-        raise _too_late(trial, f"the study has ended ({turn.progress.verdict.status})")
-    for event in turn.log.read(told + 1):
+    (told,) = (event.seq for event in transaction.log.events_of_trial(trial) if isinstance(event.body, Told))
+    if transaction.progress.verdict is not None:
+        raise _too_late(trial, f"the study has ended ({transaction.progress.verdict.status})")
+    for event in transaction.log.read(told + 1):
         match event.body:
             case Asked() as asked:
                 raise _too_late(trial, f"trial {asked.trial} was handed out since, which may depend on it")
             case Designed():
                 raise _too_late(trial, "new weights were solved for since, which may depend on it")
-            case Staged():
+            case ArmsChanged():
                 raise _too_late(trial, "arms were withdrawn or added since")
             case Abandoned() as lost:
                 raise _too_late(trial, f"trial {lost.trial} was abandoned since")
 
 
-def check_same_decisions(trial: int, now: Progress, without: Progress) -> None:
+def check_same_decisions(trial: int, now: StudyState, without: StudyState) -> None:
     """Refuse to correct a reward by which something was ruled out; ``without`` it, less is."""
     if now.hypotheses is None or without.hypotheses is None:
         raise _too_late(trial, f"policy {now.policy.name!r} does not say what it has ruled out")

@@ -18,40 +18,40 @@ import copy
 import numpy as np
 
 from osrl.policies.state_arrays import arrays_of
-from osrl.study.log.events import SAMPLING, Corrected, Designed, Staged
-from osrl.study.operations.writer import Turn
-from osrl.study.state.state import Progress
+from osrl.study.log.events import SAMPLING, ArmsChanged, Corrected, Designed
+from osrl.study.operations.writer import WriteTransaction
+from osrl.study.state.state import StudyState
 
 ATTEMPTS = 2
 
 
-class Weights:
+class Redesign:
     """The weights of one ask."""
 
     def __init__(self) -> None:
-        self._seen: Progress | None = None  # a copy of the state that is solved for
+        self._seen: StudyState | None = None  # a copy of the state that is solved for
         self._found: Designed | None = None
         self._attempts = 0
 
-    def foresee(self, progress: Progress) -> None:
+    def presolve(self, progress: StudyState) -> None:
         """Be ready to solve before the log is held at all, where it is time for new weights."""
         if progress.steps.wants_design(progress.state):
             self._see(progress)
 
-    def renew(self, turn: Turn) -> bool:
+    def renew(self, transaction: WriteTransaction) -> bool:
         """Use what was found, if it can be used; False if the log is to be let go, to solve."""
-        progress = turn.progress
+        progress = transaction.progress
         if not progress.steps.wants_design(progress.state):
             return True
-        if (designed := self._usable(turn)) is not None:
-            turn.do(designed)
+        if (designed := self._usable(transaction)) is not None:
+            transaction.do(designed)
             return True
         if self._attempts == ATTEMPTS:
             return True
         self._see(progress)
         return False
 
-    def _see(self, progress: Progress) -> None:
+    def _see(self, progress: StudyState) -> None:
         self._seen, self._found = copy.copy(progress), None
         self._seen.state = copy.deepcopy(progress.state)
 
@@ -63,18 +63,18 @@ class Weights:
             self._found = solved.solve()
             self._attempts += 1
 
-    def _usable(self, turn: Turn) -> Designed | None:
+    def _usable(self, transaction: WriteTransaction) -> Designed | None:
         """What was found, as it can be used now."""
         seen, found = self._seen, self._found
-        if seen is None or found is None or turn.progress.last.hash == seen.last.hash:
+        if seen is None or found is None or transaction.progress.last.hash == seen.last.hash:
             return found
-        since = turn.log.read(seen.last.seq)
+        since = transaction.log.read(seen.last.seq)
         first = next(since, None)
         if first is None or first.hash != seen.last.hash:
             return None
-        if any(isinstance(event.body, Designed | Corrected | Staged) for event in since):
+        if any(isinstance(event.body, Designed | Corrected | ArmsChanged) for event in since):
             return None
-        before, now = dict(arrays_of(seen.state)), dict(arrays_of(turn.progress.state))
+        before, now = dict(arrays_of(seen.state)), dict(arrays_of(transaction.progress.state))
         drawn = {name: array for name, array in found.arrays.items() if name.startswith(SAMPLING)}
         if not all(np.array_equal(before[name], now[name]) for name in drawn):
             return None

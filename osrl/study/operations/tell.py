@@ -17,15 +17,15 @@ from osrl.study.operations.checks import (
     check_same_harm,
     ending,
 )
-from osrl.study.operations.writer import Session, Turn
-from osrl.study.state.trial import Token, Trial, check_said, read_harm, read_key, read_reward, read_token
+from osrl.study.operations.writer import Session, WriteTransaction
+from osrl.study.state.trial import Token, Trial, read_harm, read_key, read_reward, read_token, validate_actor_and_reason
 
 MOST_AT_ONCE = 10_000  # trials of one call: others wait while they are taken in
 CORRECTIONS = 3  # attempts, while others write
-Which = Trial | str | int  # a trial, its token, or its number
+TrialRef = Trial | str | int  # a trial, its token, or its number
 
 
-class Loss(NamedTuple):
+class Abandonment(NamedTuple):
     """What is said about a trial that will never report."""
 
     ignorable: bool
@@ -33,52 +33,52 @@ class Loss(NamedTuple):
     reason: str | None
 
 
-def tell(session: Session, trial: Which | None, key: str | None, reward: Any, by: str | None, harm: Any) -> None:
+def tell(session: Session, trial: TrialRef | None, key: str | None, reward: Any, by: str | None, harm: Any) -> None:
     """The reward of one trial."""
-    which = read_which(trial, key)
-    check_said(by)
-    with session.turn() as turn:
-        take(turn, which, reward, by, harm)
+    which = parse_trial_ref(trial, key)
+    validate_actor_and_reason(by)
+    with session.transaction() as transaction:
+        take(transaction, which, reward, by, harm)
 
 
 def tell_many(session: Session, rewards: Iterable[Any], by: str | None) -> int:
     """The rewards of many trials, all of them or none; how many were new."""
     rows = _rows(rewards, "reward", "harm")
-    check_said(by)
-    return _all_or_none(session, rows, lambda turn, which, value: take(turn, which, value[0], by, value[1]))
+    validate_actor_and_reason(by)
+    return _all_or_none(session, rows, lambda one, which, value: take(one, which, value[0], by, value[1]))
 
 
-def abandon(session: Session, trial: Which | None, key: str | None, loss: Loss) -> None:
+def abandon(session: Session, trial: TrialRef | None, key: str | None, loss: Abandonment) -> None:
     """The loss of one trial."""
-    which = read_which(trial, key)
-    check_said(loss.by, loss.reason)
-    with session.turn() as turn:
-        lose(turn, which, loss)
+    which = parse_trial_ref(trial, key)
+    validate_actor_and_reason(loss.by, loss.reason)
+    with session.transaction() as transaction:
+        lose(transaction, which, loss)
 
 
-def abandon_many(session: Session, trials: Iterable[Any], loss: Loss) -> int:
+def abandon_many(session: Session, trials: Iterable[Any], loss: Abandonment) -> int:
     """The loss of many trials, all of them or none; how many were new."""
     rows = _rows(trials)
-    check_said(loss.by, loss.reason)
-    return _all_or_none(session, rows, lambda turn, which, _: lose(turn, which, loss))
+    validate_actor_and_reason(loss.by, loss.reason)
+    return _all_or_none(session, rows, lambda transaction, which, _: lose(transaction, which, loss))
 
 
-class Key(NamedTuple):
+class TrialKey(NamedTuple):
     """A trial that is meant by its key."""
 
     key: str
 
 
-def read_which(trial: object, key: object) -> Token | Key:
+def parse_trial_ref(trial: object, key: object) -> Token | TrialKey:
     """Which trial is meant; refused where it is not said, or said twice."""
     if (trial is None) == (key is None):
         raise OsrlError(f"the trial is {trial!r}, and the key {key!r}; give a trial that was handed out, or its key")
-    return read_token(trial) if key is None else Key(read_key(key))
+    return read_token(trial) if key is None else TrialKey(read_key(key))
 
 
-def _rows(given: Iterable[Any], value: str | None = None, more: str = "") -> list[tuple[Token | Key, Any]]:
+def _rows(given: Iterable[Any], value: str | None = None, more: str = "") -> list[tuple[Token | TrialKey, Any]]:
     """Which trials are meant, each with its ``value``: by pairs, or tables with ``trial`` or ``key``."""
-    rows: list[tuple[Token | Key, Any]] = []
+    rows: list[tuple[Token | TrialKey, Any]] = []
     for row in given:
         with_row = _Where(len(rows) + 1)
         with with_row:
@@ -86,7 +86,7 @@ def _rows(given: Iterable[Any], value: str | None = None, more: str = "") -> lis
                 names = {"trial", "key"} | ({value, more} if value else set())
                 if unknown := [name for name in row if name not in names]:
                     raise OsrlError(f"{unknown[0]!r} is not known; give {', '.join(sorted(names))}")
-                which = read_which(row.get("trial"), row.get("key"))
+                which = parse_trial_ref(row.get("trial"), row.get("key"))
                 rows.append((which, (row.get(value), row.get(more)) if value else None))
             elif value is None:
                 rows.append((read_token(row), None))
@@ -115,40 +115,40 @@ class _Where:
 
 def _all_or_none(
     session: Session,
-    rows: list[tuple[Token | Key, Any]],
-    act: Callable[[Turn, Token | Key, Any], bool],
+    rows: list[tuple[Token | TrialKey, Any]],
+    act: Callable[[WriteTransaction, Token | TrialKey, Any], bool],
 ) -> int:
     """Do something to each of the trials in one transaction; to how many it was new."""
     if not rows:
         return 0
     new = 0
-    with long_job(), session.turn() as turn:
+    with long_job(), session.transaction() as transaction:
         for number, (which, value) in enumerate(rows, 1):
             with _Where(number):
-                new += act(turn, which, value)
+                new += act(transaction, which, value)
     return new
 
 
-def find_meant(turn: Turn, which: Token | Key) -> Token:
+def resolve_trial(transaction: WriteTransaction, which: Token | TrialKey) -> Token:
     """The trial that is meant; refused where no trial has the key."""
     if isinstance(which, Token):
         return which
-    number = turn.log.find_key(which.key)
+    number = transaction.log.find_key(which.key)
     if number is None:
         raise UnknownTrial(f"the study has no trial with key {which.key!r}; ask for one with it first")
     return Token("", number, "")
 
 
-def take(turn: Turn, which: Token | Key, reward: Any, by: str | None, harm: Any) -> bool:
+def take(transaction: WriteTransaction, which: Token | TrialKey, reward: Any, by: str | None, harm: Any) -> bool:
     """Take in a reward; whether it is new."""
-    value = read_reward(reward, turn.progress.created)
-    token = find_meant(turn, which)
-    hurt = read_harm(harm, turn.progress.created, token.trial)
-    number, before = token.trial, ending(turn, token)
+    value = read_reward(reward, transaction.progress.created)
+    token = resolve_trial(transaction, which)
+    hurt = read_harm(harm, transaction.progress.created, token.trial)
+    number, before = token.trial, ending(transaction, token)
     if before is None:
-        verdict = turn.progress.take(number, value, hurt)
-        turn.note(Told(number, value, verdict, by, hurt))
-        withdraw_by_rule(turn)
+        verdict = transaction.progress.take(number, value, hurt)
+        transaction.note(Told(number, value, verdict, by, hurt))
+        withdraw_by_rule(transaction)
         return True
     _check_sight(number, before)
     if isinstance(before, Abandoned):
@@ -158,7 +158,7 @@ def take(turn: Turn, which: Token | Key, reward: Any, by: str | None, harm: Any)
             f"trial {number} was told {before.reward:g}, now {value:g}; a reward cannot be changed, "
             "only corrected (see `osrl study correct`)"
         )
-    check_same_harm(turn, number, hurt)
+    check_same_harm(transaction, number, hurt)
     return False
 
 
@@ -171,14 +171,14 @@ def _check_sight(trial: int, before: Told | Abandoned | Corrected) -> None:
         )
 
 
-def lose(turn: Turn, which: Token | Key, loss: Loss) -> bool:
+def lose(transaction: WriteTransaction, which: Token | TrialKey, loss: Abandonment) -> bool:
     """Take in a loss; whether it is new."""
-    token = find_meant(turn, which)
-    number, before = token.trial, ending(turn, token)
+    token = resolve_trial(transaction, which)
+    number, before = token.trial, ending(transaction, token)
     if before is None:
-        check_loss(turn.progress, loss.ignorable)
-        verdict = turn.progress.give_up(number, loss.ignorable)
-        turn.note(Abandoned(number, loss.ignorable, verdict, loss.by, loss.reason))
+        check_loss(transaction.progress, loss.ignorable)
+        verdict = transaction.progress.give_up(number, loss.ignorable)
+        transaction.note(Abandoned(number, loss.ignorable, verdict, loss.by, loss.reason))
         return True
     _check_sight(number, before)
     if isinstance(before, Told | Corrected):
@@ -188,17 +188,17 @@ def lose(turn: Turn, which: Token | Key, loss: Loss) -> bool:
     return False
 
 
-def correct(session: Session, trial: Which, reward: SupportsFloat, reason: str, by: str | None) -> None:
+def correct(session: Session, trial: TrialRef, reward: SupportsFloat, reason: str, by: str | None) -> None:
     """The right reward of a trial that was told wrong."""
-    check_said(by, reason)
+    validate_actor_and_reason(by, reason)
     if not reason.strip():
         raise OsrlError("there is no reason; say in a few words why the reward was wrong")
     token = read_token(trial)
     number = token.trial
     for _ in range(CORRECTIONS):
-        with session.turn() as turn:
-            value = read_reward(reward, turn.progress.created)
-            before = ending(turn, token)
+        with session.transaction() as transaction:
+            value = read_reward(reward, transaction.progress.created)
+            before = ending(transaction, token)
             if before is None or isinstance(before, Abandoned):
                 raise RewardRefused(f"trial {number} has not told a reward; there is nothing to correct")
             if before.reward == value:
@@ -207,34 +207,34 @@ def correct(session: Session, trial: Which, reward: SupportsFloat, reason: str, 
                 raise RewardRefused(
                     f"trial {number} was corrected from {before.old:g} to {before.reward:g}; a reward is corrected once"
                 )
-            check_correction(turn, number)
-            known = turn.progress.twin()
+            check_correction(transaction, number)
+            known = transaction.progress.twin()
         without = session.without(number)  # which may take long
         check_same_decisions(number, known, without)
-        with session.turn(without) as turn:
-            if turn.progress.last.hash == known.last.hash:
-                verdict = turn.progress.take(number, value)
-                turn.note(Corrected(number, before.reward, value, reason, verdict, by))
+        with session.transaction(without) as transaction:
+            if transaction.progress.last.hash == known.last.hash:
+                verdict = transaction.progress.take(number, value)
+                transaction.note(Corrected(number, before.reward, value, reason, verdict, by))
                 return
     raise StorageBusy(f"others keep writing to the study; call again to correct trial {number}")
 
 
-def amend(session: Session, trial: Which, reward: SupportsFloat, reason: str, by: str | None) -> None:
+def amend(session: Session, trial: TrialRef, reward: SupportsFloat, reason: str, by: str | None) -> None:
     """Note the right reward of a trial whose wrong one was used."""
-    check_said(by, reason)
+    validate_actor_and_reason(by, reason)
     if not reason.strip():
         raise OsrlError("there is no reason; say in a few words why the reward was wrong")
     token = read_token(trial)
     number = token.trial
-    with session.turn() as turn:
-        value = read_reward(reward, turn.progress.created)
-        used = ending(turn, token)
+    with session.transaction() as transaction:
+        value = read_reward(reward, transaction.progress.created)
+        used = ending(transaction, token)
         if used is None or isinstance(used, Abandoned):
             raise RewardRefused(f"trial {number} has not told a reward; there is nothing to amend")
-        about = (*turn.log.about(number), *turn.about.get(number, ()))
+        about = (*transaction.log.events_of_trial(number), *transaction.by_trial.get(number, ()))
         noted = next((event.body.reward for event in about if isinstance(event.body, Amended)), None)
         if noted is None and value != used.reward:
-            turn.note(Amended(number, used.reward, value, reason, by))
+            transaction.note(Amended(number, used.reward, value, reason, by))
         elif value != (used.reward if noted is None else noted):
             raise RewardRefused(
                 f"trial {number} was amended from {used.reward:g} to {noted:g}; a reward is amended once"

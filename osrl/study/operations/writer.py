@@ -20,10 +20,10 @@ from typing import NamedTuple
 
 from osrl.errors import OsrlError, StorageBusy, StorageDamaged
 from osrl.study.log.corrections import overrule
-from osrl.study.log.events import Body, Corrected, Created, Event, Kept, Resumed, Row, Stored, next_stored
+from osrl.study.log.events import Body, Corrected, Created, Event, Resumed, Row, SnapshotTaken, Stored, next_stored
 from osrl.study.log.versions import versions
 from osrl.study.state.snapshot import EVERY, pack, unpack, vouched
-from osrl.study.state.state import CorrectedPastError, Progress, begin
+from osrl.study.state.state import CorrectedPastError, StudyState, begin
 from osrl.study.state.trial import short_id
 from osrl.study.storage.base import Log, Snapshot, Storage
 
@@ -36,14 +36,14 @@ LONG = 100  # events to replay, after which a snapshot spares the next process
 _here = local()  # the databases that this thread writes to
 
 
-class Turn(NamedTuple):
+class WriteTransaction(NamedTuple):
     """What one call does to the study, while it holds the log."""
 
-    progress: Progress
+    progress: StudyState
     log: Log
     events: list[Event]
     rows: list[Row]  # as they will be stored
-    about: dict[int | None, list[Event]]  # the events, by trial
+    by_trial: dict[int | None, list[Event]]  # the events, by trial
 
     def do(self, body: Body) -> Event:
         """Let something happen: the progress takes it in."""
@@ -67,11 +67,11 @@ class Turn(NamedTuple):
         event, row = next_stored(self.progress.last, body)
         self.events.append(event)
         self.rows.append(row)
-        self.about.setdefault(event.trial, []).append(event)
+        self.by_trial.setdefault(event.trial, []).append(event)
         return event
 
 
-class Known(NamedTuple):
+class LastSeen(NamedTuple):
     """What a session has seen of its log: the study, its last event, and every confirmation by a person."""
 
     study: str
@@ -85,8 +85,8 @@ class Session:
     def __init__(self, storage: Storage, number: int) -> None:
         self.storage = storage
         self.number = number
-        self._fold: Progress | None = None
-        self._known: Known | None = None
+        self._fold: StudyState | None = None
+        self._known: LastSeen | None = None
         self._alone = False  # nobody else had written before our last turn
         self._replayed = 0  # events after the snapshot, when it was loaded
         self._anew = False  # the snapshot could not be used: the next one shares nothing with it
@@ -107,14 +107,14 @@ class Session:
         return self.storage.snapshot(self.number)
 
     @contextmanager
-    def reading(self) -> Iterator[Progress]:
+    def reading(self) -> Iterator[StudyState]:
         """The progress of everything that is in the log now; other threads wait until it has been read."""
-        with self.storage.gate, self._lock:
+        with self.storage.fork_lock, self._lock:
             if self._changing:  # this thread was interrupted, or it would have waited
                 raise _interrupted(self.storage.place)
             yield self._current()
 
-    def _current(self, most: int | None = None) -> Progress:
+    def _current(self, most: int | None = None) -> StudyState:
         """The progress, up to date; loaded anew where it is not known, or the log is another one.
 
         ``most``: how many events are taken in at once.
@@ -134,20 +134,20 @@ class Session:
         self._keep(progress)
         return progress
 
-    def _keep(self, progress: Progress) -> None:
+    def _keep(self, progress: StudyState) -> None:
         self._fold = progress
-        self._known = Known(short_id(progress.created), progress.last, frozenset(progress.recovered))
+        self._known = LastSeen(short_id(progress.created), progress.last, frozenset(progress.recovered))
 
-    def foresee(self, look: Callable[[Progress], object]) -> None:
+    def presolve(self, look: Callable[[StudyState], object]) -> None:
         """Look at the progress as it is known here, without reading the log, unless others write as well."""
-        with self.storage.gate, self._lock:
+        with self.storage.fork_lock, self._lock:
             if self._alone and self._fold is not None:
                 look(self._fold)
 
     def _read(self, position: int) -> Iterator[Event]:
         return self.storage.read(self.number, position)
 
-    def _recognise(self, progress: Progress) -> None:
+    def _recognise(self, progress: StudyState) -> None:
         """Refuse a log that does not contain what was seen before, unless a person has confirmed it."""
         known, place = self._known, self.storage.place
         if known is None:
@@ -167,7 +167,7 @@ class Session:
             )
 
     @contextmanager
-    def turn(self, other: Progress | None = None) -> Iterator[Turn]:
+    def transaction(self, other: StudyState | None = None) -> Iterator[WriteTransaction]:
         """Hold the log with the progress up to date, and store what is noted; an error leaves all as before.
 
         ``other`` is a progress that takes the place of the one that was known, with all who read the log.
@@ -175,17 +175,17 @@ class Session:
         While this thread waits for other writers, the others may read. Where much is to be taken in, the log is
         let go for that.
         """
-        with _alone(self.storage.place), self.storage.gate, self._writing:
+        with _alone(self.storage.place), self.storage.fork_lock, self._writing:
             if self._fold is None:
                 self._catch_up()  # a long log is read before it is held
             replaced = 0
             for _ in range(ROUNDS):
                 known, ready, locked = -1, False, False
                 try:
-                    with self.storage.hold(self.number, self._keep_up) as log:
+                    with self.storage.lock_log(self.number, self._keep_up) as log:
                         locked = self._changing = self._lock.acquire()
                         progress = other or self._fold
-                        news = None if progress is None else log.news(progress.last)
+                        news = None if progress is None else log.events_after(progress.last)
                         if progress is not None and news is not None:
                             few = list(islice(news, FEW + 1))
                             ready = _is_quick(few)
@@ -194,12 +194,12 @@ class Session:
                             if few:
                                 _take_in(progress, few)
                             known = progress.position
-                            turn = Turn(progress, log, [], [], {})
-                            yield turn
-                            if turn.events and (other or self._is_time_to_keep(progress)):
-                                log.keep(_take_snapshot(turn, None if self._anew else log.snapshot()))
+                            transaction = WriteTransaction(progress, log, [], [], {})
+                            yield transaction
+                            if transaction.events and (other or self._is_time_to_keep(progress)):
+                                log.keep(_take_snapshot(transaction, None if self._anew else log.snapshot()))
                                 self._anew = False
-                            log.append(turn.rows)
+                            log.append(transaction.rows)
                     if progress is not None and ready:
                         self._keep(progress)
                         return
@@ -223,14 +223,14 @@ class Session:
                 raise StorageBusy(f"{self.storage.place}: others write faster than this process can read; call again")
             raise StorageDamaged(f"{self.storage.place}: the log was replaced while it was used; call again")
 
-    def _is_time_to_keep(self, progress: Progress) -> bool:
+    def _is_time_to_keep(self, progress: StudyState) -> bool:
         """Whether somebody who loads this progress would have much to replay, as this session had."""
         if self._replayed < LONG and progress.position - progress.kept < EVERY:
             return False
         self._replayed = 0
         return True
 
-    def without(self, trial: int) -> Progress:
+    def without(self, trial: int) -> StudyState:
         """The progress as it would be if a trial that was told had not reported.
 
         What follows the last snapshot is replayed; all, if that has the reward in it.
@@ -252,7 +252,7 @@ class Session:
             if self._fold is not None:
                 self._current(FEW)
 
-    def _load(self) -> Progress:
+    def _load(self) -> StudyState:
         """A new progress, as far as the last snapshot goes."""
         first = self.storage.first(self.number)
         if not isinstance(first.body, Created):
@@ -291,14 +291,14 @@ def _interrupted(place: str) -> OsrlError:
     )
 
 
-def _take_snapshot(turn: Turn, before: Snapshot | None) -> Snapshot:
+def _take_snapshot(transaction: WriteTransaction, before: Snapshot | None) -> Snapshot:
     """The progress as it is now, with an event that vouches for it."""
-    snapshot = pack(turn.progress, before)
-    turn.note(Kept(hashlib.sha256(snapshot.content).hexdigest()))
+    snapshot = pack(transaction.progress, before)
+    transaction.note(SnapshotTaken(hashlib.sha256(snapshot.content).hexdigest()))
     return snapshot
 
 
-def _news(progress: Progress, read: Read) -> Iterator[Event] | None:
+def _news(progress: StudyState, read: Read) -> Iterator[Event] | None:
     """What was written after the last known event; None if that is another one."""
     events = read(progress.position - 1)
     last = next(events, None)
@@ -307,7 +307,7 @@ def _news(progress: Progress, read: Read) -> Iterator[Event] | None:
     return events
 
 
-def _follow(progress: Progress, read: Read, most: int | None = None) -> bool:
+def _follow(progress: StudyState, read: Read, most: int | None = None) -> bool:
     """Take in what is new, or the first of it; False if the last known event is another one."""
     news = _news(progress, read)
     if news is not None:
@@ -315,7 +315,7 @@ def _follow(progress: Progress, read: Read, most: int | None = None) -> bool:
     return news is not None
 
 
-def _take_in(progress: Progress, events: Iterable[Event]) -> None:
+def _take_in(progress: StudyState, events: Iterable[Event]) -> None:
     """Take in the next events of the log."""
     try:
         progress.apply_all(events)

@@ -22,7 +22,7 @@ def share_of_group(k: int) -> float:
     return 6.0 / (math.pi * k) ** 2
 
 
-class Tally:
+class ArmTotals:
     """Counts (4, arms) of the ``arms``."""
 
     def __init__(self, created: Created) -> None:

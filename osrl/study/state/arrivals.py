@@ -10,7 +10,7 @@ import numpy as np
 from osrl.model.arrays import Flags, Integers
 
 
-class Pace:
+class ArrivalStats:
     """What a forecast has to know besides the rewards."""
 
     def __init__(self, tasks: int) -> None:

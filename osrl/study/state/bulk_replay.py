@@ -25,10 +25,10 @@ LEAST = 200  # trials for which it is worth the while
 MOST = 5_000  # trials at once
 FEW = 50  # trials of the first part
 
-Pair = tuple[Event, Event]  # a trial: its ask, and its tell
+TrialPair = tuple[Event, Event]  # a trial: its ask, and its tell
 
 
-class Stretch(NamedTuple):
+class TrialBlock(NamedTuple):
     """Trials in order: task, arm of the task, whether the task was given, what was drawn from (or zeros)."""
 
     tasks: Integers  # (k,)
@@ -38,14 +38,14 @@ class Stretch(NamedTuple):
     rewards: Floats  # (k,)
     draws: Floats  # (k,) the numbers in [0, 1) that picked the arms; -1 where a seed did, or nothing
 
-    def first(self, count: int) -> Stretch:
+    def first(self, count: int) -> TrialBlock:
         """The first trials."""
-        return Stretch(*(column[:count] for column in self))  # type: ignore[arg-type]
+        return TrialBlock(*(column[:count] for column in self))  # type: ignore[arg-type]
 
 
-def in_stretches(events: Iterable[Event]) -> Iterator[Event | list[Pair]]:
+def group_into_blocks(events: Iterable[Event]) -> Iterator[Event | list[TrialPair]]:
     """The same events, but with long stretches of trials that do not overlap as lists."""
-    pairs: list[Pair] = []
+    pairs: list[TrialPair] = []
     asked: Event | None = None
     try:
         for event in events:
@@ -71,7 +71,7 @@ def in_stretches(events: Iterable[Event]) -> Iterator[Event | list[Pair]]:
     yield from _broken(pairs, asked)
 
 
-def in_parts(pairs: Sequence[Pair]) -> Iterator[Sequence[Pair]]:
+def split_block(pairs: Sequence[TrialPair]) -> Iterator[Sequence[TrialPair]]:
     """Split a stretch into parts, each as long as all before it: between two, `long_job` may start the compiler."""
     done = 0
     while done < len(pairs):
@@ -80,7 +80,7 @@ def in_parts(pairs: Sequence[Pair]) -> Iterator[Sequence[Pair]]:
         yield some
 
 
-def _broken(pairs: list[Pair], asked: Event | None) -> Iterator[Event | list[Pair]]:
+def _broken(pairs: list[TrialPair], asked: Event | None) -> Iterator[Event | list[TrialPair]]:
     """A stretch has ended, perhaps with a trial that is not told; if it is short, event by event."""
     if len(pairs) >= LEAST:
         yield pairs
@@ -91,7 +91,7 @@ def _broken(pairs: list[Pair], asked: Event | None) -> Iterator[Event | list[Pai
         yield asked
 
 
-def new_stretch(progress: Any, pairs: Sequence[Pair]) -> Stretch | None:
+def new_block(progress: Any, pairs: Sequence[TrialPair]) -> TrialBlock | None:
     """Trials as arrays; None where something in them is not as it should be, or others are pending."""
     asks: list[Any] = [pair[0].body for pair in pairs]
     tells: list[Any] = [pair[1].body for pair in pairs]
@@ -110,7 +110,7 @@ def new_stretch(progress: Any, pairs: Sequence[Pair]) -> Stretch | None:
     try:
         none = [0.0] * n
         g, h = ([progress.index_of(axis, getattr(ask, name)) for ask in asks] for axis, name in _AXES)
-        return Stretch(
+        return TrialBlock(
             np.array([progress.index_of(0, ask.task) for ask in asks], np.int64),
             np.array(g, np.int64) * progress.shape[2] + np.array(h, np.int64),
             np.array([ask.given for ask in asks], np.bool_),
@@ -125,7 +125,7 @@ def new_stretch(progress: Any, pairs: Sequence[Pair]) -> Stretch | None:
 _AXES = ((1, "representation"), (2, "predictor"))
 
 
-def run_stretch(progress: Any, stretch: Stretch, *, check: bool) -> int:
+def replay_block(progress: Any, stretch: TrialBlock, *, check: bool) -> int:
     """Take in trials one after the other; with ``check``, as far as all is bit for bit as it follows.
 
     How many were taken in: with ``check``, the next one differs, or the last one has ended the study.
@@ -146,12 +146,12 @@ def replay(
     outcome: Outcome,
     key: Key,
     before: int,
-    trials: Stretch,
+    trials: TrialBlock,
     check: bool,
     propensities: Floats,
     ticket: Floats,
 ) -> int:
-    """The trials of `run_stretch`."""
+    """The trials of `replay_block`."""
     tasks, arms, given, logged, rewards, draws = trials
     n = logged.shape[1]
     for i in range(tasks.size):

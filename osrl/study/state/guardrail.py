@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from osrl.study.log.events import Created, Paused, Staged
-from osrl.study.state.state import Progress
+from osrl.study.log.events import ArmsChanged, Created, Paused
+from osrl.study.state.state import StudyState
 
 RULE = "the limit of harm"  # who has withdrawn an arm by rule
 
 
-def next_by_rule(progress: Progress) -> Staged | Paused | None:
+def next_by_harm_limit(progress: StudyState) -> ArmsChanged | Paused | None:
     """What the rule does now, after a harm was told; None if nothing."""
     if progress.verdict is not None or progress.harm is None or (found := progress.harm.found()) is None:
         return None
@@ -17,7 +17,7 @@ def next_by_rule(progress: Progress) -> Staged | Paused | None:
     left = names_without(progress.created, 2 if axis == "predictor" else 1, name)
     if left is not None:
         _, representations, predictors = left
-        return Staged(representations, predictors, reason, RULE)
+        return ArmsChanged(representations, predictors, reason, RULE)
     return Paused(reason, RULE) if progress.paused is None else None
 
 

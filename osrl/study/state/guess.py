@@ -15,7 +15,7 @@ import numpy as np
 
 from osrl.glr.statistic import glr_of
 from osrl.model.arrays import Flags, Floats, Integers
-from osrl.study.state.arm_totals import SUM, TOLD, Tally
+from osrl.study.state.arm_totals import SUM, TOLD, ArmTotals
 
 
 class Possible(NamedTuple):
@@ -25,13 +25,13 @@ class Possible(NamedTuple):
     h: Flags
 
 
-def guess_arms(tally: Tally, noise: float, possible: Possible, shared: bool) -> tuple[Integers, Integers]:
+def guess_arms(totals: ArmTotals, noise: float, possible: Possible, shared: bool) -> tuple[Integers, Integers]:
     """Return the representation (X,) and the predictor (X,) that look best over all stages.
 
     ``shared``: one representation for all tasks. An arm without a result is guessed only where no other
     will do, and what is ruled out never.
     """
-    told, total = tally.counts[[TOLD, SUM]][:, tally.place].reshape(2, *possible.h.shape)
+    told, total = totals.counts[[TOLD, SUM]][:, totals.place].reshape(2, *possible.h.shape)
     with np.errstate(invalid="ignore"):
         means = np.where(told > 0, total / told, 0.0 if noise else 0.5)
     allowed = possible.h & possible.g[:, None]

@@ -31,7 +31,7 @@ from osrl.hypotheses.trials import clear_trials, forfeit_trial, take_reward
 from osrl.jit.kernel import direct
 from osrl.model.arrays import Floats
 from osrl.policies.state_arrays import arrays_of
-from osrl.study.state.pending import LEFT_OUT, LOST, Ended, Pending
+from osrl.study.state.pending import LEFT_OUT, LOST, EndedTrial, Pending
 
 WINDOW = 256  # trials that have ended and wait for one that has not
 PASSED = 2  # trials that are passed when one ends
@@ -48,7 +48,7 @@ class AtOnce(NamedTuple):
 NO_LIMIT = AtOnce(math.inf, math.inf)
 
 
-class Prefix:
+class InOrderEvidence:
     """The tests of a study as they would be after its first trials; what is rejected, they share."""
 
     def __init__(self, hypotheses: Hypotheses, at_once: AtOnce) -> None:
@@ -60,7 +60,7 @@ class Prefix:
         self._by_task.numbers[LIMIT_G] = math.inf
         self.order: deque[int] = deque()  # trials that are not in the prefix
         self.of_task: tuple[deque[int], ...] = tuple(deque() for _ in range(len(hypotheses.possible_h)))
-        self.ended: dict[int, Ended] = {}  # those of them that have ended
+        self.ended: dict[int, EndedTrial] = {}  # those of them that have ended
         self.passed: set[int] = set()  # pending trials that are in the prefix, at their worst
         self.whole = True  # the prefix is all that has ended; its tests are not up to date
 
@@ -82,7 +82,7 @@ class Prefix:
             _copy(self._all, self._in_order)
             _copy(self._all, self._by_task)
 
-    def end(self, trial: int, ended: Ended, pending: Mapping[int, Pending]) -> None:
+    def end(self, trial: int, ended: EndedTrial, pending: Mapping[int, Pending]) -> None:
         """A trial has ended while others are ``pending``; reject what can be rejected now."""
         if trial in self.passed:
             self.passed.remove(trial)
@@ -94,7 +94,7 @@ class Prefix:
             late = self.order[0]
             left -= 1
             self.passed.add(late)
-            self.ended[late] = Ended(pending[late].x, pending[late].a, pending[late].ticket, LOST)
+            self.ended[late] = EndedTrial(pending[late].x, pending[late].a, pending[late].ticket, LOST)
             changed |= self._advance()
         if changed:
             settle_verdict(self._all)
@@ -136,7 +136,7 @@ class Prefix:
             left -= 1
         return changed
 
-    def _take(self, hypotheses: Hypotheses, ended: Ended) -> bool:
+    def _take(self, hypotheses: Hypotheses, ended: EndedTrial) -> bool:
         """Take in the end of a trial; whether something is rejected by it."""
         if ended.reward == LEFT_OUT:
             return False

@@ -28,7 +28,7 @@ from osrl.policies.state_arrays import arrays_of
 MOST_SUSPECTS = 3  # arms that are named in an alarm
 
 
-class Losses:
+class MissingnessMonitor:
     """The watch on losses of a study, and its tests as they would be with every loss at its worst.
 
     ``level``: the probability of a false alarm; 0 for a study that was begun without a watch. The watch
@@ -36,7 +36,7 @@ class Losses:
     so the probability is that of a false alarm in the whole study.
     """
 
-    def __init__(self, hypotheses: Hypotheses, level: float, before: Losses | None = None) -> None:
+    def __init__(self, hypotheses: Hypotheses, level: float, before: MissingnessMonitor | None = None) -> None:
         self._all = hypotheses
         self._limit = math.log(1 / level) if level > 0 else math.inf
         self.watch = new_watch(*hypotheses.possible_h.shape)

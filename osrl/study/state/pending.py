@@ -27,7 +27,7 @@ class Pending(NamedTuple):
     stage: int
 
 
-class Ended(NamedTuple):
+class EndedTrial(NamedTuple):
     """A trial that waits for an earlier one: task, arm, ticket, and its reward, or `LOST`, or `LEFT_OUT`."""
 
     x: int

@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from osrl.study.log.events import Created, Event, Kept, Verdict
+from osrl.study.log.events import Created, Event, SnapshotTaken, Verdict
 from osrl.study.log.versions import versions
-from osrl.study.state.pending import Ended
+from osrl.study.state.pending import EndedTrial
 from osrl.study.state.snapshot_parts import EMPTY, Index, Part, from_bytes, read_parts, to_bytes, write_parts
-from osrl.study.state.state import Progress
+from osrl.study.state.state import StudyState
 from osrl.study.storage.base import Snapshot
 
 FORMAT = 13
@@ -29,7 +29,7 @@ _STATE = "state."
 _TRIALS, _HOME, _ENDED, _REWARDS = "waiting.trials", "waiting.home", "waiting.ended", "waiting.rewards"
 
 
-def pack(progress: Progress, before: Snapshot | None = None) -> Snapshot:
+def pack(progress: StudyState, before: Snapshot | None = None) -> Snapshot:
     """The progress as bytes; ``before`` is the snapshot that was kept last, whose parts need no new copy."""
     ended = _ended(progress)
     index, part = write_parts(_index_of(progress, before), progress.pending, ended, progress.position)
@@ -44,7 +44,7 @@ def pack(progress: Progress, before: Snapshot | None = None) -> Snapshot:
     return Snapshot(progress.position, to_bytes(header, arrays), parts, older)
 
 
-def _index_of(progress: Progress, snapshot: Snapshot | None) -> Index:
+def _index_of(progress: StudyState, snapshot: Snapshot | None) -> Index:
     """The parts of the last snapshot, if the log vouches for it and they are all there."""
     if snapshot is None or hashlib.sha256(snapshot.content).hexdigest() != progress.kept_digest:
         return EMPTY
@@ -63,14 +63,14 @@ def _read_index(header: Any, arrays: Mapping[str, NDArray[Any]]) -> Index:
     return Index(parts, np.cumsum(arrays[_TRIALS], dtype=np.int64), arrays[_HOME].astype(np.int64))
 
 
-def _ended(progress: Progress) -> dict[int, Ended]:
+def _ended(progress: StudyState) -> dict[int, EndedTrial]:
     """The trials that wait for an earlier one. After the verdict there is nothing to wait for."""
-    return {} if progress.prefix is None or progress.verdict is not None else progress.prefix.ended
+    return {} if progress.in_order is None or progress.verdict is not None else progress.in_order.ended
 
 
-def _few_facts(progress: Progress) -> dict[str, Any]:
+def _few_facts(progress: StudyState) -> dict[str, Any]:
     """All that a progress consists of besides arrays and the trials that wait, as JSON knows it."""
-    prefix, after = progress.prefix, progress.asked + 1
+    prefix, after = progress.in_order, progress.asked + 1
     queues = () if prefix is None else prefix.queues()
     return {
         "position": progress.position,
@@ -83,7 +83,7 @@ def _few_facts(progress: Progress) -> dict[str, Any]:
         "told": progress.told,
         "abandoned": progress.abandoned,
         "left_out": progress.left_out,
-        "pace": progress.pace.facts(),
+        "pace": progress.arrival_stats.facts(),
         "design": progress.design,
         "paused": progress.paused,
         "stages": [
@@ -97,9 +97,9 @@ def _few_facts(progress: Progress) -> dict[str, Any]:
     }
 
 
-def facts(progress: Progress) -> dict[str, Any]:
+def facts(progress: StudyState) -> dict[str, Any]:
     """All that a progress consists of besides arrays, as JSON knows it."""
-    prefix = progress.prefix if progress.verdict is None else None
+    prefix = progress.in_order if progress.verdict is None else None
     return {
         **_few_facts(progress),
         "pending": [
@@ -112,7 +112,7 @@ def facts(progress: Progress) -> dict[str, Any]:
     }
 
 
-def all_arrays(progress: Progress) -> dict[str, NDArray[Any]]:
+def all_arrays(progress: StudyState) -> dict[str, NDArray[Any]]:
     """Every array that a progress consists of."""
     ended = _ended(progress)
     waiting = [ended[trial] for trial in sorted(ended)]
@@ -128,10 +128,10 @@ def all_arrays(progress: Progress) -> dict[str, NDArray[Any]]:
 def vouched(snapshot: Snapshot, event: Event | None) -> bool:
     """Whether the log says that this snapshot was kept: it can set a verdict, so it must be in the chain."""
     body = None if event is None else event.body
-    return isinstance(body, Kept) and body.digest == hashlib.sha256(snapshot.content).hexdigest()
+    return isinstance(body, SnapshotTaken) and body.digest == hashlib.sha256(snapshot.content).hexdigest()
 
 
-def unpack(snapshot: Snapshot, created: Created) -> Progress | None:
+def unpack(snapshot: Snapshot, created: Created) -> StudyState | None:
     """The progress that a snapshot holds; None where it cannot be used, whatever is wrong with it."""
     try:
         return _unpack(snapshot, created)
@@ -139,11 +139,11 @@ def unpack(snapshot: Snapshot, created: Created) -> Progress | None:
         return None
 
 
-def _unpack(snapshot: Snapshot, created: Created) -> Progress | None:
+def _unpack(snapshot: Snapshot, created: Created) -> StudyState | None:
     header, arrays = from_bytes(snapshot.content)
     if header["format"] != FORMAT or header["versions"] != versions():
         return None
-    progress = Progress(created)
+    progress = StudyState(created)
     _unpack_stages(progress, header["stages"])
     own = {_STATE + name: array for name, array in progress.arrays()}
     kept = {name: array for name, array in arrays.items() if name.startswith(_STATE)}
@@ -164,13 +164,13 @@ def _unpack(snapshot: Snapshot, created: Created) -> Progress | None:
     progress.asked, progress.told, progress.abandoned = header["asked"], header["told"], header["abandoned"]
     progress.left_out = header["left_out"]
     progress.paused = header["paused"]
-    progress.pace.set(**header["pace"])
+    progress.arrival_stats.set(**header["pace"])
     progress.design, progress.writers = header["design"], header["writers"]
     progress.verdict = None if header["verdict"] is None else Verdict(**header["verdict"])
     return progress
 
 
-def _unpack_stages(progress: Progress, stages: Any) -> None:
+def _unpack_stages(progress: StudyState, stages: Any) -> None:
     """The stages that the study has gone through."""
     for i, (first, representations, predictors, tasks, budget) in enumerate(stages):
         if i:
@@ -180,9 +180,9 @@ def _unpack_stages(progress: Progress, stages: Any) -> None:
             progress.set_budget(budget)
 
 
-def _unpack_prefix(progress: Progress, header: Any, ended: dict[int, Ended]) -> None:
+def _unpack_prefix(progress: StudyState, header: Any, ended: dict[int, EndedTrial]) -> None:
     """The order in which trials wait."""
-    prefix = progress.prefix
+    prefix = progress.in_order
     if prefix is None:
         return
     prefix.whole = header["whole"]

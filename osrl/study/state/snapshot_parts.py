@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from osrl.model.arrays import Integers
 from osrl.study.log.bodies import Asked
-from osrl.study.state.pending import Ended, Pending
+from osrl.study.state.pending import EndedTrial, Pending
 
 LEAST = 500  # trials that make a part worth keeping
 
@@ -62,7 +62,7 @@ def from_bytes(content: bytes) -> tuple[Any, dict[str, NDArray[Any]]]:
 
 
 def write_parts(
-    before: Index, pending: Mapping[int, Pending], ended: Mapping[int, Ended], position: int
+    before: Index, pending: Mapping[int, Pending], ended: Mapping[int, EndedTrial], position: int
 ) -> tuple[Index, bytes | None]:
     """Return where the trials that wait are found, and the part that is new, if there is one.
 
@@ -91,7 +91,7 @@ def write_parts(
     return Index(parts, trials, home), content
 
 
-def _write(trials: Sequence[int], pending: Mapping[int, Pending], ended: Mapping[int, Ended]) -> bytes:
+def _write(trials: Sequence[int], pending: Mapping[int, Pending], ended: Mapping[int, EndedTrial]) -> bytes:
     """A part with these trials."""
     rows: list[list[Any]] = []
     tickets, draws = [], []
@@ -112,13 +112,13 @@ def _write(trials: Sequence[int], pending: Mapping[int, Pending], ended: Mapping
 
 def read_parts(
     index: Index, contents: Mapping[int, bytes], rewards: Mapping[int, float], stage: int
-) -> tuple[dict[int, Pending], dict[int, Ended]]:
+) -> tuple[dict[int, Pending], dict[int, EndedTrial]]:
     """The trials that wait: those that are pending, and those that have ended with one of the ``rewards``.
 
     Pending ones of an earlier ``stage`` are no evidence any more. An error where a part is not the right one.
     """
     pending: dict[int, Pending] = {}
-    ended: dict[int, Ended] = {}
+    ended: dict[int, EndedTrial] = {}
     where = dict(zip(index.trials.tolist(), index.home.tolist(), strict=True))
     nothing = np.zeros(0)
     for number, part in enumerate(index.parts):
@@ -130,7 +130,7 @@ def read_parts(
             if where.get(trial) != number:
                 continue
             if trial in rewards:
-                ended[trial] = Ended(x, a, ticket, rewards[trial])
+                ended[trial] = EndedTrial(x, a, ticket, rewards[trial])
                 continue
             at, hash, asked, of_stage, _ = known
             now = of_stage == stage

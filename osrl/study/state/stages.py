@@ -23,14 +23,14 @@ from osrl.model.rng import START, Key, new_key, uniform
 from osrl.policies.contract import Criterion, Problem, find
 from osrl.policies.state_arrays import arrays_of
 from osrl.policies.steps import Steps, conclude
-from osrl.study.log.constants import CHECK_LIMITS, LATE, TOLERANCE_LIMITS, WATCH, constants_of, set_constants
 from osrl.study.log.events import Created, Verdict
 from osrl.study.migrations.arrays import old_names, old_options
-from osrl.study.state.arm_totals import TOLD, Tally
+from osrl.study.state.arm_totals import TOLD, ArmTotals
+from osrl.study.state.constants import CHECK_LIMITS, LATE, TOLERANCE_LIMITS, WATCH, constants_of, set_constants
 from osrl.study.state.guess import Possible, guess_arms
 from osrl.study.state.harm import Harm
-from osrl.study.state.in_order import NO_LIMIT, PASSED, TAKEN, AtOnce, Prefix
-from osrl.study.state.missingness import Losses
+from osrl.study.state.in_order import NO_LIMIT, PASSED, TAKEN, AtOnce, InOrderEvidence
+from osrl.study.state.missingness import MissingnessMonitor
 from osrl.study.state.trial import short_id
 
 
@@ -42,8 +42,8 @@ class Stages:
         self.policy = find(created.policy)
         self.key = _key(created)
         self.stages: list[tuple[int, Created]] = []  # the first trial of each, and its settings
-        self.tally = Tally(created)
-        self.losses: Losses | None = None
+        self.totals = ArmTotals(created)
+        self.missingness: MissingnessMonitor | None = None
         self.harm: Harm | None = None
         self._set_up(created)
 
@@ -60,15 +60,15 @@ class Stages:
         # Counts in the order of hand-out and in that of reports are two e-processes: one has to be chosen.
         bets = self.hypotheses is not None and self.family.noise == 0
         summed = LATE.keys() <= created.evidence.keys()
-        self.prefix: Prefix | None = None
+        self.in_order: InOrderEvidence | None = None
         self.late: Late | None = None  # None: every pending trial is counted in every tell
         if bets and self.hypotheses is not None:
-            self.prefix = Prefix(self.hypotheses, AtOnce(PASSED, TAKEN) if summed else NO_LIMIT)
+            self.in_order = InOrderEvidence(self.hypotheses, AtOnce(PASSED, TAKEN) if summed else NO_LIMIT)
             self.late = new_late(self.hypotheses) if summed else None
-        before = self.losses if created.revision else None
-        self.losses = None
-        if self.hypotheses is not None and self.prefix is not None:
-            self.losses = Losses(self.hypotheses, created.evidence.get(WATCH, 0.0), before)
+        before = self.missingness if created.revision else None
+        self.missingness = None
+        if self.hypotheses is not None and self.in_order is not None:
+            self.missingness = MissingnessMonitor(self.hypotheses, created.evidence.get(WATCH, 0.0), before)
         if created.harm_limit is not None:
             if self.harm is not None and created.revision:
                 self.harm.begin_stage(created)
@@ -122,7 +122,7 @@ class Stages:
     def by_all_stages(self, guess: Verdict) -> Verdict:
         """The guess of this stage; where stages went before, that of all results, see `osrl.study.state.guess`."""
         carried = self.created.revision and len(self.stages) > 1 and None not in guess.representations
-        if not carried or not self.tally.counts[TOLD, self.tally.place].any():
+        if not carried or not self.totals.counts[TOLD, self.totals.place].any():
             return guess
         X, G, H = self.shape
         possible = Possible(np.ones(G, np.bool_), np.ones((X, G, H), np.bool_))
@@ -130,7 +130,7 @@ class Stages:
             tests = self.hypotheses
             possible = Possible(tests.possible_g, tests.possible_h.reshape(X, G, H))
         shared = self.policy.stopping.name != "tasks"
-        g, h = guess_arms(self.tally, self.family.noise, possible, shared)
+        g, h = guess_arms(self.totals, self.family.noise, possible, shared)
         created = self.created
         return replace(
             guess,
@@ -156,11 +156,11 @@ class Stages:
     def arrays(self) -> Iterator[tuple[str, NDArray[Any]]]:
         """Every array that the state consists of, with its name."""
         yield from arrays_of(self.state)
-        yield "tally", self.tally.counts
-        if self.prefix is not None:
-            yield from self.prefix.arrays()
-        if self.losses is not None:
-            yield from self.losses.arrays()
+        yield "tally", self.totals.counts
+        if self.in_order is not None:
+            yield from self.in_order.arrays()
+        if self.missingness is not None:
+            yield from self.missingness.arrays()
         if self.late is not None:
             yield "late.sums", self.late.sums
             yield "late.compared", self.late.compared

@@ -1,6 +1,6 @@
 """The state of a study: what its events add up to.
 
-    events -> Progress: state of the policy, pending trials, verdict
+    events -> StudyState: state of the policy, pending trials, verdict
 
 Opening a study trusts its log. A design is taken from its event, so nothing is solved again; the arm
 of an ask is the one that was handed out; a verdict is the one that was reached. What the reward of
@@ -34,6 +34,7 @@ from osrl.study.log.corrections import overrule
 from osrl.study.log.events import (
     SECRET_BITS,
     Abandoned,
+    ArmsChanged,
     Asked,
     Budgeted,
     Closed,
@@ -42,19 +43,18 @@ from osrl.study.log.events import (
     Created,
     Designed,
     Event,
-    Kept,
     Overruled,
     Paused,
     Recovered,
     Resumed,
-    Staged,
+    SnapshotTaken,
     Told,
     Verdict,
     to_lists,
 )
-from osrl.study.state.arrivals import Pace
-from osrl.study.state.bulk_replay import Pair, Stretch, in_parts, in_stretches, new_stretch, run_stretch
-from osrl.study.state.pending import LEFT_OUT, LOST, Ended, Pending
+from osrl.study.state.arrivals import ArrivalStats
+from osrl.study.state.bulk_replay import TrialBlock, TrialPair, group_into_blocks, new_block, replay_block, split_block
+from osrl.study.state.pending import LEFT_OUT, LOST, EndedTrial, Pending
 from osrl.study.state.stages import Stages, staged
 from osrl.study.state.trial import Trial, new_trial
 
@@ -65,7 +65,7 @@ class CorrectedPastError(OsrlError):
     """A reward is corrected that was taken in with its old value: the progress has to begin anew."""
 
 
-class Progress(Stages):
+class StudyState(Stages):
     """The state of a study after the first ``position`` events."""
 
     def __init__(self, created: Created) -> None:
@@ -81,7 +81,7 @@ class Progress(Stages):
         self.design: int | None = None
         self.pending: dict[int, Pending] = {}
         self.current = self.pending  # those of this stage. Earlier ones may report, and are no evidence
-        self.pace = Pace(self.shape[0])
+        self.arrival_stats = ArrivalStats(self.shape[0])
         self.verdict: Verdict | None = None
         self._some_count = True  # whether pending trials may count in the state by their worst factor
         self._count_late, self._write_late = direct(count_late), direct(write_late)
@@ -95,21 +95,21 @@ class Progress(Stages):
         """Go on with these arms; evidence counts from here on, and no loss is ignorable after an alarm."""
         alarm, before = self.alarm, self.created
         self._set_up(staged(before, representations, predictors, tasks), self.asked + 1)
-        self.pace.begin_stage(before.tasks, self.created.tasks)
-        self.tally.begin_stage(self.created)
+        self.arrival_stats.begin_stage(before.tasks, self.created.tasks)
+        self.totals.begin_stage(self.created)
         self.design = None
         nothing = np.zeros(0)
         for trial, one in self.pending.items():
             self.pending[trial] = one._replace(ticket=nothing, draw=nothing)
         self.current = {}
-        if alarm and self.losses is not None:
-            self.losses.expect_the_worst()
+        if alarm and self.missingness is not None:
+            self.missingness.expect_the_worst()
 
-    def twin(self) -> Progress:
+    def twin(self) -> StudyState:
         """Return a copy that can go its own way. It shares the trials, which are never changed."""
         held: list[Any] = [self.pending, self.current]
-        if self.prefix is not None:
-            held += [*self.prefix.queues(), self.prefix.ended, self.prefix.passed]
+        if self.in_order is not None:
+            held += [*self.in_order.queues(), self.in_order.ended, self.in_order.passed]
         return copy.deepcopy(self, {id(each): each.copy() for each in held})
 
     def trial_of(self, pending: Pending) -> Trial:
@@ -135,7 +135,7 @@ class Progress(Stages):
             case Designed() as designed:
                 self.clear_pending()
                 self.set_arrays(designed.arrays)
-            case Staged() as staged_:
+            case ArmsChanged() as staged_:
                 self.begin_stage(staged_.representations, staged_.predictors, staged_.tasks)
         self.advance(event)
 
@@ -158,7 +158,7 @@ class Progress(Stages):
                 self.writers.append(resumed.versions)
             case Recovered():
                 self.recovered.append(event.hash)
-            case Kept() as kept:
+            case SnapshotTaken() as kept:
                 self.kept, self.kept_digest = event.seq, kept.digest
         self.position += 1
         self.last = event
@@ -174,30 +174,30 @@ class Progress(Stages):
     def apply_all(self, events: Iterable[Event]) -> None:
         """Take in the next events of the log."""
         with long_job():
-            for part in in_stretches(overrule(events)):
+            for part in group_into_blocks(overrule(events)):
                 if isinstance(part, Event):
                     self.apply(part)
                     continue
-                for pairs in in_parts(part):
+                for pairs in split_block(part):
                     self._apply_stretch(pairs)
 
-    def _apply_stretch(self, pairs: Sequence[Pair]) -> None:
+    def _apply_stretch(self, pairs: Sequence[TrialPair]) -> None:
         """Take in trials that do not overlap."""
-        stretch = new_stretch(self, pairs)
+        stretch = new_block(self, pairs)
         if stretch is not None:
             stretch = stretch._replace(rewards=self.scaled(stretch.rewards))
-            self.went(pairs, stretch, run_stretch(self, stretch, check=False))
+            self.skip_block(pairs, stretch, replay_block(self, stretch, check=False))
             return
         for pair in pairs:
             for event in pair:
                 self.apply(event)
 
-    def went(self, pairs: Sequence[Pair], stretch: Stretch, count: int) -> None:
+    def skip_block(self, pairs: Sequence[TrialPair], stretch: TrialBlock, count: int) -> None:
         """Go past the first trials of a stretch, which the state has taken in already."""
         if not count:
             return
         told = stretch.first(count)
-        self.pace.hand_out_all(told.tasks, told.given, pairs[0][0].at)
+        self.arrival_stats.hand_out_all(told.tasks, told.given, pairs[0][0].at)
         self.asked += count
         self.told += count
         self.position += 2 * count
@@ -210,11 +210,11 @@ class Progress(Stages):
                 self.harm.hand_out(*arm)
                 if isinstance(tell.body, Told) and tell.body.harm is not None:
                     self.harm.take(*arm, tell.body.harm)
-        self.tally.tell_all(told.tasks, told.arms, told.rewards)
-        if self.prefix is not None:
-            self.prefix.before_end(last=True)
-        if self.losses is not None:
-            self.losses.count_all(told.tasks, told.arms, told.propensities)
+        self.totals.tell_all(told.tasks, told.arms, told.rewards)
+        if self.in_order is not None:
+            self.in_order.before_end(last=True)
+        if self.missingness is not None:
+            self.missingness.count_all(told.tasks, told.arms, told.propensities)
 
     # The steps of the experiment. Each changes the state; `advance` notes the event that says so.
 
@@ -276,16 +276,16 @@ class Progress(Stages):
             propensities = np.array(asked.propensities, np.float64).reshape(propensities.shape)
         ticket = np.zeros(self.steps.ticket_size)
         self.steps.write_ticket(self.state, x, a, propensities, ticket)
-        draw = np.zeros(0) if self.losses is None else self.losses.hand_out(x, a, propensities)
+        draw = np.zeros(0) if self.missingness is None else self.missingness.hand_out(x, a, propensities)
         if self.harm is not None:
             self.harm.hand_out(asked.representation, asked.predictor)
         stage = len(self.stages)
         self.wait_for(asked.trial, Pending(x, a, event.at, ticket, event.hash, draw, asked, stage))
         if self.late is not None:
             self._count_late(self.hypotheses, self.late, x, a, ticket, OUT)
-        if self.prefix is not None:
-            self.prefix.hand_out(asked.trial, x)
-        self.pace.hand_out(x, asked.given, event.at)
+        if self.in_order is not None:
+            self.in_order.hand_out(asked.trial, x)
+        self.arrival_stats.hand_out(x, asked.given, event.at)
         self.asked += 1
 
     def wait_for(self, trial: int, pending: Pending) -> None:
@@ -300,7 +300,7 @@ class Progress(Stages):
         self.current.pop(trial, None)
         if ended.stage == len(self.stages) and self.late is not None:
             self._count_late(self.hypotheses, self.late, ended.x, ended.a, ended.ticket, BACK)
-        self.pace.end(self.asked - trial)
+        self.arrival_stats.end(self.asked - trial)
         return ended
 
     def take(self, trial: int, reward: float, harm: float | None = None) -> Verdict | None:
@@ -308,7 +308,7 @@ class Progress(Stages):
         told = self._end(trial)
         self.told += 1
         reward = float(self.scaled(reward))
-        self.tally.tell(told.asked, reward)
+        self.totals.tell(told.asked, reward)
         known = bool(self.created.revision) or told.stage == len(self.stages)
         if self.harm is not None and harm is not None and known:
             self.harm.take(told.asked.representation, told.asked.predictor, harm)
@@ -318,9 +318,9 @@ class Progress(Stages):
         self._before_end()
         self.count_pending()
         self.steps.settle(self.state, told.x, told.a, reward, told.ticket)
-        self._end_in_order(trial, Ended(told.x, told.a, told.ticket, reward))
-        if self.losses is not None:
-            self.losses.count(told.x, told.a, told.ticket, reward)
+        self._end_in_order(trial, EndedTrial(told.x, told.a, told.ticket, reward))
+        if self.missingness is not None:
+            self.missingness.count(told.x, told.a, told.ticket, reward)
         if alarm:
             self._count_every_loss()
         return self._judge()
@@ -339,12 +339,12 @@ class Progress(Stages):
         lost = self._end(trial)
         self.abandoned += 1
         self.left_out += ignorable
-        self.tally.lose(lost.asked, ignorable)
+        self.totals.lose(lost.asked, ignorable)
         alarm = self._watch(lost, ignorable)
         if self.verdict is not None or lost.stage != len(self.stages):
             return self._judge()
         ignorable = ignorable and (alarm or not self.alarm)
-        ended = Ended(lost.x, lost.a, lost.ticket, LEFT_OUT if ignorable else LOST)
+        ended = EndedTrial(lost.x, lost.a, lost.ticket, LEFT_OUT if ignorable else LOST)
         self._before_end()
         first = bool(self.created.revision)  # strict tests part before anything is ruled out by the loss
         if first:
@@ -352,7 +352,7 @@ class Progress(Stages):
         if not ignorable:
             if self.policy.stopping.forfeit is not None:
                 self.policy.stopping.forfeit(self.state.stopping, lost.x, lost.a, lost.ticket)
-        elif self.prefix is not None:  # without its worst factor, there is more evidence
+        elif self.in_order is not None:  # without its worst factor, there is more evidence
             self.count_pending()
             first_arm = lost.a - lost.a % self.shape[2]
             reject(self.state.stopping, lost.x, first_arm, first_arm + self.shape[2])
@@ -367,20 +367,20 @@ class Progress(Stages):
     @property
     def alarm(self) -> bool:
         """Whether losses were found to depend on the arm."""
-        return self.losses is not None and self.losses.alarm
+        return self.missingness is not None and self.missingness.alarm
 
     def _watch(self, ended: Pending, ignorable: bool) -> bool:
         """Tell the watch what became of a trial; whether it raises its alarm now."""
-        if self.losses is None or ended.stage != len(self.stages):
+        if self.missingness is None or ended.stage != len(self.stages):
             return False
-        return self.losses.end(ended.x, ended.a, ended.draw, ignorable, final=self.verdict is not None)
+        return self.missingness.end(ended.x, ended.a, ended.draw, ignorable, final=self.verdict is not None)
 
     def _count_every_loss(self) -> None:
         """After an alarm: every loss so far counts by its worst factor, and so will those to come."""
-        assert self.losses is not None and self.prefix is not None
-        self.losses.take_over()
+        assert self.missingness is not None and self.in_order is not None
+        self.missingness.take_over()
         self.clear_pending()
-        self.prefix.begin_again(self.current, self.late)
+        self.in_order.begin_again(self.current, self.late)
         self.count_pending()
         for x in range(self.shape[0]):
             reject(self.state.stopping, x, 0, self.shape[1] * self.shape[2])
@@ -388,20 +388,20 @@ class Progress(Stages):
 
     def _tell_strict(self, lost: Pending, ignorable: bool) -> None:
         """Tell the strict tests of a loss."""
-        if self.losses is not None and ignorable:
-            self.losses.leave_out(lost.x, lost.a, lost.ticket)
-        elif self.losses is not None:
-            self.losses.count(lost.x, lost.a, lost.ticket, LOST)
+        if self.missingness is not None and ignorable:
+            self.missingness.leave_out(lost.x, lost.a, lost.ticket)
+        elif self.missingness is not None:
+            self.missingness.count(lost.x, lost.a, lost.ticket, LOST)
 
     def _before_end(self) -> None:
         """A trial is about to end, in the order of reports."""
-        if self.prefix is not None:
-            self.prefix.before_end(last=not self.current)
+        if self.in_order is not None:
+            self.in_order.before_end(last=not self.current)
 
-    def _end_in_order(self, trial: int, ended: Ended) -> None:
+    def _end_in_order(self, trial: int, ended: EndedTrial) -> None:
         """The same end in the order of hand-out, where evidence is kept by it."""
-        if self.prefix is not None and self.current and self.state.outcome.status[0] == RUNNING:
-            self.prefix.end(trial, ended, self.current)
+        if self.in_order is not None and self.current and self.state.outcome.status[0] == RUNNING:
+            self.in_order.end(trial, ended, self.current)
 
     def count_pending(self) -> None:
         """Let every trial that has not reported count by its worst factor."""
@@ -437,12 +437,12 @@ class Progress(Stages):
         return VERDICTS[RUNNING] if self.verdict is None else self.verdict.status
 
 
-def begin(first: Event) -> Progress:
+def begin(first: Event) -> StudyState:
     """The progress of a log that begins with this event; refused where no study could have begun so."""
     assert isinstance(first.body, Created)
     try:
         find(first.body.policy).options(first.body.options)
-        progress = Progress(first.body)
+        progress = StudyState(first.body)
     except OsrlError:
         raise
     except (TypeError, ValueError, ArithmeticError, LookupError, AttributeError) as error:

@@ -137,7 +137,7 @@ def read_note(note: object) -> dict[str, Any] | None:
     return attributes or None
 
 
-def check_said(by: object, reason: object = None) -> None:
+def validate_actor_and_reason(by: object, reason: object = None) -> None:
     """Refuse who and why something is said, where it is no text or far too long for a log."""
     for what, text in (("by", by), ("reason", reason)):
         if text is not None and not isinstance(text, str):

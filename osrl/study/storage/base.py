@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from typing import NamedTuple
 
 from osrl.study.log.events import Event, Stored
-from osrl.study.storage.fork_lock import Gate
+from osrl.study.storage.fork_lock import ForkLock
 
 
 class Snapshot(NamedTuple):
@@ -43,11 +43,11 @@ class Log(ABC):
         """The events from number ``position`` on."""
 
     @abstractmethod
-    def news(self, last: Event) -> Iterator[Event] | None:
+    def events_after(self, last: Event) -> Iterator[Event] | None:
         """The events after ``last``; None if the log has another in its place."""
 
     @abstractmethod
-    def about(self, trial: int) -> list[Event]:
+    def events_of_trial(self, trial: int) -> list[Event]:
         """The events about one trial, in order."""
 
     @abstractmethod
@@ -87,13 +87,13 @@ class Storage(ABC):
     - **Errors are clear.** Whatever goes wrong is raised as an `OsrlError` that says what to do, and the
       storage can be used again as soon as its cause is gone.
     - **Any thread, any process.** A storage may be shared by threads, and it survives a fork: parent and
-      child go on with connections of their own. Who must not be torn by a fork is inside ``gate``.
+      child go on with connections of their own. Who must not be torn by a fork is inside ``fork_lock``.
 
     A study is known by a number that is never used again, so that a study which was deleted is not
     confused with a new one of the same name.
     """
 
-    gate: Gate
+    fork_lock: ForkLock
     place: str  # for messages, without passwords
 
     @abstractmethod
@@ -120,7 +120,7 @@ class Storage(ABC):
         """What is left of studies that were deleted."""
 
     @abstractmethod
-    def hold(self, study: int, meanwhile: Callable[[], object] | None = None) -> AbstractContextManager[Log]:
+    def lock_log(self, study: int, meanwhile: Callable[[], object] | None = None) -> AbstractContextManager[Log]:
         """Hold the log of a study as its only writer; at the end of the block, store what was appended.
 
         ``meanwhile`` may be called while others hold it: what is done then, they need not wait for.
@@ -135,11 +135,11 @@ class Storage(ABC):
         """The events of a study from number ``position`` on."""
 
     @abstractmethod
-    def about(self, study: int, trial: int) -> list[Event]:
+    def events_of_trial(self, study: int, trial: int) -> list[Event]:
         """The events about one trial, in order."""
 
     @abstractmethod
-    def between(self, study: int, first: int, last: int) -> list[Event]:
+    def events_of_trials(self, study: int, first: int, last: int) -> list[Event]:
         """The events about the trials from number ``first`` to ``last``, in order."""
 
     @abstractmethod

@@ -5,7 +5,7 @@ from __future__ import annotations
 from threading import Condition, get_ident
 
 
-class Gate:
+class ForkLock:
     """Any number of threads may be inside; who shuts it waits until all others have left."""
 
     def __init__(self) -> None:

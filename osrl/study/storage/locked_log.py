@@ -44,7 +44,7 @@ _FORGET_PART = delete(parts).where(parts.c.study == _STUDY, parts.c.position == 
 ADD_KEY = insert(keys)
 
 
-class TurnStatements(NamedTuple):
+class PreparedStatements(NamedTuple):
     """The statements of every ask and tell, for one database."""
 
     lock: Prepared
@@ -61,17 +61,17 @@ class TurnStatements(NamedTuple):
     add_key: Prepared
 
 
-def new_turn(engine: Engine) -> TurnStatements:
+def new_turn(engine: Engine) -> PreparedStatements:
     """The statements in the words of one database."""
     kept = (_FORGET, _KEEP, _KEPT, _KEEP_PART, _PARTS, _FORGET_PART)
     statements = (LOCK, _PAGE, _ABOUT, APPEND, *kept, _KEYED, ADD_KEY)
-    return TurnStatements(*(prepare(each, engine) for each in statements))
+    return PreparedStatements(*(prepare(each, engine) for each in statements))
 
 
-class HeldLog(Log):
+class LockedLog(Log):
     """The log of one study, inside the transaction of its only writer."""
 
-    def __init__(self, cursor: Cursor, turn: TurnStatements, study: int, head: str | None) -> None:
+    def __init__(self, cursor: Cursor, turn: PreparedStatements, study: int, head: str | None) -> None:
         self.cursor = cursor  # for what others keep in the same transaction
         self.head = head  # the hash of the last event, where it is known
         self._turn, self._study = turn, study
@@ -80,7 +80,7 @@ class HeldLog(Log):
         """The events from number ``position`` on."""
         return self._read_on(position, self.rows(position, PAGE), None if position else "")
 
-    def news(self, last: Event) -> Iterator[Event] | None:
+    def events_after(self, last: Event) -> Iterator[Event] | None:
         """The events after ``last``; None if the log has another in its place."""
         if self.head == last.hash:
             return iter(())
@@ -104,7 +104,7 @@ class HeldLog(Log):
         """At most ``limit`` events from number ``position`` on, as they are stored."""
         return self.cursor.fetch(self._turn.page, study=self._study, position=position, limit=limit)
 
-    def about(self, trial: int) -> list[Event]:
+    def events_of_trial(self, trial: int) -> list[Event]:
         """The events about one trial, in order."""
         rows = self.cursor.fetch(self._turn.about, study=self._study, trial=trial)
         return [event for row in rows for event in read_events([row], None)]

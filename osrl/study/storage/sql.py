@@ -24,13 +24,13 @@ from osrl.study.log.events import Event, Row, Stored, check_rows, now, read_even
 from osrl.study.storage import schema
 from osrl.study.storage import url as place_settings
 from osrl.study.storage.base import Log, Snapshot, Storage, Tombstone
-from osrl.study.storage.fork_lock import Gate
+from osrl.study.storage.fork_lock import ForkLock
 from osrl.study.storage.locked_log import (
     ADD_KEY,
     APPEND,
     LOCK,
     PAGE,
-    HeldLog,
+    LockedLog,
     find_wrong_keys,
     keys_of,
     new_turn,
@@ -48,7 +48,7 @@ from osrl.study.storage.sqlite import (
 )
 from osrl.study.storage.transaction import Connections, Prepared, Transaction, explain, failure, prepare
 from osrl.study.storage.url import new_server_engine, path_of, read_place, show_place
-from osrl.study.storage.wal_files import Beside, Files, Identity, identity
+from osrl.study.storage.wal_files import Files, Identity, WalFiles, identity
 
 KEPT = 2  # connections to a file that are at hand; a server may go away, and is asked every time
 _SCHEMA_LOCK = 0x6F73726C  # of PostgreSQL, while tables are made
@@ -62,7 +62,7 @@ class SqlStorage(Storage):
     def __init__(self, place: str | os.PathLike[str], *, make: bool = False) -> None:
         self._url = read_place(place)
         self.place = show_place(self._url)
-        self.gate = Gate()
+        self.fork_lock = ForkLock()
         path = path_of(self._url)
         self._file = None if path is None else find_file(path, make=make)
         self._known: Identity = None  # which file has this name
@@ -74,11 +74,11 @@ class SqlStorage(Storage):
     def _connect(self) -> None:
         wait = place_settings.WAIT
         self._wait = wait
-        self._beside: Beside | None = None
+        self._beside: WalFiles | None = None
         if self._file is None:
             self._engine = new_server_engine(self._url)
         else:
-            self._beside = Beside(str(self._file.read))
+            self._beside = WalFiles(str(self._file.read))
             self._engine = new_sqlite_engine(self._file, self._beside, wait)
         self._connections = Connections(self._engine, kept=0 if self._file is None else KEPT)
         self._finalizer = weakref.finalize(self, self._connections.dispose)
@@ -184,14 +184,14 @@ class SqlStorage(Storage):
         with self._transaction() as connection:
             return tuple(Tombstone(*row) for row in connection.execute(wanted))
 
-    def bury(self, stones: Iterable[Tombstone]) -> None:
+    def import_tombstones(self, stones: Iterable[Tombstone]) -> None:
         """Keep what is left of studies that were deleted elsewhere, under numbers that no study can have."""
         with self._transaction(write=True) as connection:
             least = connection.execute(select(func.min(tombstones.c.study))).scalar() or 0
             for number, stone in enumerate(stones, 1):
                 connection.execute(insert(tombstones), {"study": min(least, 0) - number, **stone._asdict()})
 
-    def hold(self, study: int, meanwhile: Callable[[], object] | None = None) -> AbstractContextManager[Log]:
+    def lock_log(self, study: int, meanwhile: Callable[[], object] | None = None) -> AbstractContextManager[Log]:
         """Hold the log of a study as its only writer."""
         return self._held(study, write=True, meanwhile=meanwhile)
 
@@ -209,16 +209,16 @@ class SqlStorage(Storage):
             yield from self._events(page, head)
             head = page[-1][-1]
 
-    def about(self, study: int, trial: int) -> list[Event]:
+    def events_of_trial(self, study: int, trial: int) -> list[Event]:
         """The events about one trial, in order."""
         with self._held(study, write=False) as log:
-            return log.about(trial)
+            return log.events_of_trial(trial)
 
-    def between(self, study: int, first: int, last: int) -> list[Event]:
+    def events_of_trials(self, study: int, first: int, last: int) -> list[Event]:
         """The events about the trials from number ``first`` to ``last``, in order."""
         wanted = (
             select(*(events.c[name] for name in Row._fields))
-            .where(events.c.study == study, events.c.trial.between(first, last))
+            .where(events.c.study == study, events.c.trial.events_of_trials(first, last))
             .order_by(events.c.seq)
         )
         with self._transaction() as connection:
@@ -276,7 +276,7 @@ class SqlStorage(Storage):
             found = tuple((each.position, each.content) for each in connection.execute(of_study))
         return None if row is None else Snapshot(row.position, row.content, found)
 
-    def settle(self) -> None:
+    def checkpoint_to_single_file(self) -> None:
         """Bring everything into the one file of a SQLite database, which nobody else has open."""
         self.close()  # SQLite wants to be alone for it
         self._pragma("journal_mode = DELETE")
@@ -284,7 +284,7 @@ class SqlStorage(Storage):
 
     def _pragma(self, what: str) -> None:
         """Tell SQLite to do something, outside of any transaction."""
-        with self.gate, failures(self.place):
+        with self.fork_lock, failures(self.place):
             connection: Any = self._engine.raw_connection()
             try:
                 connection.execute(f"PRAGMA {what}")
@@ -296,7 +296,7 @@ class SqlStorage(Storage):
         return self._transaction(write)
 
     def prepare(self, statement: ClauseElement) -> Prepared:
-        """A statement that is run in the transaction of a writer, see `HeldLog.cursor`."""
+        """A statement that is run in the transaction of a writer, see `LockedLog.cursor`."""
         return prepare(statement, self._engine)
 
     def check(self) -> list[str]:
@@ -337,9 +337,9 @@ class SqlStorage(Storage):
         return files
 
     @contextmanager
-    def _held(self, study: int, *, write: bool, meanwhile: Callable[[], object] | None = None) -> Iterator[HeldLog]:
+    def _held(self, study: int, *, write: bool, meanwhile: Callable[[], object] | None = None) -> Iterator[LockedLog]:
         """Open the log of a study in a transaction of the driver itself (`osrl.study.storage.transaction`)."""
-        with self.gate:
+        with self.fork_lock:
             files = self._check_place(write)
             transaction = Transaction(self._connections, self.place, self._beside)
             cursor = transaction.begin(files, write=write, wait=self._wait, meanwhile=meanwhile)
@@ -347,7 +347,7 @@ class SqlStorage(Storage):
                 head = transaction.head(study)
                 if write and head is None:
                     self._check_study(cursor.fetch(self._turn.lock, study=study))
-                log = HeldLog(cursor, self._turn, study, head)
+                log = LockedLog(cursor, self._turn, study, head)
                 yield log
             except BaseException as error:
                 transaction.undo(error)
@@ -360,7 +360,7 @@ class SqlStorage(Storage):
 
         ``own``: of what is ours even where the file cannot be written, a copy.
         """
-        with self.gate:
+        with self.fork_lock:
             self._check_place(write and not own)
             with failures(self.place), self._engine.connect() as connection:
                 connection = connection.execution_options(**{WRITING: write})
@@ -390,14 +390,14 @@ _forking: list[SqlStorage] = []
 
 def _before_fork() -> None:
     for storage in list(_OPEN):
-        storage.gate.shut()
+        storage.fork_lock.shut()
         storage._connections.dispose()
         _forking.append(storage)
 
 
 def _after_fork() -> None:
     while _forking:
-        _forking.pop().gate.open()
+        _forking.pop().fork_lock.open()
 
 
 if hasattr(os, "register_at_fork"):  # not on Windows

@@ -23,13 +23,13 @@ from sqlalchemy.pool import QueuePool
 from osrl.errors import OsrlError, StorageDamaged
 from osrl.files import new_private_file
 from osrl.study.storage import schema
-from osrl.study.storage.wal_files import Beside, Identity
-from osrl.study.storage.writer_queue import Line
+from osrl.study.storage.wal_files import Identity, WalFiles
+from osrl.study.storage.writer_queue import WriterQueue
 
 WRITING = "osrl_writing"  # execution option of a connection whose transaction will write
 LOG = "osrl_log"  # in the info of a connection: which write-ahead log it uses
-LINE = "osrl_line"  # where it stands in line
-SEEN = "osrl_seen"  # what it has written last, see `osrl.study.storage.transaction.Seen`
+QUEUE = "osrl_line"  # where it stands in line
+LAST_WRITE = "osrl_seen"  # what it has written last, see `osrl.study.storage.transaction.LastWrite`
 PATIENCE = "osrl_patience"  # and how long it waits for others, in milliseconds
 SMALLEST = 512  # bytes of a SQLite database
 _UNTOUCHED = "mode=ro&immutable=1"  # no locks, and nothing is made beside the file
@@ -149,7 +149,7 @@ def _value(path: Path, mode: str, query: str) -> Any:
         connection.close()
 
 
-def new_sqlite_engine(file: File, beside: Beside, wait: float) -> Engine:
+def new_sqlite_engine(file: File, beside: WalFiles, wait: float) -> Engine:
     """Connections to a SQLite file, whose commits reach the disk."""
     uri = _uri(file.read, _mode(file))
 
@@ -159,7 +159,7 @@ def new_sqlite_engine(file: File, beside: Beside, wait: float) -> Engine:
     engine = create_engine("sqlite://", creator=connect, poolclass=QueuePool)
     event.listen(engine, "connect", lambda connection, record: connection.execute("PRAGMA synchronous = FULL"))
     event.listen(engine, "checkin", lambda made, record: _let_go(record.info, beside))
-    event.listen(engine, "close", lambda made, record: _leave_line(record.info))
+    event.listen(engine, "close", lambda made, record: _leave_queue(record.info))
     event.listen(engine, "begin", lambda connection: _begin(connection, str(file.read), wait))
     return engine
 
@@ -168,18 +168,18 @@ def note_log(info: dict[Any, Any], found: tuple[Identity, Identity]) -> None:
     """After its first transaction a connection has its write-ahead log open, for good."""
     if info.get(LOG) is None and found != (None, None):
         info[LOG] = found
-        _leave_line(info)  # before, there may have been no log to stand in line at, or another one
+        _leave_queue(info)  # before, there may have been no log to stand in line at, or another one
 
 
-def _let_go(info: dict[Any, Any], beside: Beside) -> None:
+def _let_go(info: dict[Any, Any], beside: WalFiles) -> None:
     """A connection goes back to the pool: others may write with it."""
     note_log(info, beside.now().logs)
-    info.pop(SEEN, None)
+    info.pop(LAST_WRITE, None)
 
 
-def _leave_line(info: dict[Any, Any]) -> None:
+def _leave_queue(info: dict[Any, Any]) -> None:
     """A connection is closed."""
-    if (line := info.pop(LINE, None)) is not None:
+    if (line := info.pop(QUEUE, None)) is not None:
         line.close()
 
 
@@ -224,7 +224,7 @@ def begin(
     if not write:
         connection.execute("BEGIN")
         return
-    line = _line_of(connection, path)
+    line = _queue_of(connection, path)
     if line.is_empty() and _hold(connection, last=False):
         return
     end = time.monotonic() + wait
@@ -236,12 +236,12 @@ def begin(
         line.leave()
 
 
-def _line_of(connection: Any, path: str) -> Line:
+def _queue_of(connection: Any, path: str) -> WriterQueue:
     """The line of writers to the write-ahead log of a connection."""
     info = connection.info
-    line: Line | None = info.get(LINE)
+    line: WriterQueue | None = info.get(QUEUE)
     if line is None:
-        line = info[LINE] = Line(path)
+        line = info[QUEUE] = WriterQueue(path)
     return line
 
 

@@ -17,8 +17,8 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from osrl.errors import OsrlError, StorageBusy, StorageDamaged, StorageError
 from osrl.study.storage.socket_timeout import unwatch, watch
-from osrl.study.storage.sqlite import LOG, SEEN, begin, note_log
-from osrl.study.storage.wal_files import Beside, Files
+from osrl.study.storage.sqlite import LAST_WRITE, LOG, begin, note_log
+from osrl.study.storage.wal_files import Files, WalFiles
 
 GRACE = 5  # seconds beyond the patience of a server, after which it is taken to be gone
 _FULL = "the disk is full ({}); nothing was stored, make room and call again"
@@ -104,7 +104,7 @@ class Connections:
         self.engine.dispose()
 
 
-class Seen(NamedTuple):
+class LastWrite(NamedTuple):
     """What a connection to a SQLite file has written last: the log of a study up to the hash ``head``.
 
     ``version`` is SQLite's own number for the content of the file: it changes for a connection when others
@@ -125,7 +125,7 @@ class Transaction:
 
     __slots__ = ("_beside", "_connection", "_connections", "_home", "_place", "_version", "_watched")
 
-    def __init__(self, connections: Connections, place: str, beside: Beside | None) -> None:
+    def __init__(self, connections: Connections, place: str, beside: WalFiles | None) -> None:
         self._connections, self._place, self._beside = connections, place, beside
         self._watched: int | None = None
         self._version: int | None = None
@@ -160,7 +160,7 @@ class Transaction:
 
     def head(self, study: int) -> str | None:
         """The last hash of a study, if this connection has written it, and nobody anything since."""
-        seen: Seen | None = self._connection.info.get(SEEN)
+        seen: LastWrite | None = self._connection.info.get(LAST_WRITE)
         return seen.head if seen is not None and seen[:2] == (self._version, study) else None
 
     def commit(self, study: int, head: str | None) -> None:
@@ -174,7 +174,7 @@ class Transaction:
             self.undo(error)
             raise
         if self._version is not None and head is not None:
-            connection.info[SEEN] = Seen(self._version, study, head)
+            connection.info[LAST_WRITE] = LastWrite(self._version, study, head)
         self._let_go()
 
     def undo(self, error: BaseException) -> None:

@@ -33,7 +33,7 @@ class Files(NamedTuple):
 _State = tuple[int, int, int]  # which folder it is, and when a file in it was last made, removed or renamed
 
 
-class Beside:
+class WalFiles:
     """The files of the database at ``path``, looked up again only after their folder has changed."""
 
     def __init__(self, path: str) -> None:

@@ -42,7 +42,7 @@ if fcntl is not None:
     _NOBODY = _LOCK.pack(fcntl.F_UNLCK, os.SEEK_SET, FIRST, MOST, 0)
 
 
-class Line:
+class WriterQueue:
     """The line of writers to a SQLite file, as one who may stand in it sees it: an open write-ahead log."""
 
     __slots__ = ("_descriptor",)
@@ -97,7 +97,7 @@ def _wait(descriptor: int, meanwhile: Callable[[], object] | None) -> None:
         time.sleep(random.uniform(0.5, 1.5) * PAUSE * before)
 
 
-def length_of(path: str) -> int:
+def queue_length(path: str) -> int:
     """How many are in the line of a SQLite file."""
     descriptor = os.open(f"{path}-wal", os.O_RDWR | os.O_CLOEXEC)
     try:

@@ -22,7 +22,7 @@ from osrl.hypotheses.state import Hypotheses
 from osrl.model.arrays import Floats, Integers
 from osrl.study.log.events import Verdict
 from osrl.study.state.arm_totals import LEFT_OUT, LOST, SUM, TOLD
-from osrl.study.state.state import Progress
+from osrl.study.state.state import StudyState
 
 COVERAGE = 0.95
 ENDED_WITHIN = "decided within the tolerance"
@@ -55,9 +55,9 @@ class Rates(NamedTuple):
     upper: Floats
 
 
-def read_rates(progress: Progress, guess: Verdict) -> tuple[ArmRate, ...]:
+def read_rates(progress: StudyState, guess: Verdict) -> tuple[ArmRate, ...]:
     """The rates of every arm, those that were withdrawn last; ``guess`` is the verdict or the best guess."""
-    tally, noise = progress.tally, progress.family.noise
+    tally, noise = progress.totals, progress.family.noise
     told, total, lost, left_out = tally.counts[[TOLD, SUM, LOST, LEFT_OUT]]
     pending = np.zeros_like(told)
     for one in progress.pending.values():
@@ -129,7 +129,7 @@ def reconciled(
     return lower
 
 
-def _answers(progress: Progress, guess: Verdict) -> Integers:
+def _answers(progress: StudyState, guess: Verdict) -> Integers:
     """The arm of each task that is answered or guessed, -1 where there is none."""
     found = []
     for g, h in zip(guess.representations, guess.predictors, strict=True):

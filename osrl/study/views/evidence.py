@@ -27,7 +27,7 @@ from osrl.hypotheses.summary import (
 )
 from osrl.model.arrays import Floats
 from osrl.study.log.events import Verdict
-from osrl.study.state.state import Progress
+from osrl.study.state.state import StudyState
 
 
 class Standing(NamedTuple):
@@ -40,7 +40,7 @@ class Standing(NamedTuple):
     unchecked: tuple[str, ...]
 
 
-def read_standing(progress: Progress, hypotheses: Hypotheses | None, guess: Verdict) -> Standing:
+def read_standing(progress: StudyState, hypotheses: Hypotheses | None, guess: Verdict) -> Standing:
     """Where the `current` hypotheses stand; ``guess`` is the verdict or the best guess."""
     if hypotheses is None:
         return Standing((), None, (), (), ())
@@ -58,14 +58,14 @@ def read_standing(progress: Progress, hypotheses: Hypotheses | None, guess: Verd
     return Standing(name_hypotheses(hypotheses, names), claim, objections, as_good, unchecked)
 
 
-def read_hypotheses(progress: Progress) -> tuple[Hypothesis, ...]:
+def read_hypotheses(progress: StudyState) -> tuple[Hypothesis, ...]:
     """Every hypothesis with the evidence against it."""
     hypotheses, created = current(progress), progress.created
     names = Names(created.tasks, created.representations, created.predictors)
     return () if hypotheses is None else name_hypotheses(hypotheses, names)
 
 
-def current(progress: Progress) -> Hypotheses | None:
+def current(progress: StudyState) -> Hypotheses | None:
     """A copy of the hypotheses with every evidence up to date, for policies that keep any.
 
     Of two values the larger counts: with all trials, the pending ones at their worst, or with the first ones.
@@ -80,14 +80,14 @@ def current(progress: Progress) -> Hypotheses | None:
         now.count_pending()
     hypotheses: Hypotheses = now.state.stopping
     refresh_evidence(hypotheses)
-    if progress.prefix is not None:
-        first_g, first_h = progress.prefix.evidence()
+    if progress.in_order is not None:
+        first_g, first_h = progress.in_order.evidence()
         np.maximum(hypotheses.evidence_g, first_g, out=hypotheses.evidence_g)
         np.maximum(hypotheses.evidence_h, first_h, out=hypotheses.evidence_h)
     return hypotheses
 
 
-def evidence_at_design(progress: Progress) -> dict[str, Floats]:
+def evidence_at_design(progress: StudyState) -> dict[str, Floats]:
     """The arrays of a design that hold evidence, computed from the rewards so far; by new and old names."""
     if progress.hypotheses is None:
         return {}

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from osrl.simulation.forecast import Seen, is_compiled, remainder
-from osrl.study.state.state import Progress
+from osrl.study.state.state import StudyState
 
 DAY = 86_400e6  # microseconds
 KEPT = 16  # forecasts that are remembered
@@ -39,7 +39,7 @@ class Forecast(NamedTuple):
     in_budget: float | None = None
 
 
-def look_ahead(progress: Progress) -> Callable[[], Forecast | None]:
+def look_ahead(progress: StudyState) -> Callable[[], Forecast | None]:
     """What computes the forecast of this moment, while the study goes on.
 
     It is a simulation: None where there is no machine code for that, or not yet.
@@ -57,7 +57,7 @@ def look_ahead(progress: Progress) -> Callable[[], Forecast | None]:
     n = hypotheses.pulls.shape[1]
     pending = np.array([one.x * n + one.a for one in progress.current.values()], np.int64)
     ended, ignored = progress.told + progress.abandoned, 0 if progress.alarm else progress.left_out
-    pace = progress.pace
+    pace = progress.arrival_stats
     seen = Seen(
         pace.arrivals.astype(float),
         progress.told,

@@ -23,7 +23,7 @@ from typing import Any
 import polars as pl
 
 from osrl.hypotheses.summary import Hypothesis
-from osrl.study.log.events import Created, Staged, Stored, read_event
+from osrl.study.log.events import ArmsChanged, Created, Stored, read_event
 
 _TIME = pl.Datetime("us", "UTC")
 
@@ -94,7 +94,7 @@ class _Stages:
                 self._asked += 1
             elif kind == "stage":
                 body = read_event(seq, at, kind, payload).body
-                assert isinstance(body, Staged)
+                assert isinstance(body, ArmsChanged)
                 self.begin(body.tasks or (), body.representations, body.predictors)
 
     def align(self, asked: pl.DataFrame) -> pl.DataFrame:

@@ -193,7 +193,7 @@ class Reading:
     @property
     def history(self) -> pl.DataFrame:
         """Every trial, one row each: see `osrl.study.views.history`."""
-        with self._storage.gate:
+        with self._storage.fork_lock:
             from osrl.study.views.history import history
 
         return history(self._session.rows())[0]
@@ -220,14 +220,14 @@ class Reading:
 
     def write_trials(self, file: Place) -> None:
         """Write the history to a .csv, .jsonl or .parquet file, with a column for each propensity."""
-        with self._storage.gate:
+        with self._storage.fork_lock:
             from osrl.study.log.export import write_trials
 
         write_trials(self._session.rows(), file)
 
     def write_arms(self, file: Place) -> None:
         """Write `arms` to a .csv, .jsonl or .parquet file."""
-        with self._storage.gate:
+        with self._storage.fork_lock:
             from osrl.study.log.export import write_frame
 
         write_frame(self.arms, file)
@@ -237,7 +237,7 @@ class Reading:
 
         ``head`` is the hash of an event that was noted elsewhere: the log must contain it.
         """
-        with self._storage.gate:
+        with self._storage.fork_lock:
             from osrl.study.views.verify import verify
 
         found = verify(self.events(), self._session.snapshot(), head)

@@ -13,7 +13,7 @@ from osrl.hypotheses.summary import Answer, Arm, Claim, Hypothesis, Objection
 from osrl.notebook import as_html
 from osrl.study.log.events import Created, now
 from osrl.study.state.harm import HarmOf
-from osrl.study.state.state import Progress
+from osrl.study.state.state import StudyState
 from osrl.study.state.trial import Trial, read_answer
 from osrl.study.views.arms import ArmRate, read_rates
 from osrl.study.views.evidence import current, read_standing
@@ -123,7 +123,7 @@ class Status(NamedTuple):
         return None if self.forecast is None else self.forecast.median
 
 
-def read_status(progress: Progress, at: int | None = None) -> Status:
+def read_status(progress: StudyState, at: int | None = None) -> Status:
     """The status of a study, from its progress, but for the forecast; ``at`` is the time of looking."""
     created, at = progress.created, now() if at is None else at
     pending = read_pending(progress, 0, FEW, at)
@@ -158,7 +158,7 @@ def read_status(progress: Progress, at: int | None = None) -> Status:
     )
 
 
-def read_pending(progress: Progress, after: int, limit: int, at: int | None = None) -> tuple[PendingTrial, ...]:
+def read_pending(progress: StudyState, after: int, limit: int, at: int | None = None) -> tuple[PendingTrial, ...]:
     """The first ``limit`` pending trials after number ``after``, those that have been out longest first."""
     if not 1 <= limit <= MOST or after < 0:
         raise OsrlError(f"{limit} pending trials after number {after}; give at most {MOST:,} after a number from 0 on")
@@ -174,16 +174,16 @@ def read_pending(progress: Progress, after: int, limit: int, at: int | None = No
     )
 
 
-def _read_ages(progress: Progress, at: int) -> Ages:
+def _read_ages(progress: StudyState, at: int) -> Ages:
     since = np.fromiter((one.at for one in progress.pending.values()), np.int64, len(progress.pending))
     longer = [int(np.count_nonzero(at - since >= hours * HOUR)) for hours in (1, 24, 168)]
     counts = -np.diff([since.size, *longer, 0])
     return Ages(*counts.tolist())
 
 
-def _read_alarm(progress: Progress) -> Alarm | None:
+def _read_alarm(progress: StudyState) -> Alarm | None:
     """The alarm of the watch on losses, in the words of the study."""
-    losses = progress.losses
+    losses = progress.missingness
     if losses is None or not losses.alarm:
         return None
     created, predictors = progress.created, progress.shape[2]

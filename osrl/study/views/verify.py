@@ -27,21 +27,21 @@ from osrl.study.log.corrections import overrule
 from osrl.study.log.events import (
     SAMPLING,
     Abandoned,
+    ArmsChanged,
     Asked,
     Closed,
     Corrected,
     Created,
     Designed,
     Event,
-    Kept,
     Overruled,
     Paused,
-    Staged,
+    SnapshotTaken,
     Told,
 )
 from osrl.study.log.versions import versions
-from osrl.study.state.bulk_replay import Pair, Stretch, in_parts, in_stretches, new_stretch, run_stretch
-from osrl.study.state.guardrail import RULE, next_by_rule
+from osrl.study.state.bulk_replay import TrialBlock, TrialPair, group_into_blocks, new_block, replay_block, split_block
+from osrl.study.state.guardrail import RULE, next_by_harm_limit
 from osrl.study.state.snapshot import all_arrays, facts, unpack
 from osrl.study.state.state import begin
 from osrl.study.storage.base import Snapshot
@@ -127,11 +127,11 @@ class _Replay:
         """Compare every event, as far as the log can be read."""
         try:
             with long_job():
-                for part in in_stretches(overrule(events)):
+                for part in group_into_blocks(overrule(events)):
                     if isinstance(part, Event):
                         self._compare_one(part)
                         continue
-                    for pairs in in_parts(part):
+                    for pairs in split_block(part):
                         self._compare_stretch(pairs)
         except OsrlError as error:
             self._complain(str(error))
@@ -147,10 +147,10 @@ class _Replay:
         self.compare(event)
         self._look_for_head(event)
 
-    def _compare_stretch(self, pairs: Sequence[Pair]) -> None:
+    def _compare_stretch(self, pairs: Sequence[TrialPair]) -> None:
         """Compare trials that do not overlap, as far as all is bit for bit the same; then one by one."""
         progress, done = self.progress, 0
-        stretch = new_stretch(progress, pairs)
+        stretch = new_block(progress, pairs)
         if stretch is not None:
             stretch = stretch._replace(rewards=progress.scaled(stretch.rewards))
         plain = progress.harm is None and stretch is not None
@@ -158,8 +158,8 @@ class _Replay:
             asks: list[Any] = [pair[0].body for pair in pairs]
             plain = all(ask.design == progress.design and _draws_right(progress.created, ask) for ask in asks)
         if plain and stretch is not None and self._ordinary(pairs, stretch):
-            done = run_stretch(progress, stretch, check=True)
-            progress.went(pairs, stretch, done)
+            done = replay_block(progress, stretch, check=True)
+            progress.skip_block(pairs, stretch, done)
             for pair in pairs[:done]:
                 for event in pair:
                     self._look_for_head(event)
@@ -170,7 +170,7 @@ class _Replay:
             for event in pair:
                 self._compare_one(event)
 
-    def _ordinary(self, pairs: Sequence[Pair], stretch: Stretch) -> bool:
+    def _ordinary(self, pairs: Sequence[TrialPair], stretch: TrialBlock) -> bool:
         """Whether there is nothing to say about these trials but what the policy says."""
         times = np.array([event.at for pair in pairs for event in pair])
         in_order = times[0] >= self.progress.last.at and bool((np.diff(times) >= 0).all())
@@ -238,8 +238,8 @@ class _Replay:
     def _compare_rule(self, where: str, event: Event) -> None:
         """Whether the limit of harm has done what it must, right after a harm was told, and nothing else."""
         body = event.body
-        said = body if isinstance(body, Staged | Paused) and body.by == RULE else None
-        due = next_by_rule(self.progress) if self._ruling else None
+        said = body if isinstance(body, ArmsChanged | Paused) and body.by == RULE else None
+        due = next_by_harm_limit(self.progress) if self._ruling else None
         if self.exact and said != due:
             self._complain(f"{where}: the limit of harm has done {said}, by replay {due}")
         kept = isinstance(body, Overruled) and bool(self.created.revision)  # its harm is
@@ -307,7 +307,7 @@ class _Replay:
         self._snapshot = None
         where = f"snapshot at {snapshot.position}"
         body = None if event is None else event.body
-        if not isinstance(body, Kept) or body.digest != hashlib.sha256(snapshot.content).hexdigest():
+        if not isinstance(body, SnapshotTaken) or body.digest != hashlib.sha256(snapshot.content).hexdigest():
             self._complain(f"{where}: no event vouches for its content; it is ignored")
         kept = unpack(snapshot, self.created)
         if kept is None:

@@ -57,9 +57,9 @@ def backup(place: Place, file: Place, *, force: bool = False) -> list[Copied]:
                 number = source.find(name)
                 kept = _usable_snapshot(source, number)  # before the log: others may write meanwhile
                 copy.create(name, chain.from_iterable(source.rows(number)), kept)
-            copy.bury(source.deleted())
+            copy.import_tombstones(source.deleted())
             copies = [_verified(copy, name) for name in copy.names()]
-            copy.settle()
+            copy.checkpoint_to_single_file()
         with partial.open("rb") as written:
             os.fsync(written.fileno())
         partial.replace(target)
@@ -110,7 +110,7 @@ def restore(place: Place, file: Place) -> list[Copied]:
                     f"{target.place} has a study {taken[0]!r} already; restore to a new place, or move that "
                     "database away first"
                 )
-            target.bury(source.deleted())
+            target.import_tombstones(source.deleted())
             return [_restored(source, target, name) for name in names]
 
 
