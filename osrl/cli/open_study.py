@@ -10,8 +10,11 @@ from typing import TYPE_CHECKING, Any
 from osrl.errors import OsrlError
 
 if TYPE_CHECKING:
-    from osrl.study.interface import AnyStudy
+    from osrl.client import RemoteStudy
     from osrl.study.storage.base import Tombstone
+    from osrl.study.study import Study
+
+    AnyStudy = Study | RemoteStudy
 
 
 def is_remote(place: str) -> bool:

@@ -18,8 +18,8 @@ from osrl.errors import OsrlError
 from osrl.text import printable
 
 if TYPE_CHECKING:
+    from osrl.cli.open_study import AnyStudy
     from osrl.report.study import StudyReport
-    from osrl.study.interface import AnyStudy
     from osrl.study.state.trial import Trial
 
 app = typer.Typer(

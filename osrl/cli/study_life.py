@@ -12,7 +12,7 @@ from osrl.cli.output import echo, print_json
 from osrl.cli.study import By, Json, Name, Place, Reason, app, opened
 
 if TYPE_CHECKING:
-    from osrl.study.interface import AnyStudy
+    from osrl.cli.open_study import AnyStudy
 
 Why = Annotated[str, typer.Option("--reason", metavar="TEXT", help="The reason, kept in the log.")]
 Representation = Annotated[str | None, typer.Option(metavar="NAME", help="A representation.")]

@@ -1,10 +1,10 @@
-"""Studies that a server keeps: `osrl.connect`.
+"""Studies on a server: `osrl.connect`.
 
-- `remote`: `RemoteStudy`, with the interface of `Study`; `remote_async`: the same to be awaited
-- `calls`: what is sent for each call, and how its answer is read; nothing in it knows a network
-- `sending`: requests that are repeated when they are lost, and never hand out a trial twice
-- `files`: logs and tables that a server sends
-- `documents`: answers of the server as the objects that a local study gives
+- `endpoints`: the requests and results of each call, without any network
+- `transport`: runs calls, blocking or awaited; repeats lost requests without handing out a trial twice
+- `remote`, `remote_async`: `RemoteStudy` with the methods of `Study`, and the same to be awaited
+- `loop`: ask, await a function, tell, until the study ends
+- `decode`, `files`: documents and files of the server
 """
 
 from osrl.client.remote import RemoteStudy as RemoteStudy

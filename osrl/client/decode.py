@@ -1,4 +1,4 @@
-"""Answers of a server as the objects that a local study gives."""
+"""Documents of a server, read as the objects that a local study returns."""
 
 from __future__ import annotations
 
@@ -14,32 +14,33 @@ from osrl.study.state.trial import Trial
 from osrl.study.views.arms import ArmRate
 from osrl.study.views.forecast import Forecast
 from osrl.study.views.status import NO_AGES, Ages, Alarm, PendingTrial, Status, Suspect
+from osrl.study.views.verify import Verification
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def read_trial(document: dict[str, Any]) -> Trial:
-    """A trial."""
-    return Trial(**_renamed(document))
+    """Return a trial."""
+    return Trial(**_with_id(document))
 
 
 def read_record(document: dict[str, Any]) -> TrialRecord:
-    """A trial with what became of it."""
-    return TrialRecord(**_renamed(document))
+    """Return a trial with its outcome."""
+    return TrialRecord(**_with_id(document))
 
 
-def _renamed(document: dict[str, Any]) -> dict[str, Any]:
+def _with_id(document: dict[str, Any]) -> dict[str, Any]:
     fields = dict(document)
     return {"id": fields.pop("trial"), **fields}
 
 
 def read_summary(document: dict[str, Any]) -> dict[str, Any]:
-    """Return the summary of a study, without what only a server knows of it."""
+    """Return the summary of a study, without the fields that only a server has."""
     return {key: value for key, value in document.items() if key not in ("study", "task_attribute")}
 
 
 def read_hypotheses(document: dict[str, Any]) -> tuple[Hypothesis, ...]:
-    """The hypotheses; JSON has no infinity, so null is that."""
+    """Return the hypotheses; null stands for infinity, which JSON lacks."""
     return tuple(
         Hypothesis(**{**each, "log_evidence": math.inf if each["log_evidence"] is None else each["log_evidence"]})
         for each in document["evidence"]
@@ -47,12 +48,12 @@ def read_hypotheses(document: dict[str, Any]) -> tuple[Hypothesis, ...]:
 
 
 def read_arms(document: dict[str, Any]) -> tuple[ArmRate, ...]:
-    """The rates of arms."""
+    """Return the estimates of every arm."""
     return tuple(ArmRate(**each) for each in document["arms"])
 
 
 def read_status(document: dict[str, Any], settings: Created) -> Status:
-    """The status of a study."""
+    """Return the status of a study."""
     trials, alarm, claim, forecast = (document[key] for key in ("trials", "alarm", "claim", "forecast"))
     return Status(
         settings,
@@ -87,20 +88,22 @@ def _alarm(document: dict[str, Any]) -> Alarm:
 
 
 def read_pending(document: dict[str, Any]) -> tuple[PendingTrial, ...]:
-    """The trials that have not reported."""
+    """Return the trials that have not reported."""
     return tuple(map(_pending, document["pending"]))
 
 
 def _pending(document: dict[str, Any]) -> PendingTrial:
-    fields = _renamed(document)
-    until = fields["until"]
-    fields["asked_at"], fields["until"] = (
-        _moment(fields["asked_at"]),
-        None if until is None else _moment(until),
-    )
-    return PendingTrial(**fields)
+    times = {key: _microseconds(document[key]) for key in ("asked_at", "until") if document[key] is not None}
+    return PendingTrial(**{**_with_id(document), **times})
 
 
-def _moment(text: str) -> int:
-    """A time as microseconds since 1970."""
+def _microseconds(text: str) -> int:
+    """Return a time as microseconds since 1970."""
     return (datetime.fromisoformat(text) - _EPOCH) // timedelta(microseconds=1)
+
+
+def read_verification(document: dict[str, Any]) -> Verification:
+    """Return the result of a replay."""
+    fields = {key: value for key, value in document.items() if key != "ok"}
+    lists = {key: tuple(document[key]) for key in ("problems", "notes")}
+    return Verification(**{**fields, **lists})

@@ -1,187 +1,408 @@
-"""What is sent for each call to a study, and how its answer is read. Nothing here knows a network."""
+"""The calls to a study on a server, without any network: which requests each sends, and what its answer means.
+
+A call is a generator: it yields requests, is sent the content of each response, and returns its result. So
+calls that take several requests are written once, and `osrl.client.transport` runs them, blocking or awaited.
+"""
 
 from __future__ import annotations
 
+import json
 import math
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, SupportsFloat, TypeVar, Unpack, overload
 from urllib.parse import quote
 
-from osrl.client.decode import read_record, read_trial
+from osrl.client import decode
+from osrl.client.files import read_events, read_history, suffix_without_dot, write_file, write_head
 from osrl.errors import OsrlError, RewardRefused
+from osrl.hypotheses.summary import Answer
+from osrl.study.log.events import Created, Event
+from osrl.study.log.export import write_frame
 from osrl.study.operations.ask import TrialRecord
-from osrl.study.state.trial import Trial, read_token
+from osrl.study.settings import CreateOptions
+from osrl.study.state.trial import Trial, TrialRef, read_token
+from osrl.study.views.history import evidence, rates
+from osrl.study.views.reading import Place
 from osrl.study.views.verify import Verification
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from osrl.study.views.forecast import Forecast
+    from osrl.study.views.status import PendingTrial, Status
+
+MAX_PAGE_TRIALS = 1000  # trials in a page of the history
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Call(Generic[T]):
-    """A request, and what its answer means. ``again``: it may be sent again when its answer was lost."""
+class Request:
+    """A request. ``repeatable``: a second arrival changes nothing, so it may be sent again if its answer is lost."""
 
     method: str
     path: str
-    read: Callable[[Any], T]
     body: dict[str, Any] | None = None
     parameters: Mapping[str, Any] = field(default_factory=dict)
     headers: Mapping[str, str] = field(default_factory=dict)
-    again: bool = True
+    repeatable: bool = True
 
 
-def nothing(document: Any) -> None:
-    """What is read from an answer that says only that it is done."""
+Exchange = Generator[Request, bytes, T]
 
 
-def document(found: Any) -> dict[str, Any]:
-    """What is read from an answer that is wanted as it is."""
-    assert isinstance(found, dict)
-    return found
+def list_studies() -> Exchange[tuple[str, ...]]:
+    """Return the names of the studies that the token may see."""
+    document = json.loads((yield Request("GET", "/studies")))
+    return tuple(each["study"] for each in document["studies"])
 
 
-def studies() -> Call[list[dict[str, Any]]]:
-    """The studies that the token may see."""
-    return Call("GET", "/studies", lambda found: list(found["studies"]))
+def create_study(name: str, **options: Unpack[CreateOptions]) -> Exchange[str]:
+    """Create a study and return its name."""
+    yield Request("POST", "/studies", _given({"name": name, **options}), repeatable=False)
+    return name
 
 
-def create(settings: Mapping[str, Any]) -> Call[dict[str, Any]]:
-    """A new study."""
-    body = {key: value for key, value in settings.items() if value is not None}
-    return Call("POST", "/studies", document, body, again=False)
+def find_study(server: str, name: str | None) -> Exchange[str]:
+    """Return the name of a study that is there; without one, the name of the only study."""
+    if name is not None:
+        yield from StudyEndpoints(name).summary()
+        return name
+    names = yield from list_studies()
+    if len(names) != 1:
+        what = "has no study; create one" if not names else "has several studies; name one of "
+        raise OsrlError(f"{server} {what}{', '.join(map(repr, names))}")
+    return names[0]
 
 
-class StudyCalls:
-    """The calls to one study."""
+def delete_study(name: str, by: str | None, reason: str | None) -> Exchange[None]:
+    """Remove a study and all its events, for good."""
+    path = StudyEndpoints(name).path
+    yield Request("DELETE", path, parameters=_given({"by": by, "reason": reason}), repeatable=False)
+
+
+class StudyEndpoints:
+    """The calls to one study. `osrl.study.study.Study` says in full what each of them does."""
 
     def __init__(self, name: str) -> None:
-        self._path = f"/studies/{quote(name, safe='')}"
+        self.name = name
+        self.path = f"/studies/{quote(name, safe='')}"
 
-    def get(self, what: str, **parameters: Any) -> Call[dict[str, Any]]:
-        """Something that is read."""
-        given = {key: value for key, value in parameters.items() if value is not None}
-        path = f"{self._path}/{what}" if what else self._path
-        return Call("GET", path, document, parameters=given)
+    def _get(self, what: str, **parameters: Any) -> Exchange[dict[str, Any]]:
+        document = json.loads((yield Request("GET", f"{self.path}{what}", parameters=_given(parameters))))
+        assert isinstance(document, dict)
+        return document
+
+    def _post(
+        self, what: str, body: Mapping[str, Any], headers: Mapping[str, str] | None = None, repeatable: bool = True
+    ) -> Exchange[dict[str, Any]]:
+        request = Request("POST", f"{self.path}/{what}", _given(body), headers=headers or {}, repeatable=repeatable)
+        document = json.loads((yield request))
+        assert isinstance(document, dict)
+        return document
+
+    def _download(self, what: str, format: str = "jsonl") -> Exchange[bytes]:
+        return (yield Request("GET", f"{self.path}/{what}", parameters={"format": format}))
+
+    # State
+
+    def summary(self) -> Exchange[dict[str, Any]]:
+        """Return what is known without any computation, at one moment."""
+        return decode.read_summary((yield from self._get("")))
+
+    def id(self) -> Exchange[str]:
+        """Return the beginning of the id of this study, which no other one has."""
+        return str((yield from self.summary())["id"])
+
+    def head(self) -> Exchange[str]:
+        """Return the hash of the last event, which stands for the whole log."""
+        return str((yield from self.summary())["head"])
+
+    def settings(self) -> Exchange[Created]:
+        """Return the settings that the study was created with."""
+        return Created(**(yield from self.summary())["settings"])
+
+    def verdict(self) -> Exchange[str]:
+        """Return ``running``, ``decided``, ``no shared representation`` or ``budget exhausted``."""
+        return str((yield from self.summary())["verdict"])
+
+    def trials(self) -> Exchange[int]:
+        """Return how many trials were handed out."""
+        return int((yield from self.summary())["handed_out"])
+
+    def pending(self) -> Exchange[tuple[int, ...]]:
+        """Return the numbers of the trials that have not reported."""
+        page = yield from self._get("")
+        numbers = [*page["pending"]]
+        while page.get("pending_next") is not None:
+            page = yield from self._get("", after=page["pending_next"])
+            numbers += page["pending"]
+        return tuple(numbers)
+
+    def pending_trials(self, after: int = 0, limit: int = 100) -> Exchange[tuple[PendingTrial, ...]]:
+        """Return a page of the trials that have not reported, those that have been out longest first.
+
+        A page has at most 1,000 of them, with numbers above ``after``: give the last number of the page
+        before.
+        """
+        return decode.read_pending((yield from self._get("/pending", after=after, limit=limit)))
+
+    def status(self) -> Exchange[Status]:
+        """Return everything that is known, at one moment."""
+        settings = yield from self.settings()
+        return decode.read_status((yield from self._get("/status")), settings)
+
+    def best(self) -> Exchange[Answer]:
+        """Return the answer, as far as it is known."""
+        return (yield from self.status()).best
+
+    def forecast(self) -> Exchange[Forecast | None]:
+        """Return how long the study still takes."""
+        return (yield from self.status()).forecast
+
+    def expected_remaining(self) -> Exchange[float | None]:
+        """Return about how many more trials are needed."""
+        return (yield from self.status()).expected_remaining
+
+    def evidence(self) -> Exchange[pl.DataFrame]:
+        """Return each hypothesis with the log evidence against it."""
+        return evidence(decode.read_hypotheses((yield from self._get("/evidence"))))
+
+    def arms(self) -> Exchange[pl.DataFrame]:
+        """Return every arm: trials, told, mean and lift with their intervals."""
+        return rates(decode.read_arms((yield from self._get("/arms"))))
+
+    # Trials and the log
+
+    def history(self) -> Exchange[pl.DataFrame]:
+        """Return every trial, one row each."""
+        return read_history((yield from self._download("log")))
+
+    def records(self, first: int, last: int) -> Exchange[list[TrialRecord]]:
+        """Return the trials from number ``first`` to ``last``."""
+        found: list[TrialRecord] = []
+        after: int | None = max(first, 1) - 1
+        while after is not None and after < last:
+            page = yield from self._get("/history", after=after, limit=min(last - after, MAX_PAGE_TRIALS))
+            found += map(decode.read_record, page["trials"])
+            after = page["next"]
+        return found
+
+    def trial(self, which: TrialRef) -> Exchange[TrialRecord]:
+        """Return a trial by its number, its key or its token, with its outcome."""
+        if isinstance(which, str) and not _is_token(which):
+            return decode.read_record((yield from self._get("/trial", key=which)))
+        token = read_token(which)
+        given = {"token": str(token)} if token.study else {"number": token.trial}
+        return decode.read_record((yield from self._get("/trial", **given)))
+
+    def events(self) -> Exchange[list[Event]]:
+        """Return the log: every event so far."""
+        return read_events((yield from self._download("log")))
+
+    def write_log(self, file: Place) -> Exchange[None]:
+        """Write every event to a .csv, .jsonl or .parquet file."""
+        write_file(file, (yield from self._download("log", suffix_without_dot(file))))
+
+    def write_trials(self, file: Place) -> Exchange[None]:
+        """Write the history to a .csv, .jsonl or .parquet file."""
+        write_file(file, (yield from self._download("history", suffix_without_dot(file))))
+
+    def write_arms(self, file: Place) -> Exchange[None]:
+        """Write `arms` to a .csv, .jsonl or .parquet file."""
+        write_frame((yield from self.arms()), file)
+
+    def verify(self, head: str | None = None) -> Exchange[Verification]:
+        """Let the server replay the log from its first event, and compare."""
+        return decode.read_verification((yield from self._get("/verify", head=head)))
+
+    def anchor(self, file: Place) -> Exchange[dict[str, Any]]:
+        """Note the head of the log in a file, as one more line of JSON."""
+        return write_head(file, self.name, (yield from self.summary()))
+
+    # The experiment
+
+    @overload
+    def ask(
+        self,
+        task: str | None = None,
+        *,
+        n: None = None,
+        key: str | None = None,
+        note: Mapping[str, Any] | None = None,
+        lease: str | timedelta | None = None,
+    ) -> Exchange[Trial]: ...
+
+    @overload
+    def ask(
+        self,
+        task: str | None = None,
+        *,
+        n: int,
+        key: None = None,
+        note: Mapping[str, Any] | None = None,
+        lease: str | timedelta | None = None,
+    ) -> Exchange[tuple[Trial, ...]]: ...
 
     def ask(
         self,
-        task: str | None,
-        n: int | None,
-        key: str | None,
-        note: Mapping[str, Any] | None,
-        lease: str | timedelta | None,
-    ) -> Call[tuple[Trial, ...]]:
-        """The next trials. It has a key of its own, so that one whose answer is lost is not asked twice."""
-
-        def read(found: Any) -> tuple[Trial, ...]:
-            return tuple(map(read_trial, found["trials"] if n is not None else [found]))
-
+        task: str | None = None,
+        *,
+        n: int | None = None,
+        key: str | None = None,
+        note: Mapping[str, Any] | None = None,
+        lease: str | timedelta | None = None,
+    ) -> Exchange[Any]:
+        """Return the next trial, or ``n`` of them."""
         if isinstance(lease, timedelta):
             lease = f"{lease.total_seconds():f}s"
-        given = {
-            "task": task,
-            "n": n,
-            "key": key,
-            "note": None if note is None else dict(note),
-            "lease": lease,
-        }
+        body = {"task": task, "n": n, "key": key, "note": None if note is None else dict(note), "lease": lease}
+        # If the answer is lost, the same key gets the same trials.
         headers = {"Idempotency-Key": uuid.uuid4().hex}
-        return Call("POST", f"{self._path}/ask", read, _given(given), headers=headers)
+        document = yield from self._post("ask", body, headers)
+        return decode.read_trial(document) if n is None else tuple(map(decode.read_trial, document["trials"]))
 
-    def tell(self, trial: Any, key: str | None, reward: Any, harm: Any, by: str | None) -> Call[dict[str, Any]]:
-        """The reward of a trial."""
-        given = {**_which(trial, key), "reward": _number("reward", reward), "by": by}
+    def tell(
+        self,
+        trial: TrialRef | None = None,
+        reward: SupportsFloat | None = None,
+        *,
+        key: str | None = None,
+        harm: SupportsFloat | None = None,
+        by: str | None = None,
+    ) -> Exchange[None]:
+        """Store the reward of a trial: it is on the server's disk when this returns."""
+        body = {**_trial_and_key(trial, key), "reward": _number("reward", reward), "by": by}
         if harm is not None:
-            given["harm"] = _number("harm", harm)
-        return self._post("tell", given)
+            body["harm"] = _number("harm", harm)
+        yield from self._post("tell", body)
 
-    def tell_many(self, rewards: Iterable[Any], by: str | None) -> Call[dict[str, Any]]:
-        """The rewards of many trials."""
-        return self._post("tell-many", {"rewards": [_row(row) for row in rewards], "by": by})
+    def tell_many(self, rewards: Iterable[Any], *, by: str | None = None) -> Exchange[int]:
+        """Store the rewards of many trials in one transaction, all of them or none; return how many were new."""
+        body = {"rewards": [_reward_row(row) for row in rewards], "by": by}
+        return int((yield from self._post("tell-many", body))["new"])
 
-    def abandon(self, trial: Any, key: str | None, **loss: Any) -> Call[dict[str, Any]]:
-        """The loss of a trial."""
-        return self._post("abandon", {**_which(trial, key), **loss})
+    def correct(self, trial: TrialRef, reward: SupportsFloat, *, reason: str, by: str | None = None) -> Exchange[None]:
+        """Correct the reward of a trial that was told wrong."""
+        yield from self._post("correct", _right_reward(trial, reward, reason, by))
 
-    def abandon_many(self, trials: Iterable[Any], **loss: Any) -> Call[dict[str, Any]]:
-        """The loss of many trials."""
-        rows = [_lost(each) for each in trials]
-        return self._post("abandon-many", {"trials": rows, **loss})
+    def amend(self, trial: TrialRef, reward: SupportsFloat, *, reason: str, by: str | None = None) -> Exchange[None]:
+        """Note the right reward of a trial, where it is too late to correct it."""
+        yield from self._post("amend", _right_reward(trial, reward, reason, by))
 
-    def correct(self, trial: Any, reward: Any, reason: str, by: str | None) -> Call[dict[str, Any]]:
-        """The right reward of a trial."""
-        given = {**_which(trial, None), "reward": _number("reward", reward), "reason": reason, "by": by}
-        return self._post("correct", given)
+    def abandon(
+        self,
+        trial: TrialRef | None = None,
+        *,
+        key: str | None = None,
+        ignorable: bool = False,
+        by: str | None = None,
+        reason: str | None = None,
+    ) -> Exchange[None]:
+        """Declare that a trial will never report."""
+        loss = {"ignorable": ignorable, "by": by, "reason": reason}
+        yield from self._post("abandon", {**_trial_and_key(trial, key), **loss})
 
-    def amend(self, trial: Any, reward: Any, reason: str, by: str | None) -> Call[dict[str, Any]]:
-        """The right reward of a trial whose wrong one was used."""
-        given = {**_which(trial, None), "reward": _number("reward", reward), "reason": reason, "by": by}
-        return self._post("amend", given)
+    def abandon_many(
+        self,
+        trials: Iterable[Any],
+        *,
+        ignorable: bool = False,
+        by: str | None = None,
+        reason: str | None = None,
+    ) -> Exchange[int]:
+        """Declare that many trials will never report; return how many were new."""
+        body = {"trials": [_trial_row(row) for row in trials], "ignorable": ignorable, "by": by, "reason": reason}
+        return int((yield from self._post("abandon-many", body))["new"])
 
-    def change(self, what: str, *, again: bool = True, **given: Any) -> Call[dict[str, Any]]:
-        """Something that is done to the study."""
-        return self._post(what, given, again)
+    # Changes of the study
 
-    def delete(self, by: str | None, reason: str | None) -> Call[dict[str, Any]]:
-        """Remove the study."""
-        return Call("DELETE", self._path, document, parameters=_given({"by": by, "reason": reason}), again=False)
+    def recover(self, reason: str, *, by: str | None = None) -> Exchange[None]:
+        """Confirm that the study goes on from the log as it is now."""
+        yield from self._post("recover", {"reason": reason, "by": by}, repeatable=False)
 
-    def trial(self, which: Any) -> Call[TrialRecord]:
-        """A trial with what became of it."""
-        given: dict[str, Any] = {"key": which}
-        if not isinstance(which, str) or _is_token(which):
-            token = read_token(which)
-            given = {"token": str(token)} if token.study else {"number": token.trial}
-        return Call("GET", f"{self._path}/trial", read_record, parameters=given)
+    def pause(self, reason: str, *, by: str | None = None) -> Exchange[None]:
+        """Hand out no more trials, until `resume`."""
+        yield from self._post("pause", {"reason": reason, "by": by})
 
-    def verify(self, head: str | None) -> Call[Verification]:
-        """A replay of the log by the server."""
+    def resume(self, reason: str | None = None, *, by: str | None = None) -> Exchange[None]:
+        """Go on after a pause."""
+        yield from self._post("resume", {"reason": reason, "by": by})
 
-        def read(found: dict[str, Any]) -> Verification:
-            lists = {key: tuple(found[key]) for key in ("problems", "notes")}
-            return Verification(**{key: value for key, value in found.items() if key != "ok"} | lists)
+    def raise_budget(self, budget: int, *, reason: str | None = None, by: str | None = None) -> Exchange[None]:
+        """Allow ``budget`` trials in all."""
+        yield from self._post("raise-budget", {"budget": budget, "reason": reason, "by": by})
 
-        return Call("GET", f"{self._path}/verify", read, parameters=_given({"head": head}))
+    def withdraw(
+        self,
+        *,
+        representation: str | None = None,
+        predictor: str | None = None,
+        task: str | None = None,
+        reason: str,
+        by: str | None = None,
+    ) -> Exchange[None]:
+        """Take a representation, a predictor or a task out of the study."""
+        arm = {"representation": representation, "predictor": predictor, "task": task}
+        yield from self._post("withdraw", {**arm, "reason": reason, "by": by}, repeatable=False)
 
-    def _post(self, what: str, given: dict[str, Any], again: bool = True) -> Call[dict[str, Any]]:
-        return Call("POST", f"{self._path}/{what}", document, _given(given), again=again)
+    def add(
+        self,
+        *,
+        representation: str | None = None,
+        predictor: str | None = None,
+        task: str | None = None,
+        reason: str,
+        by: str | None = None,
+    ) -> Exchange[None]:
+        """Take a new representation, predictor or task into the study."""
+        arm = {"representation": representation, "predictor": predictor, "task": task}
+        yield from self._post("add", {**arm, "reason": reason, "by": by}, repeatable=False)
+
+    def close(self, reason: str, *, by: str | None = None) -> Exchange[None]:
+        """End the study."""
+        yield from self._post("close", {"reason": reason, "by": by})
 
 
-def _given(values: dict[str, Any]) -> dict[str, Any]:
+def _given(values: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in values.items() if value is not None}
 
 
-def _which(trial: Any, key: str | None) -> dict[str, Any]:
-    """Which trial is meant, as it is sent."""
+def _trial_and_key(trial: Any, key: str | None) -> dict[str, Any]:
+    """Return a reference to a trial as fields of a body."""
     if trial is None:
-        return {} if key is None else {"key": key}
+        return _given({"key": key})
     token = read_token(trial)
-    return {"trial": str(token) if token.study else token.trial, **({} if key is None else {"key": key})}
+    return _given({"trial": str(token) if token.study else token.trial, "key": key})
 
 
-def _row(row: Any) -> dict[str, Any]:
-    """One of many rewards, as it is sent."""
+def _right_reward(trial: TrialRef, reward: SupportsFloat, reason: str, by: str | None) -> dict[str, Any]:
+    return {**_trial_and_key(trial, None), "reward": _number("reward", reward), "reason": reason, "by": by}
+
+
+def _trial_row(row: Any) -> dict[str, Any]:
+    """Return one of many trials as it is sent."""
+    if not isinstance(row, Mapping):
+        return _trial_and_key(row, None)
+    rest = {key: value for key, value in row.items() if key not in ("trial", "key")}
+    return {**rest, **_trial_and_key(row.get("trial"), row.get("key"))}
+
+
+def _reward_row(row: Any) -> dict[str, Any]:
+    """Return one of many rewards as it is sent."""
     if isinstance(row, Mapping):
-        rest = {key: value for key, value in row.items() if key not in ("trial", "key")}
-        numbers = {key: _number(key, rest[key]) for key in ("reward", "harm") if rest.get(key) is not None}
-        return {**rest, **_which(row.get("trial"), row.get("key")), **numbers}
+        numbers = {key: _number(key, row[key]) for key in ("reward", "harm") if row.get(key) is not None}
+        return {**_trial_row(row), **numbers}
     if isinstance(row, tuple | list) and len(row) == 2:
-        return {**_which(row[0], None), "reward": _number("reward", row[1])}
+        return {**_trial_and_key(row[0], None), "reward": _number("reward", row[1])}
     raise OsrlError(f"{row!r:.50} is no pair of a trial and its reward; give (trial, reward)")
 
 
-def _lost(row: Any) -> dict[str, Any]:
-    """Return one of many trials that are lost, as it is sent."""
-    if not isinstance(row, Mapping):
-        return _which(row, None)
-    rest = {key: value for key, value in row.items() if key not in ("trial", "key")}
-    return {**rest, **_which(row.get("trial"), row.get("key"))}
-
-
 def _number(what: str, value: Any) -> bool | float:
-    """A number as JSON knows it; the server says which ones the study can have."""
+    """Return a number that JSON can hold; the server refuses those that the study cannot have."""
     if isinstance(value, bool):
         return value
     try:

@@ -1,8 +1,8 @@
-"""The loop that everybody writes, for programs with an event loop: ask, do it, tell, until the study ends.
+"""The experiment as a loop, for programs with an event loop: ask, await a function, tell, until the study ends.
 
-It ends as `osrl.study.operations.loop` does: when the function fails, no more trials are handed out, what is being
-done is finished and told, and then the error is raised. When the run is cancelled, nobody waits: what has not
-reported stays pending.
+It ends as `osrl.study.operations.loop` does: when the function fails, no more trials are handed out, those
+that are running are finished and told, and then the error is raised. When the run is cancelled, it does not
+wait: trials that have not reported stay pending.
 """
 
 from __future__ import annotations
@@ -20,26 +20,21 @@ Function = Callable[[Trial], Awaitable[Result]]
 
 
 class Runnable(Protocol):
-    """What a run needs of a study."""
+    """The methods of a study that a run uses."""
 
     async def ask(self, task: str | None = None, *, lease: str | timedelta | None = None) -> Trial:
-        """The next trial."""
+        """Return the next trial."""
 
     async def tell(
-        self,
-        trial: Trial,
-        reward: SupportsFloat,
-        *,
-        harm: SupportsFloat | None = None,
-        by: str | None = None,
+        self, trial: Trial, reward: SupportsFloat, *, harm: SupportsFloat | None = None, by: str | None = None
     ) -> None:
-        """The reward of a trial, and its harm."""
+        """Store the reward of a trial, and its harm."""
 
     async def verdict(self) -> str:
-        """How it has ended, if it has."""
+        """Return how the study has ended."""
 
 
-async def run_awaited(
+async def run_study_async(
     study: Runnable,
     function: Function,
     workers: int,
@@ -48,7 +43,7 @@ async def run_awaited(
     retries: int,
     by: str | None,
 ) -> str:
-    """Ask, do it by ``function``, tell what it returns, until the study ends; the verdict."""
+    """Ask, await ``function``, tell its result, until the study ends; return the verdict."""
     check_counts(workers, retries)
     ended, errors = False, list[Exception]()
 
@@ -57,7 +52,7 @@ async def run_awaited(
         try:
             while not ended:
                 trial = await study.ask(task, lease=lease)
-                reward, harm = await _do(function, trial, retries)
+                reward, harm = await _run_trial(function, trial, retries)
                 await study.tell(trial, reward, harm=harm, by=by)
         except (StudyEnded, BudgetSpent):
             ended = True
@@ -71,8 +66,8 @@ async def run_awaited(
     return await study.verdict()
 
 
-async def _do(function: Function, trial: Trial, retries: int) -> Told:
-    """What the trial brings; tried again where the function fails."""
+async def _run_trial(function: Function, trial: Trial, retries: int) -> Told:
+    """Return the result of a trial; call the function again where it fails."""
     while True:
         try:
             result = await function(trial)

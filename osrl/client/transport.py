@@ -1,20 +1,20 @@
 """Requests over the network, repeated with jitter when they are lost.
 
-A request is sent again only where a second arrival changes nothing: an ask has a key of its own, a tell
-counts once. Of the few others it is said that nobody knows whether they were done.
+A request is sent again only where a second arrival changes nothing: an ask has an idempotency key, a tell
+counts once. Where one of the few others is lost, the error says that nobody knows whether it was done.
 """
 
 from __future__ import annotations
 
+import asyncio
 import os
 import random
 import time
-from collections.abc import Iterator
-from typing import Any
+from typing import Any, Self
 from urllib.parse import urlsplit
 
 import osrl.errors
-from osrl.client.endpoints import Call, T
+from osrl.client.endpoints import Exchange, Request, T
 from osrl.errors import OsrlError, StorageError
 
 try:
@@ -22,162 +22,162 @@ try:
 except ModuleNotFoundError:
     raise OsrlError("studies of a server need the extra 'client'; install osrl[client]") from None
 
-PATIENCE = 60.0  # seconds in which a request is repeated
-FIRST, LONGEST = 0.1, 5.0  # seconds before it is repeated, at most; twice as long each time
-TIMEOUT = httpx.Timeout(180.0, connect=10.0)  # a server that is new compiles before its first answer
-TOKEN = "OSRL_TOKEN"  # the environment variable with the token, where none is given
+RETRY_SECONDS = 60.0  # in which a request is repeated
+FIRST_WAIT, LONGEST_WAIT = 0.1, 5.0  # seconds before it is repeated, at most; twice as long each time
+TIMEOUT = httpx.Timeout(180.0, connect=10.0)  # a new server compiles before its first answer
+TOKEN_VARIABLE = "OSRL_TOKEN"  # of the environment, for calls without a token
 _BUSY = (429, 502, 503, 504)
 _UNSENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 
 
 def read_url(url: str) -> str:
-    """The address of a server."""
+    """Return the address of a server, without a slash at its end."""
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise OsrlError(f"{url!r:.100} is not the address of a server; give one such as http://localhost:8765")
     if parts.username is not None or parts.query or parts.fragment:
-        raise OsrlError(f"an address has no token in it; give it as token=..., or in the variable {TOKEN}")
+        raise OsrlError(f"an address has no token in it; give it as token=..., or in the variable {TOKEN_VARIABLE}")
     return url.rstrip("/")
 
 
-def headers(token: str | None) -> dict[str, str]:
-    """What every request says."""
-    found = os.environ.get(TOKEN) if token is None else token
-    if not found:
-        raise OsrlError(f"there is no token; give token=..., or set the variable {TOKEN}")
-    return {"Authorization": f"Bearer {found}", "Accept": "application/json"}
+def _client_options(token: str | None) -> dict[str, Any]:
+    token = os.environ.get(TOKEN_VARIABLE) if token is None else token
+    if not token:
+        raise OsrlError(f"there is no token; give token=..., or set the variable {TOKEN_VARIABLE}")
+    headers = {"Authorization": f"Bearer {token}", "Accept": "application/json"}
+    return {"headers": headers, "timeout": TIMEOUT}
 
 
-def request_of(call: Call[Any], base: str) -> dict[str, Any]:
-    """A call as the arguments of a request."""
-    given: dict[str, Any] = {
-        "method": call.method,
-        "url": f"{base}/api/v1{call.path}",
-        "headers": call.headers,
-    }
-    if call.body is not None:
-        given["json"] = call.body
-    if call.parameters:
-        given["params"] = call.parameters
-    return given
+def _request_options(request: Request, base: str) -> dict[str, Any]:
+    options: dict[str, Any] = {"method": request.method, "url": f"{base}/api/v1{request.path}"}
+    options["headers"] = request.headers
+    if request.body is not None:
+        options["json"] = request.body
+    if request.parameters:
+        options["params"] = request.parameters
+    return options
 
 
-class Attempts:
+class RetryPolicy:
     """The attempts at one request: whether there is another one, and how long to wait before it."""
 
-    def __init__(self, call: Call[Any], base: str) -> None:
-        self._again, self._base = call.again, base
-        self._end = time.monotonic() + PATIENCE
-        self._longest = self._steps()
-
-    def _steps(self) -> Iterator[float]:
-        longest = FIRST
-        while True:
-            yield longest
-            longest = min(2 * longest, LONGEST)
+    def __init__(self, request: Request, base: str) -> None:
+        self._repeatable, self._base = request.repeatable, base
+        self._end = time.monotonic() + RETRY_SECONDS
+        self._longest = FIRST_WAIT
 
     def after_error(self, error: httpx.TransportError) -> float:
-        """Seconds to wait; raises where the request is not to be sent again."""
-        if not self._again and not isinstance(error, _UNSENT):
+        """Return the seconds to wait; raise where the request must not be sent again."""
+        cause = str(error) or type(error).__name__
+        if not self._repeatable and not isinstance(error, _UNSENT):
             raise StorageError(
-                f"{self._base}: the answer was lost ({_said(error)}), and nobody knows whether it was done; "
+                f"{self._base}: the answer was lost ({cause}), and nobody knows whether it was done; "
                 "look, and call again if it was not"
             ) from error
         return self._wait(
-            StorageError(f"{self._base}: the server cannot be reached ({_said(error)}); call again when it is back")
+            StorageError(f"{self._base}: the server cannot be reached ({cause}); call again when it is back")
         )
 
-    def after_answer(self, answer: httpx.Response) -> float | None:
-        """Seconds to wait before another attempt; None where the answer is final."""
-        if answer.status_code not in _BUSY or not self._again:
+    def after_response(self, response: httpx.Response) -> float | None:
+        """Return the seconds to wait before another attempt; None after success; raise other refusals."""
+        if response.is_success:
             return None
-        after = answer.headers.get("retry-after", "")
-        return self._wait(read_problem(answer), float(after) if after.isdigit() else 0.0)
+        if response.status_code not in _BUSY or not self._repeatable:
+            raise read_problem(response)
+        after = response.headers.get("retry-after", "")
+        return self._wait(read_problem(response), float(after) if after.isdigit() else 0.0)
 
     def _wait(self, error: OsrlError, least: float = 0.0) -> float:
-        seconds = min(least, LONGEST) + random.uniform(0.0, next(self._longest))
+        seconds = min(least, LONGEST_WAIT) + random.uniform(0.0, self._longest)
+        self._longest = min(2 * self._longest, LONGEST_WAIT)
         if time.monotonic() + seconds > self._end:
             raise error
         return seconds
 
 
-def _said(error: Exception) -> str:
-    return str(error) or type(error).__name__
-
-
-def read_problem(answer: httpx.Response) -> OsrlError:
-    """The error that a server has answered with: of the same class as here."""
+def read_problem(response: httpx.Response) -> OsrlError:
+    """Return the error of a problem document, of the same class as on the server."""
     try:
-        problem = answer.json()
+        problem = response.json()
         kind, detail = getattr(osrl.errors, str(problem["type"])), str(problem["detail"])
         if isinstance(kind, type) and issubclass(kind, OsrlError):
             return kind(detail)
     except (ValueError, LookupError, TypeError, AttributeError):
         pass
-    if answer.status_code in _BUSY:
-        return StorageError(f"{answer.url}: the server does not answer ({answer.status_code}); call again later")
-    return OsrlError(f"{answer.url}: this is no server of studies ({answer.status_code}); give its address")
+    if response.status_code in _BUSY:
+        return StorageError(f"{response.url}: the server does not answer ({response.status_code}); call again later")
+    return OsrlError(f"{response.url}: this is no server of studies ({response.status_code}); give its address")
 
 
-class Sender:
-    """Sends requests to one server."""
+class Transport:
+    """Connections to one server, for blocking calls."""
 
-    def __init__(self, url: str, token: str | None, **given: Any) -> None:
+    def __init__(self, url: str, token: str | None, **options: Any) -> None:
         self.base = read_url(url)
-        self._http = httpx.Client(headers=headers(token), timeout=TIMEOUT, **given)
+        self._http = httpx.Client(**_client_options(token), **options)
 
-    def send(self, call: Call[T]) -> T:
-        """The answer to a call."""
-        return call.read(self.answer(call).json())
+    def run(self, exchange: Exchange[T]) -> T:
+        """Send the requests of a call and return its result."""
+        try:
+            request = next(exchange)
+            while True:
+                request = exchange.send(self._send(request))
+        except StopIteration as end:
+            result: T = end.value
+            return result
 
-    def answer(self, call: Call[Any]) -> httpx.Response:
-        """The answer as it came."""
-        attempts = Attempts(call, self.base)
+    def _send(self, request: Request) -> bytes:
+        retries = RetryPolicy(request, self.base)
         while True:
             try:
-                answer = self._http.request(**request_of(call, self.base))
-                wait = attempts.after_answer(answer)
+                response = self._http.request(**_request_options(request, self.base))
+                wait = retries.after_response(response)
             except httpx.TransportError as error:
-                wait = attempts.after_error(error)
+                wait = retries.after_error(error)
             if wait is None:
-                if answer.is_success:
-                    return answer
-                raise read_problem(answer)
+                return response.content
             time.sleep(wait)
 
     def close(self) -> None:
-        """Let go of connections."""
+        """Close all connections."""
         self._http.close()
 
+    def __enter__(self) -> Self:
+        return self
 
-class AsyncSender:
-    """The same, to be awaited."""
+    def __exit__(self, *error: object) -> None:
+        self.close()
 
-    def __init__(self, url: str, token: str | None, **given: Any) -> None:
+
+class AsyncTransport:
+    """Connections to one server, for awaited calls."""
+
+    def __init__(self, url: str, token: str | None, **options: Any) -> None:
         self.base = read_url(url)
-        self._http = httpx.AsyncClient(headers=headers(token), timeout=TIMEOUT, **given)
+        self._http = httpx.AsyncClient(**_client_options(token), **options)
 
-    async def send(self, call: Call[T]) -> T:
-        """The answer to a call."""
-        return call.read((await self.answer(call)).json())
+    async def run(self, exchange: Exchange[T]) -> T:
+        """Send the requests of a call and return its result."""
+        try:
+            request = next(exchange)
+            while True:
+                request = exchange.send(await self._send(request))
+        except StopIteration as end:
+            result: T = end.value
+            return result
 
-    async def answer(self, call: Call[Any]) -> httpx.Response:
-        """The answer as it came."""
-        import asyncio
-
-        attempts = Attempts(call, self.base)
+    async def _send(self, request: Request) -> bytes:
+        retries = RetryPolicy(request, self.base)
         while True:
             try:
-                answer = await self._http.request(**request_of(call, self.base))
-                wait = attempts.after_answer(answer)
+                response = await self._http.request(**_request_options(request, self.base))
+                wait = retries.after_response(response)
             except httpx.TransportError as error:
-                wait = attempts.after_error(error)
+                wait = retries.after_error(error)
             if wait is None:
-                if answer.is_success:
-                    return answer
-                raise read_problem(answer)
+                return response.content
             await asyncio.sleep(wait)
 
     async def close(self) -> None:
-        """Let go of connections."""
+        """Close all connections."""
         await self._http.aclose()

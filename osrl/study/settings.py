@@ -8,7 +8,7 @@ import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 
@@ -28,47 +28,60 @@ MOST = 2**63 - 1
 Names = Sequence[str] | int
 
 
-def new_settings(
-    *,
-    tasks: Names,
-    representations: Names,
-    predictors: Names,
-    family: str,
-    noise_sd: float | None,
-    low: float | None,
-    high: float | None,
-    harm_limit: float | None,
-    delta: float | None,
-    delta_g: float | None,
-    delta_h: float | None,
-    epsilon: float | None,
-    epsilon_g: float | None,
-    epsilon_h: float | None,
-    seed: int | None,
-    budget: int | None,
-    policy: str,
-    threshold: str | None,
-    options: Mapping[str, Any] | None,
-    model_check: float | None = None,
-) -> Created:
-    """The first event of a study; an error when it cannot be run like this."""
-    given = {"tasks": tasks, "representations": representations, "predictors": predictors}
-    counts = [_count(key, names) for key, names in given.items()]
-    lists = [None if isinstance(names, Integral) else names for names in given.values()]
-    # An instance of these names, whatever its means, is what knows how to check them.
-    named = Instance(np.zeros(counts), Family(family, noise_sd), *lists)  # type: ignore[arg-type]
-    rule = find(policy)
-    risks = [read_risks(delta, delta_g, delta_h)]
-    criterion = rule.criteria(risks, None if threshold is None else [threshold])[0]
-    tolerances = read_tolerances(epsilon, epsilon_g, epsilon_h)
+class _AxisNames(TypedDict):
+    tasks: Names
+    representations: Names
+    predictors: Names
+
+
+class CreateOptions(_AxisNames, total=False):
+    """The options of a new study, besides its name; `osrl.Study.create` explains them."""
+
+    family: str
+    noise_sd: float | None
+    low: float | None
+    high: float | None
+    harm_limit: float | None
+    delta: float | None
+    delta_g: float | None
+    delta_h: float | None
+    epsilon: float | None
+    epsilon_g: float | None
+    epsilon_h: float | None
+    model_check: float | None
+    seed: int | None
+    budget: int | None
+    policy: str
+    threshold: str | None
+    options: Mapping[str, Any] | None
+
+
+DEFAULT_NAME = "study"
+DEFAULTS = {"family": "bernoulli", "policy": "osrl"}  # of `CreateOptions`; None for the others
+
+
+def new_settings(**options: Unpack[CreateOptions]) -> Created:
+    """Return the first event of a study; refuse options with which it cannot be run."""
+    _check_option_names(options)
+    given: dict[str, Any] = {**dict.fromkeys(CreateOptions.__optional_keys__), **DEFAULTS, **options}
+    axes = {key: given[key] for key in ("tasks", "representations", "predictors")}
+    counts = [_count(key, names) for key, names in axes.items()]
+    lists = [None if isinstance(names, Integral) else names for names in axes.values()]
+    # An instance checks its names; its means do not matter here.
+    named = Instance(np.zeros(counts), Family(given["family"], given["noise_sd"]), *lists)
+    rule = find(given["policy"])
+    risks = [read_risks(given["delta"], given["delta_g"], given["delta_h"])]
+    criterion = rule.criteria(risks, None if given["threshold"] is None else [given["threshold"]])[0]
+    tolerances = read_tolerances(given["epsilon"], given["epsilon_g"], given["epsilon_h"])
     rule.check_tolerance([criterion], tolerances)
-    limits = read_limits(named.family.name, low, high)
-    options = {**(options or {}), **_model_check(rule, model_check, limits[1] - limits[0])}
+    limits = read_limits(named.family.name, given["low"], given["high"])
+    model_check = _model_check(rule, given["model_check"], limits[1] - limits[0])
     if criterion.threshold in rule.unproved:
         raise OsrlError(
-            f"nobody has proved that policy {policy!r} with threshold {criterion.threshold!r} keeps its "
+            f"nobody has proved that policy {given['policy']!r} with threshold {criterion.threshold!r} keeps its "
             "risks; it is there to be simulated. Use policy 'osrl', or another threshold"
         )
+    seed, budget = given["seed"], given["budget"]
     created = Created(
         list(named.tasks),
         list(named.representations),
@@ -81,16 +94,24 @@ def new_settings(
         None if budget is None else _whole("budget", budget, 1, "the largest number of trials, at least 1"),
         rule.name,
         criterion.threshold,
-        _options(rule, options),
+        _options(rule, {**(given["options"] or {}), **model_check}),
         {},
         versions(),
         secrets.token_hex(16),
         *tolerances,
         *limits,
-        _harm_limit(harm_limit),
+        _harm_limit(given["harm_limit"]),
         REVISION,
     )
     return replace(created, evidence=constants_of(_try_out(created)))
+
+
+def _check_option_names(given: Mapping[str, object]) -> None:
+    """Refuse names of options as Python does those of arguments."""
+    if unknown := sorted(given.keys() - CreateOptions.__annotations__.keys()):
+        raise TypeError(f"a study has no option {unknown[0]!r}")
+    if missing := sorted(CreateOptions.__required_keys__ - given.keys()):
+        raise TypeError(f"a study needs the option {missing[0]!r}")
 
 
 def _model_check(rule: Policy, margin: float | None, scale: float) -> dict[str, float]:

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
-from typing import Any, SupportsFloat, overload
+from typing import Any, SupportsFloat, Unpack, overload
 
 from osrl.errors import OsrlError, StorageDamaged
 from osrl.model.instance import MOST_LETTERS
@@ -31,12 +31,10 @@ from osrl.study.operations.ask import TrialRecord
 from osrl.study.operations.batch import Call, do_together
 from osrl.study.operations.loop import Result, run_study
 from osrl.study.operations.writer import Session
-from osrl.study.settings import Names, new_settings
+from osrl.study.settings import DEFAULT_NAME, CreateOptions, new_settings
 from osrl.study.state.trial import Trial, validate_actor_and_reason
 from osrl.study.storage.base import Storage, Tombstone
 from osrl.study.views.reading import Place, Reading
-
-DEFAULT_NAME = "study"
 
 
 class Study(Reading):
@@ -56,34 +54,12 @@ class Study(Reading):
     # Studies in a database
 
     @classmethod
-    def create(
-        cls,
-        place: Place,
-        *,
-        tasks: Names,
-        representations: Names,
-        predictors: Names,
-        family: str = "bernoulli",
-        noise_sd: float | None = None,
-        low: float | None = None,
-        high: float | None = None,
-        harm_limit: float | None = None,
-        delta: float | None = None,
-        delta_g: float | None = None,
-        delta_h: float | None = None,
-        epsilon: float | None = None,
-        epsilon_g: float | None = None,
-        epsilon_h: float | None = None,
-        model_check: float | None = None,
-        seed: int | None = None,
-        budget: int | None = None,
-        policy: str = "osrl",
-        threshold: str | None = None,
-        options: Mapping[str, Any] | None = None,
-        name: str = DEFAULT_NAME,
-    ) -> Study:
+    def create(cls, place: Place, *, name: str = DEFAULT_NAME, **options: Unpack[CreateOptions]) -> Study:
         """Begin a study in a SQLite file (made if it is not there) or a PostgreSQL database (its URL).
 
+        ``tasks``, ``representations`` and ``predictors`` are lists of names, or how many there are. ``family``
+        is ``bernoulli`` (the default), ``bounded`` or ``gaussian``, which needs its ``noise_sd``. ``policy``
+        (``osrl`` by default) chooses the trials; ``threshold`` is for policies that offer several.
         ``delta_g`` is the accepted risk of a wrong representation, ``delta_h`` that of a wrong predictor
         in a task (``delta`` sets both; default 0.1). ``epsilon`` is the tolerance, 0 by default: an answer
         that no arm of its task can beat by more will do (``epsilon_g``: with another representation than the
@@ -97,29 +73,7 @@ class Study(Reading):
         recorded with the trial. A ``seed`` repeats the same draws, for tests and demonstrations; whoever
         knows it and chooses the tasks can choose the arms, and for such tasks the guarantee does not hold.
         """
-        created = new_settings(
-            tasks=tasks,
-            representations=representations,
-            predictors=predictors,
-            family=family,
-            noise_sd=noise_sd,
-            low=low,
-            high=high,
-            harm_limit=harm_limit,
-            delta=delta,
-            delta_g=delta_g,
-            delta_h=delta_h,
-            epsilon=epsilon,
-            epsilon_g=epsilon_g,
-            epsilon_h=epsilon_h,
-            model_check=model_check,
-            seed=seed,
-            budget=budget,
-            policy=policy,
-            threshold=threshold,
-            options=options,
-        )
-        return cls._begin(place, name, [next_event(None, created)])
+        return cls._begin(place, name, [next_event(None, new_settings(**options))])
 
     @classmethod
     def _begin(cls, place: Place, name: str, events: Iterable[Event | Row]) -> Study:

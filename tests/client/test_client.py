@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import json
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
@@ -16,16 +17,15 @@ from polars.testing import assert_frame_equal
 
 import osrl
 from osrl.cli import main
-from osrl.client import RemoteStudy, connect, connect_async
-from osrl.client import transport as sending_module
-from osrl.client.transport import Sender
+from osrl.client import AsyncRemoteStudy, RemoteStudy, connect, connect_async, transport
+from osrl.client.transport import Transport
 from osrl.report.study import StudyReport
-from osrl.study.interface import AnyStudy
 from osrl.study.study import Study
 from tests.support.databases import new_place, remove_place
 from tests.support.servers import NAMES, Serving, serving
 
 Capture = pytest.CaptureFixture[str]
+AnyStudy = Study | RemoteStudy
 New = Callable[..., AnyStudy]
 
 
@@ -100,6 +100,34 @@ def new(request: pytest.FixtureRequest, tmp_path: Path) -> New:
         return cast(AnyStudy, Awaited(server.url, server.token(), settings["name"]))
 
     return create
+
+
+# What only a local study has, and what begins with a database here, with an address and a token there.
+LOCAL = {"deleted", "log_parts", "look", "look_at", "name", "open", "plot", "read_log", "together"}
+PLACED = {"create", "delete", "list"}
+
+
+def public(kind: type) -> set[str]:
+    return {name for name in dir(kind) if not name.startswith("_")}
+
+
+def parameters(kind: type, name: str) -> list[Any] | None:
+    """The parameters of a method, with their kinds and defaults; None for a property."""
+    found = getattr(kind, name)
+    if isinstance(found, property):
+        return None
+    given = inspect.signature(found).parameters.values()
+    return [(each.name, each.kind, each.default) for each in given]
+
+
+def test_the_three_kinds_of_study_have_the_same_methods() -> None:
+    assert public(RemoteStudy) == public(Study) - LOCAL
+    assert public(AsyncRemoteStudy) == public(RemoteStudy) - PLACED
+    for name in public(AsyncRemoteStudy) - {"events"}:  # those of a local study also begin at any position
+        remote, awaited = parameters(RemoteStudy, name), parameters(AsyncRemoteStudy, name)
+        assert parameters(Study, name) == remote, name
+        if remote is not None and name != "run":  # an awaited run shows no progress
+            assert remote == awaited, name
 
 
 def test_ask_and_tell(new: New) -> None:
@@ -320,18 +348,18 @@ class Lossy(httpx.HTTPTransport):
 
 
 def test_lost_answers_make_no_second_trial(server: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sending_module, "FIRST", 0.001)
+    monkeypatch.setattr(transport, "FIRST_WAIT", 0.001)
     token = server.token()
     RemoteStudy.create(server.url, token, **NAMES, policy="uniform", seed=1, name="lossy").close()
-    transport = Lossy()
-    with RemoteStudy(Sender(server.url, token, transport=transport), "lossy") as study:
+    lossy = Lossy()
+    with RemoteStudy(Transport(server.url, token, transport=lossy), "lossy") as study:
         for i in range(5):
             study.tell(study.ask(), i % 2)
         study.tell_many((trial, 1) for trial in study.ask(n=3))
         study.pause("a while")
         with pytest.raises(osrl.StorageError, match="nobody knows"):
             study.withdraw(representation="A", reason="rash")
-    assert max(transport.sent.values()) >= 3
+    assert max(lossy.sent.values()) >= 3
     with Study.open(server.place, "lossy") as local:
         assert local.trials == 8 and local.pending == ()
         assert local.settings.representations == ["B"]  # it was done, once
@@ -339,7 +367,7 @@ def test_lost_answers_make_no_second_trial(server: Serving, monkeypatch: pytest.
 
 
 def test_a_server_that_is_away_is_said_to_be(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sending_module, "PATIENCE", 0.2)
+    monkeypatch.setattr(transport, "RETRY_SECONDS", 0.2)
     with pytest.raises(osrl.StorageError, match="cannot be reached"):
         connect("http://127.0.0.1:9", "osrl_x", "study")
 

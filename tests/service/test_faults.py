@@ -17,8 +17,7 @@ from typing import Any
 import httpx
 import pytest
 
-from osrl.client import connect
-from osrl.client import transport as sending
+from osrl.client import connect, transport
 from osrl.service.tokens import create_token
 from osrl.study.log.events import Told
 from osrl.study.storage.sql import SqlStorage
@@ -33,7 +32,7 @@ SETTINGS: dict[str, Any] = {**NAMES, "policy": "uniform", "seed": 1, "delta": 1e
 @pytest.fixture(autouse=True)
 def eager(monkeypatch: pytest.MonkeyPatch) -> None:
     """Clients that look again soon; how often they try does not matter here, but that they do."""
-    monkeypatch.setattr(sending, "LONGEST", 0.3)
+    monkeypatch.setattr(transport, "LONGEST_WAIT", 0.3)
 
 
 def new(place: str) -> str:

@@ -45,6 +45,9 @@ class Trial:
     note: Mapping[str, Any] | None
 
 
+TrialRef = Trial | str | int  # a trial, its token (or, where keys are read, its key), or its number
+
+
 def new_trial(asked: Asked, created: Created, hash: str) -> Trial:
     """The trial of an ask, which was written with this hash."""
     token = str(Token(short_id(created), asked.trial, hash[:12]))
