@@ -29,7 +29,7 @@ from osrl.jit.mode import compile_now
 from osrl.model.environment import new_world
 from osrl.model.instance import Instance
 from osrl.model.rng import FIRST_REWARD_LANE, START, Key, new_key, reward, uniform
-from osrl.paper.trace import phase_1
+from osrl.paper.dynamics import play_phase_1
 from osrl.policies.contract import Criterion, Problem, State, find
 from osrl.policies.sampling.per_task import GROWTH
 from osrl.policies.steps import design_of
@@ -128,7 +128,7 @@ def first_phase(policy: str) -> Play:
         state = state_of(policy, instance, risk, key)
         if budget < UNLIMITED:
             return episode(state, instance, key, budget)
-        phase_1(state, state.outcome, new_world(instance, key), design_of(state))
+        play_phase_1(state, state.outcome, new_world(instance, key), design_of(state))
         return int(state.outcome.tau_g[0])
 
     return play

@@ -29,15 +29,15 @@ def paper(
     """Repeat the paper's experiments and compare them with the published numbers."""
     with working("loading ..."):
         # Here, not above: these load kernels, which help and usage errors do not need.
-        from osrl.paper.published import RUNS
-        from osrl.paper.reproduce import FOLDER, reproduce
+        from osrl.paper.published import PUBLISHED_RUNS
+        from osrl.paper.reproduce import DEFAULT_FOLDER, reproduce
 
-        folder = FOLDER if out is None else out
+        folder = DEFAULT_FOLDER if out is None else out
     with _Stages() as stages:
         try:
             reproduction = reproduce(
                 part,
-                runs=RUNS if runs is None else runs,
+                runs=PUBLISHED_RUNS if runs is None else runs,
                 seed=seed,
                 out=folder,
                 workers=workers,

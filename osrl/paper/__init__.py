@@ -1,15 +1,16 @@
-"""The paper's experiments, run again, with the published numbers beside ours.
+"""The paper reproduced: its experiments run again with the published numbers beside ours, and the authors' own code.
 
-    published, simulation, trace -> table1, table2, dynamics -> results -> reproduce
+    published, simulation, dynamics -> table1, table2, figures, claims, pairs, baselines -> report -> reproduce
 
-- `osrl.paper.reproduce`: `reproduce`, the whole of it, in a folder with a report
-- `osrl.paper.results`, `osrl.paper.page`: what each part says, and the report
-- `osrl.paper.published`: the published numbers
-- `osrl.paper.verdicts`: whether two numbers agree
-- `osrl.paper.table1`, `osrl.paper.table2`, `osrl.paper.claims`: numbers, judged
-- `osrl.paper.trace`, `osrl.paper.dynamics`: phase 1 by itself, recorded and averaged
-- `osrl.paper.figures`, `osrl.paper.concept_figures`: charts of its dynamics, and of two ideas
-- `osrl.paper.experiment`: how often, with which seed, in how many threads
+- `osrl.paper.reproduce`: `reproduce`, which runs all of it and fills a folder
+- `osrl.paper.report`: what each part says, and the page
+- `osrl.paper.published`: the published numbers, and whether two numbers agree
+- `osrl.paper.table1`, `osrl.paper.table2`, `osrl.paper.claims`: the tables and the sentences, compared
+- `osrl.paper.dynamics`, `osrl.paper.figures`: phase 1 recorded and averaged; the paper's figures
+- `osrl.paper.pairs`, `osrl.paper.baselines`: every pair of rules, and published numbers of other papers
+- `osrl.paper.experiment`: number of runs, seed and threads
+- `osrl.paper.authors_code`, `osrl.paper.mirror_ascent`: the rules of the authors' released code, and the paper's
+  method for the optimal allocation
 
-It draws charts, so it needs the extra `charts`; without it, importing says what to install.
+Everything but the last line draws charts and needs the extra `charts`; without it, importing says what to install.
 """

@@ -10,8 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import polars as pl
 
-from osrl.paper.dynamics import NAMES, Dynamics
+from osrl.paper.dynamics import SERIES, Dynamics
 from osrl.paper.published import (
+    AGREES,
+    DIFFERS,
     DISTANCE,
     DISTANCE_AT,
     GROWTH,
@@ -19,9 +21,11 @@ from osrl.paper.published import (
     SUP_CHANGE,
     SUP_CHANGE_FROM,
     TABLE_1,
+    Footnotes,
+    Verdict,
+    compare,
 )
 from osrl.paper.table1 import Variant, runs_of, variants_in
-from osrl.paper.verdicts import AGREES, DIFFERS, Footnotes, Verdict, compare
 from osrl.report.table import Cell, Grid
 from osrl.simulation.runs import Z975
 
@@ -77,15 +81,15 @@ def changes(followed: Sequence[Dynamics], norm: float) -> Iterator[Statement]:
     """How much the weights still move, and how far they are from the optimum; ``norm`` is its 2-norm."""
     ninth, when = "at most about 1/9", f"around round {DISTANCE_AT}"
     for one in followed:
-        largest = one.mean[NAMES.index("weights_largest_change"), SUP_CHANGE_FROM - 1 :].max()
+        largest = one.mean[SERIES.index("weights_largest_change"), SUP_CHANGE_FROM - 1 :].max()
         text = f'largest change of a weight in a round, from round {SUP_CHANGE_FROM} ("few dozens") on'
         yield _at_most(text, one.policy, f"below {SUP_CHANGE:.0%}", largest, SUP_CHANGE)
     for one in followed:
-        apart = abs(one.mean[NAMES.index("weights_norm"), DISTANCE_AT - 1] / norm - 1)
+        apart = abs(one.mean[SERIES.index("weights_norm"), DISTANCE_AT - 1] / norm - 1)
         text = f"difference between the weights and the optimum, of their 2-norms, {when}"
         yield _at_most(text, one.policy, ninth, apart, DISTANCE)
     for one in followed:
-        distance = one.mean[NAMES.index("weights_distance"), DISTANCE_AT - 1]
+        distance = one.mean[SERIES.index("weights_distance"), DISTANCE_AT - 1]
         text = f"the same, as a distance |q - q*| / |q*|, {when}"
         yield _at_most(text, one.policy, ninth, distance, DISTANCE, "it holds for the norms that the paper plots")
 

@@ -1,33 +1,35 @@
-"""How phase 1 moves, averaged over runs: the curves of the paper's figures on C_sigma, mu-hat and q_sigma.
+"""Phase 1 by itself: the pulls when it ends, and how its estimate and its weights move, averaged over runs.
 
-Changes from round to round are low-pass filtered, run by run, by the paper's Butterworth filter,
-forwards and backwards so that the curve is not delayed. Sampling does not depend on the risk, so
-every run is followed for the same number of rounds, whenever it would have stopped.
+Phase 1 is played as in `osrl.simulation.run`, with the rewards of the run with the same seed and number, so it
+ends here exactly when it ends there. The averages are the curves of the paper's figures on C_sigma, mu-hat and
+q_sigma. Changes from round to round are low-pass filtered, run by run, by the paper's Butterworth filter, forwards
+and backwards so that the curve is not delayed. Sampling does not depend on the risk, so every run is followed for
+the same number of rounds, whenever it would have stopped.
 """
 
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
 from scipy.signal import butter, sosfiltfilt
 
+from osrl.glr.statistic import cheapest, glr_of
+from osrl.jit.kernel import kernel
 from osrl.model.arrays import Floats
-from osrl.model.environment import new_world
+from osrl.model.environment import World, draw_reward, new_world
+from osrl.model.outcome import REPRESENTATION, Outcome
 from osrl.model.rng import Key
 from osrl.paper.experiment import Experiment
 from osrl.paper.published import FILTER_FREQUENCY, FILTER_ORDER, SIGMA
-from osrl.paper.trace import CHANGES, trace
 from osrl.policies.contract import Criterion, find
-from osrl.policies.steps import design_of
+from osrl.policies.steps import deal, design, design_of, settle, wants_design
 from osrl.policies.stopping.per_task_test import MEANS
 from osrl.simulation.runs import Z975
 
-ROUNDS = 4000
-POLICIES = ("osrl-sc", "osrl-sc-released")
-NAMES = (  # of the series of `osrl.paper.trace`
+SERIES = (  # what is recorded of each round; a change is that from the round before
     "rate",
     "rate_change",
     "means_norm",
@@ -38,8 +40,115 @@ NAMES = (  # of the series of `osrl.paper.trace`
     "weights_largest_change",
     "weights_distance",
 )
+(
+    RATE,
+    RATE_CHANGE,
+    MEANS_NORM,
+    MEANS_CHANGE,
+    WEIGHTS_NORM,
+    WEIGHTS_CHANGE,
+    WEIGHTS_LARGEST,
+    WEIGHTS_LARGEST_CHANGE,
+    WEIGHTS_DISTANCE,
+) = range(9)
+CHANGES = (RATE_CHANGE, MEANS_CHANGE, WEIGHTS_CHANGE, WEIGHTS_LARGEST_CHANGE)
+TRACED_ROUNDS = 4000
+POLICIES = ("osrl-sc", "osrl-sc-released")
 NEVER = 1e-300  # a risk at which phase 1 does not end while it is watched
 _FILTER = butter(FILTER_ORDER, FILTER_FREQUENCY, output="sos")
+
+
+@kernel
+def play_round(state: Any, world: World, propensities: Floats, ticket: Floats) -> None:
+    """One round of phase 1 with the weights as they are."""
+    arm = deal(state, -1, world.key, 0, propensities, ticket)
+    x, a = arm // propensities.shape[1], arm % propensities.shape[1]
+    settle(state, x, a, draw_reward(world, 0, x, a), ticket)
+
+
+@kernel
+def in_phase_1(outcome: Outcome) -> bool:
+    """Whether some criterion is still looking for the representation."""
+    for r in range(outcome.answer.shape[1]):
+        if outcome.answer[REPRESENTATION, r, 0] < 0:
+            return True
+    return False
+
+
+@kernel
+def play_phase_1(state: Any, outcome: Outcome, world: World, pointer: Any) -> None:
+    """Drive ``state`` to the end of its first phase: its outcome has tau_g, and the pulls until then."""
+    propensities, ticket = np.zeros(world.means.shape), np.zeros(1)
+    while in_phase_1(outcome):
+        if wants_design(state):
+            design(state, pointer)
+        play_round(state, world, propensities, ticket)
+
+
+@kernel
+def information(mu: Floats, q: Floats, representations: int, noise: float, sigma: float) -> float:
+    """rho(q, mu) - |q|^2 / (2 sigma) for means (X, n) in the class M; C_sigma^-1(mu) is its largest value."""
+    tasks, n = mu.shape
+    shape = (tasks, representations, n // representations)
+    glr = glr_of(mu.copy().reshape(shape), q.copy().reshape(shape), noise)
+    best = np.argmax(mu[0]) // shape[2]
+    return float(glr.total[cheapest(glr, best)] - norm(q) ** 2 / (2.0 * sigma))
+
+
+@kernel
+def norm(values: Floats) -> float:
+    """The 2-norm of an array of any shape."""
+    total = 0.0
+    for value in values.flat:
+        total += value * value
+    return math.sqrt(total)
+
+
+@kernel
+def trace_phase_1(
+    state: Any,
+    weights: Floats,
+    estimate: Floats,
+    world: World,
+    pointer: Any,
+    target: Floats,
+    sigma: float,
+    rounds: int,
+) -> Floats:
+    """The course of phase 1 over ``rounds`` rounds, (SERIES, rounds); ``weights``, ``estimate`` are its own.
+
+    - RATE: C_sigma^-1 of the estimate, as the weights in use reach it; 0 before the first design.
+      Its change is relative to the larger of the two, which may be below 0 while nothing is known;
+    - MEANS_NORM, WEIGHTS_NORM: 2-norms of mu-hat_t and q_t; their changes are divided by sqrt(XGH);
+    - WEIGHTS_LARGEST: the sup-norm of q_t, and of its change;
+    - WEIGHTS_DISTANCE: |q_t - target|_2 / |target|_2, with ``target`` (X, n) the allocation of the true means.
+
+    The criteria of ``state`` must not end phase 1 earlier.
+    """
+    propensities, ticket = np.zeros(weights.shape), np.zeros(1)
+    scale = math.sqrt(weights.size)
+    series = np.zeros((WEIGHTS_DISTANCE + 1, rounds))
+    before = weights.copy()
+    rate = 0.0
+    for t in range(rounds):
+        before[:] = weights
+        rate_before = rate
+        if wants_design(state):
+            design(state, pointer)
+            rate = information(estimate, weights, state.stopping.glr.total.size, world.noise, sigma)
+        estimated = estimate.copy()
+        play_round(state, world, propensities, ticket)
+        change = weights - before
+        series[RATE, t] = rate
+        series[RATE_CHANGE, t] = abs(rate - rate_before) / max(abs(rate), abs(rate_before), 1e-12)
+        series[MEANS_NORM, t] = norm(estimate)
+        series[MEANS_CHANGE, t] = norm(estimate - estimated) / scale
+        series[WEIGHTS_NORM, t] = norm(weights)
+        series[WEIGHTS_CHANGE, t] = norm(change) / scale
+        series[WEIGHTS_LARGEST, t] = weights.max()
+        series[WEIGHTS_LARGEST_CHANGE, t] = np.abs(change).max()
+        series[WEIGHTS_DISTANCE, t] = norm(weights - target) / norm(target)
+    return series
 
 
 class Dynamics(NamedTuple):
@@ -53,14 +162,14 @@ class Dynamics(NamedTuple):
     def frame(self) -> pl.DataFrame:
         """One row for each round."""
         columns: dict[str, Floats] = {}
-        for i, name in enumerate(NAMES):
+        for i, name in enumerate(SERIES):
             columns[name] = self.mean[i]
             columns[f"{name}_ci975"] = self.ci975[i]
         rounds = np.arange(1, self.mean.shape[1] + 1)
         return pl.DataFrame({"policy": [self.policy] * rounds.size, "round": rounds, **columns})
 
 
-def follow(experiment: Experiment, policy: str, target: Floats, rounds: int = ROUNDS) -> Dynamics:
+def follow(experiment: Experiment, policy: str, target: Floats, rounds: int = TRACED_ROUNDS) -> Dynamics:
     """Watch phase 1 of ``policy`` in every run; ``target`` (X, n) is q_sigma* of the true means."""
     criterion = (Criterion(find(policy).thresholds[0], NEVER, 0.5),)
 
@@ -68,7 +177,7 @@ def follow(experiment: Experiment, policy: str, target: Floats, rounds: int = RO
         state = experiment.new_state(policy, criterion, key)
         world = new_world(experiment.instance, key)
         estimate = state.stopping.contests.arms[MEANS]
-        series = trace(state, state.sampling.weights, estimate, world, design_of(state), target, SIGMA, rounds)
+        series = trace_phase_1(state, state.sampling.weights, estimate, world, design_of(state), target, SIGMA, rounds)
         series[list(CHANGES)] = low_pass(series[list(CHANGES)])
         return series
 

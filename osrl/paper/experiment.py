@@ -14,17 +14,17 @@ from osrl.jit.mode import compile_now
 from osrl.model.arrays import Floats
 from osrl.model.instance import Instance
 from osrl.model.rng import START, Key, new_key, uniform
-from osrl.paper.published import RUNS
+from osrl.paper.published import PUBLISHED_RUNS
 from osrl.policies.contract import Criterion, Problem, find
 
-BLOCK = 16  # runs of one piece of work: sums over a block do not depend on who computes it
+RUNS_PER_BLOCK = 16  # runs of one piece of work: sums over a block do not depend on who computes it
 
 
-def silent(label: str, done: int, total: int) -> None:
+def no_progress(label: str, done: int, total: int) -> None:
     """Progress that nobody watches."""
 
 
-def part_of(told: Callable[[int, int], None], before: int, total: int) -> Callable[[int, int], None]:
+def subprogress(told: Callable[[int, int], None], before: int, total: int) -> Callable[[int, int], None]:
     """Progress of one of several pieces of work: ``before`` is what was done earlier, of ``total``."""
     return lambda done, _: told(before + done, total)
 
@@ -37,18 +37,18 @@ class Experiment:
     """
 
     instance: Instance
-    runs: int = RUNS
+    runs: int = PUBLISHED_RUNS
     seed: int = 0
     workers: int | None = None
     released: bool = True
-    progress: Callable[[str, int, int], None] = silent
+    progress: Callable[[str, int, int], None] = no_progress
 
     @property
     def means(self) -> Floats:
         """The true means as kernels take them, (X, GH)."""
         return self.instance.means.reshape(self.instance.shape[0], -1)
 
-    def told(self, label: str) -> Callable[[int, int], None]:
+    def progress_for(self, label: str) -> Callable[[int, int], None]:
         """Progress under one label, as `simulate` reports it."""
         return lambda done, total: self.progress(label, done, total)
 
@@ -71,7 +71,7 @@ class Experiment:
             values = np.stack([measure(new_key(self.seed, run)) for run in block])
             return np.stack([values.sum(axis=0), (values**2).sum(axis=0)])
 
-        blocks = [range(first, min(first + BLOCK, self.runs)) for first in range(0, self.runs, BLOCK)]
+        blocks = [range(first, min(first + RUNS_PER_BLOCK, self.runs)) for first in range(0, self.runs, RUNS_PER_BLOCK)]
         self.progress(label, 0, self.runs)
         sums = work(blocks[0])
         self.progress(label, blocks[0].stop, self.runs)

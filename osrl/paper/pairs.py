@@ -14,14 +14,14 @@ import polars as pl
 
 from osrl.bounds.lower import lower_bound
 from osrl.errors import OsrlError
-from osrl.paper.experiment import Experiment, part_of
+from osrl.paper.experiment import Experiment, subprogress
 from osrl.policies.contract import pair, split_stop
 from osrl.report.charts import BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, Figure
 from osrl.report.table import Cell, Grid
 from osrl.simulation.simulate import simulate
 
 RISK = 0.1
-MOST_RUNS = 100
+MAX_RUNS_OF_A_PAIR = 100
 SAMPLING = ("osrl", "oracle", "tas", "c-tracking", "t3c", "eb-tci", "ttei", "kl-lucb", "racing", "uniform")
 STOPPING = ("bets", "counts", "glr-gk", "glr-tas", "glr-theorem")
 COLOURS = (BLUE, GREEN, SKY, ORANGE, PURPLE, GREY)
@@ -51,12 +51,12 @@ def run_pairs(
     experiment: Experiment, sampling: Sequence[str] = SAMPLING, stopping: Sequence[str] = STOPPING
 ) -> list[Pair]:
     """Every pair that fits, at risk 0.1."""
-    instance, runs = experiment.instance, min(experiment.runs, MOST_RUNS)
+    instance, runs = experiment.instance, min(experiment.runs, MAX_RUNS_OF_A_PAIR)
     K = lower_bound(instance, delta=RISK).K.lower
     wanted = [(one, other) for one in sampling for other in stopping if _fits(one, other)]
     found = []
     for i, (one, other) in enumerate(wanted):
-        told = part_of(experiment.told("pairs"), i * runs, len(wanted) * runs)
+        told = subprogress(experiment.progress_for("pairs"), i * runs, len(wanted) * runs)
         finished = simulate(
             instance,
             sample=one,

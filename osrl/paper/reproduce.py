@@ -17,17 +17,23 @@ from rich.text import Text
 from osrl.errors import OsrlError
 from osrl.files import replace_file
 from osrl.model.instance import Instance
-from osrl.paper.experiment import Experiment, silent
-from osrl.paper.page import page_of
-from osrl.paper.published import RUNS
-from osrl.paper.results import Result, figures, first_table, others, pairs, second_table
-from osrl.paper.verdicts import AGREES, DIFFERS
+from osrl.paper.experiment import Experiment, no_progress
+from osrl.paper.published import AGREES, DIFFERS, PUBLISHED_RUNS
+from osrl.paper.report import (
+    ReportPart,
+    baselines_part,
+    figures_part,
+    page_of,
+    pairs_part,
+    table_1_part,
+    table_2_part,
+)
 from osrl.report.charts import save
 from osrl.text import printable
 
-PARTS = ("table1", "table2", "figures")  # of the paper
-BESIDES = ("pairs", "others")  # which the paper does not have
-FOLDER = "paper-results"
+PAPER_PARTS = ("table1", "table2", "figures")  # of the paper
+EXTRA_PARTS = ("pairs", "others")  # which the paper does not have
+DEFAULT_FOLDER = "paper-results"
 SETTINGS = "settings.json"
 REPORT = "report.html"
 
@@ -37,7 +43,7 @@ class Reproduction(NamedTuple):
 
     runs: int
     seed: int
-    parts: Sequence[Result]
+    parts: Sequence[ReportPart]
     folder: Path
     files: Sequence[str]  # within the folder
 
@@ -61,7 +67,7 @@ class Reproduction(NamedTuple):
         yield Text(printable(f"Everything is in {self.folder}; open {self.folder / REPORT}"), overflow="fold")
 
 
-def summary(parts: Sequence[Result]) -> str:
+def summary(parts: Sequence[ReportPart]) -> str:
     """How many numbers agree with what was published."""
     words = Counter(record["verdict"] for part in parts for record in part.judged())
     said = (
@@ -75,12 +81,12 @@ def summary(parts: Sequence[Result]) -> str:
 def reproduce(
     part: str | Sequence[str] = "all",
     *,
-    runs: int = RUNS,
+    runs: int = PUBLISHED_RUNS,
     seed: int = 0,
-    out: str | os.PathLike[str] = FOLDER,
+    out: str | os.PathLike[str] = DEFAULT_FOLDER,
     workers: int | None = None,
     released: bool = True,
-    progress: Callable[[str, int, int], None] = silent,
+    progress: Callable[[str, int, int], None] = no_progress,
 ) -> Reproduction:
     """Run ``part`` of the paper's experiments, one or several; write the results to ``out``.
 
@@ -91,7 +97,7 @@ def reproduce(
     Finished runs of Table 1 survive an interruption: the same call goes on where it stopped.
     ``progress(what, done, total)`` is told how far each piece of work is.
     """
-    known = (*PARTS, *BESIDES)
+    known = (*PAPER_PARTS, *EXTRA_PARTS)
     wanted = known if part == "all" else (part,) if isinstance(part, str) else tuple(part)
     for name in wanted:
         if name not in known:
@@ -102,15 +108,15 @@ def reproduce(
     experiment = Experiment(Instance.load("paper"), runs, seed, workers, released, progress)
     folder = _opened(Path(out), {"runs": runs, "seed": seed})
     made = [_make(name, experiment, folder) for name in wanted]
-    files = [*_write_tables(made, folder), *_write_figures(made, folder, experiment.told("figures")), REPORT]
+    files = [*_write_tables(made, folder), *_write_figures(made, folder, experiment.progress_for("figures")), REPORT]
     replace_file(folder / REPORT, page_of(made, runs, seed, summary(made)).encode())
     return Reproduction(runs, seed, made, folder, files)
 
 
-def _make(name: str, experiment: Experiment, folder: Path) -> Result:
+def _make(name: str, experiment: Experiment, folder: Path) -> ReportPart:
     if name == "table1":
-        return first_table(experiment, folder / "runs")
-    makers = {"table2": second_table, "figures": figures, "pairs": pairs, "others": others}
+        return table_1_part(experiment, folder / "runs")
+    makers = {"table2": table_2_part, "figures": figures_part, "pairs": pairs_part, "others": baselines_part}
     return makers[name](experiment)
 
 
@@ -131,7 +137,7 @@ def _opened(folder: Path, settings: dict[str, int]) -> Path:
     return folder
 
 
-def _write_tables(parts: Sequence[Result], folder: Path) -> Iterator[str]:
+def _write_tables(parts: Sequence[ReportPart], folder: Path) -> Iterator[str]:
     """Write the CSV files; their names."""
     for part in parts:
         tables = {name: pl.DataFrame(rows, infer_schema_length=None) for name, rows in part.records.items()}
@@ -142,7 +148,7 @@ def _write_tables(parts: Sequence[Result], folder: Path) -> Iterator[str]:
             yield f"{name}.csv"
 
 
-def _write_figures(parts: Sequence[Result], folder: Path, told: Callable[[int, int], None]) -> Iterator[str]:
+def _write_figures(parts: Sequence[ReportPart], folder: Path, told: Callable[[int, int], None]) -> Iterator[str]:
     """Write PNG and PDF files; their names."""
     drawn = [figure for part in parts for figure in part.figures]
     (folder / "figures").mkdir(exist_ok=True)

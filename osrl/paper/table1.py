@@ -12,8 +12,20 @@ import numpy as np
 import polars as pl
 
 from osrl.paper.experiment import Experiment
-from osrl.paper.published import PHASE_1, PHASE_2, RISKS, RUNS, TABLE_1, TAS, TOTAL, Published
-from osrl.paper.verdicts import LIMIT, Footnotes, Verdict, compare
+from osrl.paper.published import (
+    MAX_Z,
+    PHASE_1,
+    PHASE_2,
+    PUBLISHED_RUNS,
+    RISKS,
+    TABLE_1,
+    TAS,
+    TOTAL,
+    Footnotes,
+    Published,
+    Verdict,
+    compare,
+)
 from osrl.report.charts import BLUE, GREEN, GREY, ORANGE, SKY, Figure
 from osrl.report.table import Cell, Grid
 from osrl.simulation.runs import Z975
@@ -95,7 +107,7 @@ def run_table_1(experiment: Experiment, folder: Path | None = None) -> pl.DataFr
             threshold=[variant.threshold for variant in VARIANTS if variant.policy == policy],
             workers=experiment.workers,
             out=None if folder is None else folder / policy,
-            progress=experiment.told(f"runs of {policy}"),
+            progress=experiment.progress_for(f"runs of {policy}"),
         ).frame
         for policy in dict.fromkeys(variant.policy for variant in taking_part)
     )
@@ -157,8 +169,8 @@ def grid_1(rows: Sequence[Row]) -> Grid:
         right=frozenset(range(1, 7)),
         notes=(
             *footnotes.notes(),
-            f"Published: {RUNS:,} runs; ours: {rows[0].runs:,}. ± is the half-width of a 97.5 % interval, z "
-            f"the difference of the averages in standard errors: they agree up to {LIMIT}. Smallest and "
+            f"Published: {PUBLISHED_RUNS:,} runs; ours: {rows[0].runs:,}. ± is the half-width of a 97.5 % interval, z "
+            f"the difference of the averages in standard errors: they agree up to {MAX_Z}. Smallest and "
             "largest are not judged. tas and phase 2 are sums over both tasks.",
         ),
     )

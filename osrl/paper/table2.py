@@ -16,12 +16,23 @@ from osrl.model.arrays import Floats
 from osrl.model.environment import new_world
 from osrl.model.instance import Instance
 from osrl.model.rng import Key
+from osrl.paper.dynamics import play_phase_1
 from osrl.paper.experiment import Experiment
 from osrl.paper.mirror_ascent import new_released_state, released_solve
-from osrl.paper.published import ALLOCATION, ALLOCATION_DIGIT, PULLS, PULLS_DIGIT, RUNS, SIGMA
+from osrl.paper.published import (
+    AGREES,
+    ALLOCATION,
+    ALLOCATION_DIGIT,
+    DIFFERS,
+    PUBLISHED_RUNS,
+    PULLS,
+    PULLS_DIGIT,
+    SIGMA,
+    Footnotes,
+    Verdict,
+    compare_printed,
+)
 from osrl.paper.table1 import RELEASED, SHORTER, THEOREM, Variant
-from osrl.paper.trace import phase_1
-from osrl.paper.verdicts import AGREES, DIFFERS, Footnotes, Verdict, compare_printed
 from osrl.policies.contract import Criterion
 from osrl.policies.steps import design_of
 from osrl.report.charts import GREEN, GREY, ORANGE, Figure
@@ -102,14 +113,14 @@ def _pulled(experiment: Experiment, variants: Sequence[Variant]) -> Iterator[Sha
     def measure(key: Key) -> Floats:
         state = experiment.new_state(policy, criteria, key)
         outcome = state.outcome
-        phase_1(state, outcome, new_world(experiment.instance, key), design_of(state))
+        play_phase_1(state, outcome, new_world(experiment.instance, key), design_of(state))
         return np.asarray(outcome.pulls / outcome.tau_g[:, None, None])
 
     mean, std = experiment.average(f"runs of {policy}, phase 1", measure)
     for i, variant in enumerate(variants):
         shares, spread = mean[i].reshape(PULLS.shape), std[i].reshape(PULLS.shape)
         # The spread of the published runs is not known; ours stands in for it.
-        error = spread * math.sqrt(1 / experiment.runs + 1 / RUNS)
+        error = spread * math.sqrt(1 / experiment.runs + 1 / PUBLISHED_RUNS)
         ci975 = Z975 * spread / math.sqrt(experiment.runs)
         verdicts = _verdicts(shares, error, PULLS, np.full(PULLS.shape, PULLS_DIGIT), WHY[variant])
         yield Shares(PULLED, variant.label, variant.colour, shares, ci975, PULLS, verdicts)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from osrl.paper import released_sampling as track_released
-from osrl.paper import released_stopping as released
+from osrl.paper import authors_code
 from osrl.policies.contract import Policy, register
 from osrl.policies.sampling import per_task as track_tasks
 from osrl.policies.sampling import residual_needs as needs
@@ -33,8 +32,8 @@ RELEASED = register(
     Policy(
         name="osrl-sc-released",
         summary="the released code's whole behaviour, for the reproduction of the paper's tables",
-        sampling=track_released.RULE,
-        stopping=released.RULE,
+        sampling=authors_code.SAMPLING_RULE,
+        stopping=authors_code.STOPPING_RULE,
     )
 )
 TAS = register(

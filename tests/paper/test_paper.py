@@ -11,14 +11,37 @@ from osrl.model.environment import World, draw_reward, new_world
 from osrl.model.instance import Instance
 from osrl.model.rng import new_key
 from osrl.paper import published
-from osrl.paper.concept_figures import pool, symmetric_tasks
-from osrl.paper.dynamics import NAMES, follow, low_pass
-from osrl.paper.experiment import BLOCK, Experiment
-from osrl.paper.published import PHASE_1, PHASE_2, RISKS, TABLE_1, TAS, TOTAL
+from osrl.paper.dynamics import (
+    MEANS_CHANGE,
+    MEANS_NORM,
+    RATE,
+    SERIES,
+    WEIGHTS_DISTANCE,
+    WEIGHTS_LARGEST_CHANGE,
+    WEIGHTS_NORM,
+    follow,
+    low_pass,
+    play_phase_1,
+    trace_phase_1,
+)
+from osrl.paper.experiment import RUNS_PER_BLOCK, Experiment
+from osrl.paper.figures import pool, symmetric_tasks
+from osrl.paper.published import (
+    AGREES,
+    DIFFERS,
+    MAX_Z,
+    NOT_JUDGED,
+    PHASE_1,
+    PHASE_2,
+    RISKS,
+    TABLE_1,
+    TAS,
+    TOTAL,
+    compare,
+    compare_printed,
+)
 from osrl.paper.table1 import COLUMNS, RELEASED, VARIANTS, Variant, summarise, table_1
 from osrl.paper.table2 import ASCENT, OPTIMUM, run_table_2, worths
-from osrl.paper.trace import DISTANCE, LARGEST_CHANGE, MEANS, MEANS_CHANGE, RATE, WEIGHTS, phase_1, trace
-from osrl.paper.verdicts import AGREES, DIFFERS, LIMIT, NOT_JUDGED, compare, compare_printed
 from osrl.policies.contract import Criterion, State
 from osrl.policies.steps import deal, design, design_of, new_ticket, settle, wants_design
 from osrl.policies.stopping import per_task_test as contests
@@ -51,7 +74,7 @@ def test_published_totals_are_sums_of_the_phases(delta: float) -> None:
 @pytest.mark.parametrize("key", TABLE_1)
 def test_published_intervals_follow_from_the_spread(key: tuple[float, str]) -> None:
     row = TABLE_1[key]
-    assert row.ci975 == pytest.approx(Z975 * row.std / math.sqrt(published.RUNS), rel=1e-3)
+    assert row.ci975 == pytest.approx(Z975 * row.std / math.sqrt(published.PUBLISHED_RUNS), rel=1e-3)
     assert row.min < row.average < row.max
 
 
@@ -66,10 +89,10 @@ def test_published_shares_are_proportions_that_mirror_each_other() -> None:
 
 
 def test_averages_agree_up_to_the_limit() -> None:
-    assert compare(100 + 5 * LIMIT, 3, 100, 4, "").word == AGREES
-    beyond = compare(100 - 5.01 * LIMIT, 3, 100, 4, "a reason")
+    assert compare(100 + 5 * MAX_Z, 3, 100, 4, "").word == AGREES
+    beyond = compare(100 - 5.01 * MAX_Z, 3, 100, 4, "a reason")
     assert (beyond.word, beyond.why) == (DIFFERS, "a reason")
-    assert beyond.z == pytest.approx(-1.002 * LIMIT)
+    assert beyond.z == pytest.approx(-1.002 * MAX_Z)
     assert compare(200, 3, 100, 4, "").why == "no known reason"
     assert compare(200, math.nan, 100, 4, "a reason").word == NOT_JUDGED
 
@@ -124,7 +147,7 @@ def test_phase_1_ends_where_the_whole_run_ends_it(experiment: Experiment, policy
     for run in range(2):
         key = new_key(SEED, run)
         state = experiment.new_state(policy, criteria, key)
-        phase_1(state, state.outcome, new_world(PAPER, key), design_of(state))
+        play_phase_1(state, state.outcome, new_world(PAPER, key), design_of(state))
         rows = found.filter(run=run)
         assert state.outcome.tau_g.tolist() == rows["tau_g"].to_list()
         pulls = np.array(rows["pulls"].to_list()).reshape(state.outcome.pulls.shape)
@@ -137,7 +160,7 @@ def test_phase_1_ends_where_the_whole_run_ends_it(experiment: Experiment, policy
 def traced(state: State, world: World, target: Floats, rounds: int) -> Floats:
     """The course of phase 1."""
     estimate = state.stopping.contests.arms[contests.MEANS]
-    return trace(state, state.sampling.weights, estimate, world, design_of(state), target, 1e5, rounds)
+    return trace_phase_1(state, state.sampling.weights, estimate, world, design_of(state), target, 1e5, rounds)
 
 
 def test_a_trace_is_what_one_sees_step_by_step(experiment: Experiment) -> None:
@@ -158,11 +181,11 @@ def test_a_trace_is_what_one_sees_step_by_step(experiment: Experiment) -> None:
         settle(stepped, x, a, draw_reward(world, 0, x, a), ticket)
         moved = stepped.sampling.weights - weights
         expected = {
-            MEANS: np.linalg.norm(estimate),
+            MEANS_NORM: np.linalg.norm(estimate),
             MEANS_CHANGE: np.linalg.norm(estimate - means) / math.sqrt(12),
-            WEIGHTS: np.linalg.norm(stepped.sampling.weights),
-            LARGEST_CHANGE: np.abs(moved).max(),
-            DISTANCE: np.linalg.norm(stepped.sampling.weights - target) / np.linalg.norm(target),
+            WEIGHTS_NORM: np.linalg.norm(stepped.sampling.weights),
+            WEIGHTS_LARGEST_CHANGE: np.abs(moved).max(),
+            WEIGHTS_DISTANCE: np.linalg.norm(stepped.sampling.weights - target) / np.linalg.norm(target),
         }
         assert series[list(expected), t] == pytest.approx(list(expected.values()), abs=1e-12)
     assert (series[RATE, :12] == 0).all()  # every arm is pulled once before there is an estimate
@@ -177,14 +200,14 @@ def test_the_rate_is_that_of_the_true_means_once_they_are_known(experiment: Expe
     target = best.reshape(experiment.means.shape)
     series = traced(state, new_world(PAPER, key), target, 15_000)
     assert series[RATE, -1] == pytest.approx(0.03916, rel=0.1)
-    assert series[MEANS, -1] == pytest.approx(np.linalg.norm(PAPER.means), rel=0.03)
+    assert series[MEANS_NORM, -1] == pytest.approx(np.linalg.norm(PAPER.means), rel=0.03)
 
 
 # Averages over runs
 
 
 def test_averages_do_not_depend_on_the_number_of_threads() -> None:
-    runs = 2 * BLOCK + 3
+    runs = 2 * RUNS_PER_BLOCK + 3
     told: list[tuple[str, int, int]] = []
     one = Experiment(PAPER, runs, SEED, 1, progress=lambda *said: told.append(said))
     found = one.average("numbers", lambda key: np.array([key.low, key.high], float))
@@ -193,7 +216,7 @@ def test_averages_do_not_depend_on_the_number_of_threads() -> None:
     keys = np.array([new_key(SEED, run) for run in range(runs)], float)
     np.testing.assert_allclose(found[0], keys.mean(axis=0))
     np.testing.assert_allclose(found[1], keys.std(axis=0, ddof=1))
-    assert told == [("numbers", done, runs) for done in (0, BLOCK, 2 * BLOCK, runs)]
+    assert told == [("numbers", done, runs) for done in (0, RUNS_PER_BLOCK, 2 * RUNS_PER_BLOCK, runs)]
 
 
 def test_one_run_has_no_spread() -> None:
@@ -213,11 +236,11 @@ def test_dynamics_are_averages_of_traces() -> None:
     target = np.full((2, 6), 1 / 12)
     two = follow(Experiment(PAPER, 2, SEED), "osrl-sc", target, 100)
     alone = follow(Experiment(PAPER, 1, SEED), "osrl-sc", target, 100)
-    assert two.mean.shape == (len(NAMES), 100)
-    assert (alone.ci975 == 0).all() and (two.ci975[NAMES.index("means_norm")] > 0).any()
+    assert two.mean.shape == (len(SERIES), 100)
+    assert (alone.ci975 == 0).all() and (two.ci975[SERIES.index("means_norm")] > 0).any()
     frame = two.frame()
     assert frame.columns[:4] == ["policy", "round", "rate", "rate_ci975"]
-    np.testing.assert_array_equal(frame["means_norm"].to_numpy(), two.mean[NAMES.index("means_norm")])
+    np.testing.assert_array_equal(frame["means_norm"].to_numpy(), two.mean[SERIES.index("means_norm")])
 
 
 # Table 2 and the figures that explain

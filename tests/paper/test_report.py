@@ -12,14 +12,13 @@ import pytest
 from osrl.cli import main
 from osrl.model.instance import Instance
 from osrl.paper import reproduce as reproduction
+from osrl.paper.baselines import TOP_TWO, TRACK_AND_STOP, baseline_grids, run_baselines
 from osrl.paper.experiment import Experiment
 from osrl.paper.pairs import figure_pairs, grid_pairs, run_pairs
-from osrl.paper.published import PHASE_2, TABLE_1, TAS
-from osrl.paper.published_baselines import TOP_TWO, TRACK_AND_STOP, grids_others, run_others
-from osrl.paper.reproduce import PARTS, Reproduction, reproduce
+from osrl.paper.published import AGREES, DIFFERS, NOT_JUDGED, PHASE_2, TABLE_1, TAS
+from osrl.paper.reproduce import PAPER_PARTS, Reproduction, reproduce
 from osrl.paper.table1 import RELEASED, run_table_1, table_1
 from osrl.paper.table2 import ASCENT, run_table_2
-from osrl.paper.verdicts import AGREES, DIFFERS, NOT_JUDGED
 from osrl.report.table import Cell, Grid
 from osrl.testing import EASY
 
@@ -31,7 +30,7 @@ Capture = pytest.CaptureFixture[str]
 @pytest.fixture(scope="module")
 def everything(tmp_path_factory: pytest.TempPathFactory) -> Reproduction:
     """All parts, with few runs, in a folder."""
-    return reproduce(PARTS, runs=RUNS, seed=SEED, out=tmp_path_factory.mktemp("paper") / "results")
+    return reproduce(PAPER_PARTS, runs=RUNS, seed=SEED, out=tmp_path_factory.mktemp("paper") / "results")
 
 
 # What is written
@@ -123,21 +122,21 @@ def test_pairs_stand_in_one_table_and_one_figure() -> None:
 
 def test_numbers_of_others_are_judged() -> None:
     source = TRACK_AND_STOP._replace(methods=TRACK_AND_STOP.methods[:2])
-    rows = run_others(Experiment(PAPER, runs=40, seed=SEED), [source])
+    rows = run_baselines(Experiment(PAPER, runs=40, seed=SEED), [source])
     assert [row.instance for row in rows] == ["mu1", "mu1", "mu2", "mu2"]
     published, unknown = rows[::2], rows[1::2]
     assert all(row.verdict.word == AGREES for row in published), [row.record() for row in rows]
     assert {(row.published, row.verdict.word) for row in unknown} == {(None, NOT_JUDGED)}
-    [grid] = grids_others(rows)
+    [grid] = baseline_grids(rows)
     assert all(row.median > 0 for row in rows) and len(grid.groups) == 2
 
 
 def test_a_table_of_top_two_is_judged() -> None:
-    rows = run_others(Experiment(PAPER, runs=60, seed=SEED), [TOP_TWO])
+    rows = run_baselines(Experiment(PAPER, runs=60, seed=SEED), [TOP_TWO])
     assert len(rows) == 9 and all(row.verdict.word == AGREES for row in rows), [row.record() for row in rows]
     slow, fast = ([row.mean for row in rows if row.method.name.startswith(name)] for name in ("EI", "TTEI"))
     assert min(slow) > 100 and max(fast) < 100
-    [grid] = grids_others(rows)
+    [grid] = baseline_grids(rows)
     assert grid.title.startswith("Qin") and grid.groups[0][0][1] == "14.60"
 
 
@@ -159,7 +158,7 @@ def test_json_is_the_document_and_nothing_else(capsys: Capture, tmp_path: Path) 
 
 
 def test_the_released_policy_can_be_left_out(tmp_path: Path) -> None:
-    found = reproduce(PARTS, runs=2, seed=SEED, out=tmp_path / "results", released=False).document()
+    found = reproduce(PAPER_PARTS, runs=2, seed=SEED, out=tmp_path / "results", released=False).document()
     assert {row["policy"] for row in found["table1"]} == {"osrl-sc", "tas"}
     assert {row["source"] for row in found["changes"]} == {"osrl-sc"}
     assert "osrl-sc-released" not in {row["source"] for row in found["table2"]}
@@ -211,7 +210,7 @@ def test_an_interruption_is_clean(capsys: Capture, tmp_path: Path, monkeypatch: 
     def interrupted(*arguments: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(reproduction, "first_table", interrupted)
+    monkeypatch.setattr(reproduction, "table_1_part", interrupted)
     assert main(["paper", "--out", str(tmp_path / "results")]) == 130
     out, err = capsys.readouterr()
     assert out == "" and "the same command resumes where it stopped" in err and err.endswith("interrupted\n")

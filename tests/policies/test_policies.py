@@ -15,7 +15,7 @@ from osrl.model.families import Family
 from osrl.model.instance import Instance
 from osrl.model.outcome import DECIDED, EXHAUSTED, Outcome
 from osrl.model.rng import new_key
-from osrl.paper.released_stopping import clear_leader
+from osrl.paper.authors_code import clear_leader
 from osrl.policies.builtin import OSRL, OSRL_SC, RELEASED, TAS, TAS_TRANSFER, UNIFORM
 from osrl.policies.contract import Criterion, Policy, Problem, State, find, policy_of, registered
 from osrl.policies.sampling.per_task import AMONG_ALL

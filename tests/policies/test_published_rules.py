@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import osrl
-from osrl.paper.published_baselines import TOP_TWO, TRACK_AND_STOP
+from osrl.paper.baselines import TOP_TWO, TRACK_AND_STOP
 from tests.oracle import rules as oracle
 
 RISK = 0.1

@@ -20,8 +20,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from osrl.model.instance import Instance
-from osrl.paper.experiment import Experiment, part_of
-from osrl.paper.verdicts import NOT_JUDGED, Footnotes, Verdict, compare
+from osrl.paper.experiment import Experiment, subprogress
+from osrl.paper.published import NOT_JUDGED, Footnotes, Verdict, compare
 from osrl.report.table import Cell, Grid
 from osrl.simulation.simulate import simulate
 
@@ -133,7 +133,7 @@ class Row(NamedTuple):
         }
 
 
-def run_others(experiment: Experiment, sources: Sequence[Source] = SOURCES) -> list[Row]:
+def run_baselines(experiment: Experiment, sources: Sequence[Source] = SOURCES) -> list[Row]:
     """Every method of every table on each of its instances."""
     rows: list[Row] = []
     wanted = [(one, name, method) for one in sources for name in one.instances for method in one.methods]
@@ -148,7 +148,7 @@ def run_others(experiment: Experiment, sources: Sequence[Source] = SOURCES) -> l
             seed=experiment.seed,
             workers=experiment.workers,
             options=method.options,
-            progress=part_of(experiment.told("numbers of others"), len(rows) * experiment.runs, total),
+            progress=subprogress(experiment.progress_for("numbers of others"), len(rows) * experiment.runs, total),
         )
         row = found.summary().row(0, named=True)
         std = math.nan if row["std"] is None else row["std"]
@@ -162,7 +162,7 @@ def run_others(experiment: Experiment, sources: Sequence[Source] = SOURCES) -> l
     return rows
 
 
-def grids_others(rows: Sequence[Row]) -> Iterator[Grid]:
+def baseline_grids(rows: Sequence[Row]) -> Iterator[Grid]:
     """The tables for the reader."""
     for source in dict.fromkeys(row.source.name for row in rows):
         yield _grid([row for row in rows if row.source.name == source])
