@@ -218,7 +218,7 @@ class SqlStorage(Storage):
         """The events about the trials from number ``first`` to ``last``, in order."""
         wanted = (
             select(*(events.c[name] for name in Row._fields))
-            .where(events.c.study == study, events.c.trial.events_of_trials(first, last))
+            .where(events.c.study == study, events.c.trial.between(first, last))
             .order_by(events.c.seq)
         )
         with self._transaction() as connection:
