@@ -100,12 +100,12 @@ def read_source(path: Path) -> Source:
 
 def _unpack(path: Path) -> bytes:
     try:
-        content = read_file(path, frames.MOST_BYTES)
+        content = read_file(path, frames.MAX_BYTES)
         if content.startswith(_GZIP):
             with gzip.open(io.BytesIO(content)) as file:
-                content = file.read(frames.MOST_TEXT + 1)
-            if len(content) > frames.MOST_TEXT:
-                raise OsrlError(f"unpacked it has more than {frames.MOST_TEXT:,} bytes; unpack it first")
+                content = file.read(frames.MAX_TEXT + 1)
+            if len(content) > frames.MAX_TEXT:
+                raise OsrlError(f"unpacked it has more than {frames.MAX_TEXT:,} bytes; unpack it first")
         return content
     except FileNotFoundError:
         raise OsrlError(f"no such file; give {WHAT}") from None

@@ -18,8 +18,8 @@ from osrl.errors import OsrlError
 from osrl.model.arrays import Flags, Floats
 from osrl.model.families import Family, read_limits
 from osrl.model.instance import MOST_LETTERS
-from osrl.study.log.export import arm_columns
 from osrl.study.log.tables import short
+from osrl.study.views.history import arm_columns
 
 MOST_ARMS = 10**6
 _PROPENSITY = "propensity["

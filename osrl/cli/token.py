@@ -53,7 +53,7 @@ def list_all(place: Place, as_json: Json = False) -> None:
     with closing(_storage(place)) as storage:
         from osrl.service.tables import prepare_tables
         from osrl.service.tokens import list_tokens
-        from osrl.study.log.events import moment
+        from osrl.study.log.events import as_datetime
 
         prepare_tables(storage)
         found = list_tokens(storage)
@@ -62,7 +62,7 @@ def list_all(place: Place, as_json: Json = False) -> None:
         return
     for each in found:
         what = "all studies" if each.everywhere else each.study or "a study that was deleted"
-        made = moment(each.at).strftime("%Y-%m-%d")
+        made = as_datetime(each.at).strftime("%Y-%m-%d")
         label = f", {each.label}" if each.label else ""
         state = ", revoked" if each.revoked_at is not None else ""
         echo(f"{each.id}: {each.role} for {what}, made {made}{label}{state}")

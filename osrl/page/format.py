@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from osrl.report.study import in_words
-from osrl.study.log.events import moment
+from osrl.study.log.events import as_datetime
 
 
 def number(value: float | None, sign: bool = False) -> str:
@@ -96,9 +96,9 @@ def age(since: int, at: int) -> str:
 
 def date(at: int) -> str:
     """A time, for people."""
-    return moment(at).strftime("%-d %B %Y, %H:%M UTC")
+    return as_datetime(at).strftime("%-d %B %Y, %H:%M UTC")
 
 
 def iso(at: int) -> str:
     """A time, for programs."""
-    return moment(at).isoformat(timespec="seconds")
+    return as_datetime(at).isoformat(timespec="seconds")

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from osrl.errors import OsrlError
 from osrl.page.timeline import Deed, Key, Point, Timeline
 from osrl.report.study import StudyReport
-from osrl.study.log.events import Event, moment
+from osrl.study.log.events import Event, as_datetime
 from osrl.study.views.forecast import look_ahead
 from osrl.study.views.status import read_status
 
@@ -63,6 +63,6 @@ def freeze(name: str, events: Iterator[Event], sequence: int | None) -> Moment:
         )
     at = progress.last.at
     status = read_status(progress, at)._replace(forecast=look_ahead(progress)())
-    report = StudyReport("", name, status, moment(at))
+    report = StudyReport("", name, status, as_datetime(at))
     versions = progress.writers[-1]["osrl"]
     return Moment(report.document(), progress.last.seq, at, past_of(timeline), None, versions)

@@ -9,19 +9,19 @@ from typing import NamedTuple
 from osrl.jit.kernel import long_job
 from osrl.model.arrays import Flags
 from osrl.page.format import share_of
-from osrl.study.log.corrections import overrule
+from osrl.study.log.corrections import mark_superseded
 from osrl.study.log.events import (
     Abandoned,
     Amended,
     ArmsChanged,
-    Budgeted,
+    BudgetRaised,
     Closed,
-    Continued,
     Corrected,
     Event,
     Paused,
     Recovered,
     Told,
+    Unpaused,
 )
 from osrl.study.state.state import StudyState, begin
 from osrl.study.views.evidence import read_hypotheses
@@ -31,7 +31,7 @@ RECENT = 200  # results by which the pace is judged
 MOST_DEEDS = 50
 
 Key = tuple[str | None, str, str | None]  # task, representation, predictor, as in a `Hypothesis`
-_DEEDS = (Paused, Continued, Budgeted, ArmsChanged, Closed, Recovered, Corrected, Amended)
+_DEEDS = (Paused, Unpaused, BudgetRaised, ArmsChanged, Closed, Recovered, Corrected, Amended)
 
 
 class Point(NamedTuple):
@@ -70,7 +70,7 @@ class Timeline:
     def follow(self, events: Iterable[Event]) -> None:
         """Go on with the events that come next."""
         with long_job():
-            for event in overrule(events):
+            for event in mark_superseded(events):
                 self._take_in(event)
 
     def _take_in(self, event: Event) -> None:
@@ -123,9 +123,9 @@ def _deed(event: Event) -> Deed:
     match body:
         case Paused():
             what = "Paused"
-        case Continued():
+        case Unpaused():
             what = "Resumed"
-        case Budgeted():
+        case BudgetRaised():
             what = f"Budget set to {body.budget:,} trials"
         case ArmsChanged():
             what = "Choices withdrawn or added: evidence counts from here on"

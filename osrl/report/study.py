@@ -30,7 +30,7 @@ from osrl.report.hypotheses import (
 from osrl.report.numbers import count
 from osrl.report.rates import RatesView
 from osrl.report.warnings import remarks
-from osrl.study.log.events import moment
+from osrl.study.log.events import as_datetime
 from osrl.study.views.arms import COVERAGE
 from osrl.study.views.forecast import Forecast
 from osrl.study.views.status import PendingTrial, Status
@@ -209,8 +209,8 @@ def pending_document(trial: PendingTrial) -> dict[str, Any]:
         "token": trial.token,
         "key": trial.key,
         "note": None if trial.note is None else dict(trial.note),
-        "asked_at": moment(trial.asked_at).isoformat(),
-        "until": None if trial.until is None else moment(trial.until).isoformat(),
+        "asked_at": as_datetime(trial.asked_at).isoformat(),
+        "until": None if trial.until is None else as_datetime(trial.until).isoformat(),
         "overdue": trial.overdue,
     }
 
@@ -262,7 +262,7 @@ def _in_days(days: float) -> str:
 
 def _age(trial: PendingTrial, at: datetime) -> str:
     """How long a trial has been out."""
-    return in_words(max((at - moment(trial.asked_at)).total_seconds(), 0.0))
+    return in_words(max((at - as_datetime(trial.asked_at)).total_seconds(), 0.0))
 
 
 def in_words(seconds: float) -> str:

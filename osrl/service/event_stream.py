@@ -20,7 +20,7 @@ from sqlalchemy import func, select
 from osrl.errors import OsrlError, StorageBusy, StorageError, UnknownStudy
 from osrl.service.blocking import in_thread
 from osrl.service.problems import Problem
-from osrl.study.log.events import Row
+from osrl.study.log.chain import Row
 from osrl.study.storage.schema import events, studies
 from osrl.study.storage.sql import SqlStorage
 

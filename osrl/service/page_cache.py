@@ -15,7 +15,7 @@ from typing import NamedTuple
 from osrl.page.snapshot import Moment, Past, past_of
 from osrl.page.timeline import Timeline
 from osrl.report.study import StudyReport
-from osrl.study.log.events import moment, now
+from osrl.study.log.events import as_datetime, now
 from osrl.study.state.state import CorrectedPastError
 from osrl.study.study import Study
 from osrl.study.views.forecast import Forecast
@@ -63,7 +63,7 @@ class Watch:
             self._make(status.head, status.told, compute)
         forecast_of = None if known is None or known.head == status.head else known.told
         status = status._replace(forecast=None if known is None else known.forecast)
-        document = StudyReport(place, study.name, status, moment(at)).document()
+        document = StudyReport(place, study.name, status, as_datetime(at)).document()
         behind = self._follow(study, sequence)
         due = behind or known is None or known.head != status.head
         return Look(Moment(document, sequence, at, self._past, forecast_of, version("osrl")), due)

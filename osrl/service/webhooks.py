@@ -26,7 +26,7 @@ from osrl.errors import OsrlError
 from osrl.report.hypotheses import answer_document
 from osrl.service.blocking import in_thread
 from osrl.service.tables import messages
-from osrl.study.log.events import moment, now
+from osrl.study.log.events import as_datetime, now
 from osrl.study.storage.schema import events, studies
 from osrl.study.storage.sql import SqlStorage
 from osrl.study.study import Study
@@ -114,7 +114,7 @@ class Messenger:
             "handed_out": summary["handed_out"],
             "told": summary["told"],
             "head": summary["head"],
-            "at": moment(at).isoformat(),
+            "at": as_datetime(at).isoformat(),
         }
         due = now() if now() - at < DAY else None
         row = {"study": number, "body": json.dumps(message), "at": at, "attempts": 0, "due": due}

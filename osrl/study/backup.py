@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from osrl.errors import OsrlError, StorageDamaged
-from osrl.study.log.events import Event, Recovered, next_event
+from osrl.study.log.chain import next_event
+from osrl.study.log.events import Event, Recovered
 from osrl.study.state.snapshot import vouched
 from osrl.study.storage.base import Snapshot
 from osrl.study.storage.sql import SqlStorage

@@ -23,7 +23,8 @@ from typing import Any, SupportsFloat, Unpack, overload
 
 from osrl.errors import OsrlError, StorageDamaged
 from osrl.model.instance import MOST_LETTERS
-from osrl.study.log.events import Event, Recovered, Row, next_event
+from osrl.study.log.chain import Row, next_event
+from osrl.study.log.events import Event, Recovered
 from osrl.study.operations import admin as life
 from osrl.study.operations import ask as asking
 from osrl.study.operations import tell as ending

@@ -16,7 +16,7 @@ import osrl
 from osrl.analysis.trials import read_table
 from osrl.analysis.verdict import Analysis, judge
 from osrl.cli import main
-from osrl.study.log.export import arm_columns
+from osrl.study.views.history import arm_columns
 from tests.support.instances import refused, refused_among_others
 from tests.support.studies import late_and_lost, new_study, play
 

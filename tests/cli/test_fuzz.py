@@ -15,7 +15,7 @@ import osrl
 from osrl.analysis.trials import MOST_ARMS, read_table
 from osrl.model.instance import MOST_LETTERS, Instance
 from osrl.study.log import tables as frames
-from osrl.study.log.events import read_event
+from osrl.study.log.chain import read_event
 from tests.support.commands import Capture, refusal
 from tests.support.fuzz import fuzz_analyse, fuzz_import
 from tests.support.fuzz_commands import fuzz_command_line
@@ -58,7 +58,7 @@ def test_the_command_line_survives_for_long(tmp_path: Path) -> None:
 
 def test_a_small_file_of_very_many_rows_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A few bytes stand for very many equal rows: they are counted before they are read."""
-    monkeypatch.setattr(frames, "MOST_ROWS", 10**6)
+    monkeypatch.setattr(frames, "MAX_ROWS", 10**6)
     rows = pl.DataFrame({name: ["1"] for name in COLUMNS}).select(pl.all().repeat_by(10**6 + 1).explode())
     rows.write_parquet(tmp_path / "bomb.parquet")
     assert (tmp_path / "bomb.parquet").stat().st_size < 10**5
@@ -67,7 +67,7 @@ def test_a_small_file_of_very_many_rows_is_refused(tmp_path: Path, monkeypatch: 
 
 
 def test_a_file_that_is_too_large_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(frames, "MOST_BYTES", 10)
+    monkeypatch.setattr(frames, "MAX_BYTES", 10)
     (tmp_path / "log.csv").write_text(",".join(COLUMNS), encoding="utf-8")
     with refused("it has more than 10 bytes"):
         read_table(tmp_path / "log.csv")
@@ -75,8 +75,8 @@ def test_a_file_that_is_too_large_is_refused(tmp_path: Path, monkeypatch: pytest
 
 def test_a_small_file_of_long_text_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A kilobyte of Parquet stands for a thousand times as much, from its first row on or later."""
-    assert frames.MOST_TEXT == 2**28
-    monkeypatch.setattr(frames, "MOST_TEXT", 2**20)
+    assert frames.MAX_TEXT == 2**28
+    monkeypatch.setattr(frames, "MAX_TEXT", 2**20)
     bomb, text = tmp_path / "bomb.parquet", "x" * 10**4
     for values in ([text] * 1000, ["a"] * 500 + [text] * 1000):
         pl.DataFrame({name: values for name in COLUMNS}).write_parquet(bomb)

@@ -23,8 +23,8 @@ import pytest
 
 from osrl.cli import main
 from osrl.study.log.events import Asked
-from osrl.study.log.export import arm_columns
 from osrl.study.study import Study
+from osrl.study.views.history import arm_columns
 from tests.support.instances import refused
 from tests.support.studies import late_and_lost, new_study, play
 

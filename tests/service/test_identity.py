@@ -10,7 +10,7 @@ import pytest
 
 import osrl
 from osrl.service.tokens import create_token
-from osrl.study.log.events import Created, Designed, Resumed, SnapshotTaken
+from osrl.study.log.events import Created, Designed, SnapshotTaken, VersionsChanged
 from osrl.study.study import Study
 from tests.support.servers import NAMES, STUDIES, Serving, serving
 
@@ -66,7 +66,7 @@ def test_events_have_the_token_that_wrote_them(server: Serving, path: str) -> No
     with Study.open(path) as study:
         wanted = {"ask": operate, "tell": operate, "abandon": operate}
         for event in study.events():
-            if not isinstance(event.body, Designed | SnapshotTaken | Resumed):
+            if not isinstance(event.body, Designed | SnapshotTaken | VersionsChanged):
                 via = getattr(event.body, "via", None)
                 assert via == wanted.get(event.kind, own) and f'"via":"{via}"' in event.payload, event
         assert study.verify().ok

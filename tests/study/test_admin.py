@@ -18,7 +18,7 @@ from scipy.stats import binom
 
 import osrl
 from osrl.errors import OsrlError, StudyEnded
-from osrl.study.log.events import next_event
+from osrl.study.log.chain import next_event
 from osrl.study.settings import new_settings
 from osrl.study.state.state import begin
 from osrl.study.study import Study

@@ -15,7 +15,8 @@ import pytest
 
 from osrl.cli import main
 from osrl.errors import OsrlError, StorageDamaged, UnknownTrial
-from osrl.study.log.events import Recovered, SnapshotTaken, link
+from osrl.study.log.chain import link
+from osrl.study.log.events import Recovered, SnapshotTaken
 from osrl.study.study import Study
 from tests.support.databases import new_place, remove_place, run_sql
 from tests.support.instances import refused
@@ -246,7 +247,7 @@ def test_who_and_why_are_in_the_log(place: str) -> None:
 def test_a_clock_that_runs_backwards_is_noted(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with new_study(path) as study:
         play(study, 2)
-        monkeypatch.setattr("osrl.study.log.events.now", lambda: 10**15)
+        monkeypatch.setattr("osrl.study.log.chain.now", lambda: 10**15)
         study.ask()
         found = study.verify()
         assert found.ok and "the clock ran backwards" in found.notes[0]

@@ -13,7 +13,8 @@ from scipy.stats import binom
 
 from osrl.cli import main
 from osrl.report.warnings import remarks
-from osrl.study.log.events import SECRET_BITS, Asked, Event, read_event
+from osrl.study.log.chain import read_event
+from osrl.study.log.events import SECRET_BITS, Asked, Event
 from osrl.study.state.bulk_replay import LEAST
 from osrl.study.study import Study
 from osrl.study.views.verify import verify

@@ -18,7 +18,8 @@ from osrl.errors import OsrlError, RewardRefused, StorageDamaged
 from osrl.hypotheses.tolerance import comparison
 from osrl.model.instance import Instance
 from osrl.simulation.simulate import simulate
-from osrl.study.log.events import Created, read_event
+from osrl.study.log.chain import read_event
+from osrl.study.log.events import Created
 from osrl.study.operations.checks import check_same_decisions
 from osrl.study.state.state import StudyState
 from osrl.study.study import Study

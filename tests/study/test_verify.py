@@ -23,7 +23,8 @@ from osrl.policies.state_arrays import contents, differences
 from osrl.policies.steps import stream
 from osrl.simulation.run import episode
 from osrl.study.backup import backup
-from osrl.study.log.events import Asked, Created, Designed, Event, Resumed, SnapshotTaken, Told, Verdict, read_event
+from osrl.study.log.chain import read_event
+from osrl.study.log.events import Asked, Created, Designed, Event, SnapshotTaken, Told, Verdict, VersionsChanged
 from osrl.study.log.export import LogFile
 from osrl.study.log.versions import versions
 from osrl.study.state import bulk_replay as stretch
@@ -178,10 +179,10 @@ def test_other_versions_are_noted_and_compared_to_a_tolerance(path: str, monkeyp
     with Study.open(path) as study:
         play(study, 15)
         events = list(study.events())
-        assert [event.body.versions for event in events if isinstance(event.body, Resumed)] == [other]
+        assert [event.body.versions for event in events if isinstance(event.body, VersionsChanged)] == [other]
         found = study.verify()
         assert found.ok and not found.exact
-    i = next(i for i, event in enumerate(events) if isinstance(event.body, Resumed))
+    i = next(i for i, event in enumerate(events) if isinstance(event.body, VersionsChanged))
     for where, factor, good in ((range(i), 1 + 1e-12, False), (range(i, len(events)), 1 + 1e-12, True),
                                 (range(i, len(events)), 1 + 1e-6, False)):  # fmt: skip
         k = max(k for k in where if isinstance(events[k].body, Asked))

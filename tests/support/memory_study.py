@@ -14,7 +14,7 @@ from osrl.study.state.state import StudyState
 class MemoryStudy:
     """A study whose events are only folded; trials are known by their number.
 
-    ``revision``: of how stages and alarms are handled, see `osrl.study.log.bodies`.
+    ``revision``: of how stages and alarms are handled, see `osrl.study.log.events`.
     """
 
     def __init__(self, **settings: Any) -> None:

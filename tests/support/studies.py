@@ -11,7 +11,8 @@ from typing import Any
 
 from osrl.policies.contract import find
 from osrl.policies.state_arrays import differences
-from osrl.study.log.events import Asked, Event, Told, link
+from osrl.study.log.chain import link
+from osrl.study.log.events import Asked, Event, Told
 from osrl.study.state.state import StudyState
 from osrl.study.study import Study
 

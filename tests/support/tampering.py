@@ -6,7 +6,7 @@ import random
 import sqlite3
 from pathlib import Path
 
-from osrl.study.log.events import link
+from osrl.study.log.chain import link
 
 
 def changed(what: str, to: str, where: str) -> str:

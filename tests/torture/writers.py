@@ -12,9 +12,11 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from osrl.errors import OsrlError, StorageDamaged, StorageError
 from osrl.study.backup import backup
+from osrl.study.log.events import now
 from osrl.study.study import Study
 from tests.support.databases import BACKENDS, new_place, own_server, remove_place
 from tests.support.studies import assert_sound, load_kernels, new_study, play
@@ -93,15 +95,10 @@ def _traced(study: Study, last: int | None) -> tuple[set[str], int]:
 
 def skew(count: int) -> Found:
     """The clock jumps by hours in both directions."""
-    from osrl.study.log import events
-
-    rng, now = random.Random(3), events.now
+    rng = random.Random(3)
     with folder() as where, new_study(str(where / "s.db"), policy="uniform", delta=1e-9) as study:
-        events.now = lambda: now() + rng.randrange(-(10**10), 10**10)
-        try:
+        with patch("osrl.study.log.chain.now", lambda: now() + rng.randrange(-(10**10), 10**10)):
             play(study, count)
-        finally:
-            events.now = now
         found = study.verify()
         assert_sound(study)
     return Found(count, count * (found.ok and bool(found.notes)), "noted by verify, and nothing else changes")

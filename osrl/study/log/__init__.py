@@ -1,1 +1,1 @@
-"""The log of a study: events, their hash chain, and files of both."""
+"""The log of a study: events, their hash chain, and its export to files."""

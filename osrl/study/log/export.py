@@ -1,12 +1,8 @@
-"""A study as a file: its log, lossless, or its trials, for work elsewhere. CSV, JSON Lines or Parquet.
+"""The log of a study as a file, lossless: CSV, JSON Lines or Parquet.
 
-**The log** has one row for each event: `seq`, `of` (how many there are: a file that was cut is noticed), `at`
-(microseconds since 1970, UTC), `kind`, `trial`, `payload`, the fields of the event (a JSON text; in
-JSON Lines an object), and its `hash`. `read_log` gives back the same events. Early files have no hashes; they
-are computed.
-
-**The trials** are those of `Study.history`, with one column `propensity[g,h]` for each arm, empty where
-nothing was left to chance: what `osrl analyse` reads.
+A file has one row for each event: `seq`, `of` (how many there are: a file that was cut is noticed), `at`
+(microseconds since 1970, UTC), `kind`, `trial`, `payload` (the fields of the event as a JSON text; in JSON Lines an
+object), and its `hash`. `LogFile` reads the same events back. Early files have no hashes; they are computed.
 """
 
 from __future__ import annotations
@@ -23,9 +19,9 @@ import polars as pl
 
 from osrl.errors import OsrlError, StorageDamaged
 from osrl.files import is_database, new_private_file, replace_file
-from osrl.study.log.events import Event, Row, Stored, check_rows, link, read_events
+from osrl.study.log.chain import Row, Stored, check_rows, link, read_events
+from osrl.study.log.events import Event
 from osrl.study.log.tables import guarded, read_frame, read_lines, short, suffix_of
-from osrl.study.views.history import history
 
 _PolarsError = pl.exceptions.PolarsError
 _SCHEMA = {
@@ -38,9 +34,8 @@ _SCHEMA = {
     "hash": pl.String,
 }
 
-
-STREAMED = (".jsonl", ".csv")  # what can be written in parts
-_PAYLOAD = ', "payload": '  # in a line of JSON, before the payload
+STREAMED = (".jsonl", ".csv")  # suffixes of files that can be written in parts
+_PAYLOAD = ', "payload": '  # precedes the payload in a line of JSON
 _STORED = {name: _SCHEMA[name] for name in Row._fields}
 
 
@@ -58,7 +53,7 @@ def write_log(pages: Iterable[Sequence[Stored]], count: int, path: str | os.Path
 
 
 def log_parts(pages: Iterable[Sequence[Stored]], count: int, suffix: str) -> Iterator[bytes]:
-    """The content of a file with the first ``count`` events, in parts: .jsonl or .csv."""
+    """Yield the content of a file with the first ``count`` events, in parts: .jsonl or .csv."""
     header = True
     for page in pages:
         rows = [row for row in page if row[0] < count]
@@ -77,18 +72,18 @@ def _frame(rows: Sequence[Stored], count: int) -> pl.DataFrame:
 
 
 def _line(seq: int, of: int, at: int, kind: str, trial: int | None, payload: str, hash: str) -> str:
-    """One event as a line of JSON, with its payload as it is stored."""
+    """Return an event as a line of JSON, with its payload as it is stored."""
     head = json.dumps({"seq": seq, "of": of, "at": at, "kind": kind, "trial": trial, "hash": hash})
     return f"{head[:-1]}{_PAYLOAD}{payload}}}\n"
 
 
 def read_log(path: str | os.PathLike[str]) -> list[Event]:
-    """The events of a file that `write_log` has written."""
+    """Return the events of a file that `write_log` has written."""
     return list(LogFile(path))
 
 
 class LogFile:
-    """A file that `write_log` has written: its events, as often as they are asked for."""
+    """A file that `write_log` has written; its events can be read any number of times."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._path, self._suffix = _target(path)
@@ -98,7 +93,7 @@ class LogFile:
             yield from read_events((row,), None)  # the chain was checked
 
     def rows(self, last: str | None = None) -> Iterator[Row]:
-        """Every event as it is stored; refused where the chain is broken, or the end is missing.
+        """Yield every event as it is stored; refuse a broken chain or a missing end.
 
         ``last`` is the hash with which the log ended when it was read before.
         """
@@ -125,7 +120,7 @@ class LogFile:
             raise OsrlError(f"{self._path}: the file was changed while it was read; import it again")
 
     def _stored(self) -> Iterator[tuple[int, Row]]:
-        """Every event as it stands in the file, with the number of all; an early file has no hashes."""
+        """Yield every event of the file, with the number of all; an early file has no hashes."""
         what = "the log of a study, as `osrl study export` writes it"
         if self._suffix == ".jsonl":
             for line in read_lines(self._path, what):
@@ -143,7 +138,7 @@ class LogFile:
 
 
 def _fits(seq: Any, at: Any, kind: Any, trial: Any, payload: Any, hash: Any) -> bool:
-    """Whether a database can hold an event: whole numbers of eight bytes, and text."""
+    """Tell whether a database can hold an event: whole numbers of eight bytes, and text."""
     return (
         type(seq) is type(at) is int
         and type(kind) is type(payload) is str
@@ -155,9 +150,9 @@ def _fits(seq: Any, at: Any, kind: Any, trial: Any, payload: Any, hash: Any) -> 
 
 
 def _read_line(line: str) -> tuple[Any, str]:
-    """The fields of a line of JSON, and its payload as it was stored: the end of the line.
+    """Return the fields of a line of JSON, and its payload as it was stored: the end of the line.
 
-    Where somebody has written the line anew, the payload is as we would have written it.
+    Where another program has rewritten the line, the payload is encoded as we would have done.
     """
     fields, mark, text = line.rstrip("\n").partition(_PAYLOAD)
     if mark and text.startswith("{") and text.endswith("}}") and " " not in text[:80]:
@@ -166,21 +161,13 @@ def _read_line(line: str) -> tuple[Any, str]:
     return values, json.dumps(values["payload"], ensure_ascii=False, separators=(",", ":"))
 
 
-def write_trials(pages: Iterable[Sequence[Stored]], path: str | os.PathLike[str]) -> None:
-    """Write the trials as a table; a file at ``path`` is replaced whole or not at all."""
-    target, suffix = _target(path)
-    frame, created = history(pages)
-    _write_frame(spread(frame, arm_columns(created.representations, created.predictors)), target, suffix)
-
-
 def write_frame(frame: pl.DataFrame, path: str | os.PathLike[str]) -> None:
     """Write a table; a file at ``path`` is replaced whole or not at all."""
-    target, suffix = _target(path)
-    _write_frame(frame, target, suffix)
+    _write_frame(frame, *_target(path))
 
 
 def write_anchor(path: str | os.PathLike[str], name: str, identity: str, last: Event) -> dict[str, Any]:
-    """Add a line to a file: at this time the log of a study had this head. What was written."""
+    """Append the current head of a study's log to a file, as a line of JSON; return what was written."""
     at = datetime.now(UTC).isoformat(timespec="seconds")
     noted = {"at": at, "study": name, "id": identity, "events": last.seq + 1, "head": last.hash}
     try:
@@ -194,17 +181,6 @@ def write_anchor(path: str | os.PathLike[str], name: str, identity: str, last: E
     except OSError as error:
         raise OsrlError(f"{path}: cannot be written: {error.strerror}; give a file that you may write to") from None
     return noted
-
-
-def arm_columns(representations: Sequence[str], predictors: Sequence[str]) -> list[str]:
-    """The columns that hold the propensity of each arm of a trial's task."""
-    return [f"propensity[{g},{h}]" for g in representations for h in predictors]
-
-
-def spread(frame: pl.DataFrame, columns: Sequence[str]) -> pl.DataFrame:
-    """The history with a column for each arm instead of a list."""
-    parts = [pl.col("propensities").list.get(i).alias(name) for i, name in enumerate(columns)]
-    return frame.with_columns(parts).drop("propensities")
 
 
 def _target(path: str | os.PathLike[str]) -> tuple[Path, str]:

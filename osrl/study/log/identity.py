@@ -1,6 +1,6 @@
-"""Who calls: known where a call comes over HTTP with a token, and written into the events that it causes.
+"""The identity of a caller over HTTP, written into the events of the call (``via``).
 
-It goes beside ``by``, which is what the caller says. Local calls have no identity.
+It stands beside ``by``, the name that the caller gives. Local calls have no identity.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 
 class Caller(NamedTuple):
-    """The id of a token; ``blind``: its bearer must not learn what others have told."""
+    """The id of a token; ``blind``: its bearer must not learn the results of others."""
 
     token: str
     blind: bool
@@ -22,13 +22,13 @@ _CALLER: ContextVar[Caller | None] = ContextVar("caller", default=None)
 
 
 def caller() -> Caller | None:
-    """Return who calls now; None for a local call."""
+    """Return the current caller; None for a local call."""
     return _CALLER.get()
 
 
 @contextmanager
 def acting_as(who: Caller | None) -> Iterator[None]:
-    """Let what is done in the block be done by somebody; by nobody, where it follows from a rule."""
+    """Set the caller for a block; None where its events follow from a rule of the study."""
     before = _CALLER.set(who)
     try:
         yield

@@ -1,7 +1,6 @@
-"""Tables from files that anybody may have made: .csv, .jsonl and .parquet, with limits.
+"""Tables in files of unknown origin: .csv, .jsonl and .parquet, read with limits.
 
-What is read decides nothing yet: a file that is damaged, of another kind, or far larger than an experiment
-is refused with a sentence.
+A file that is damaged, of another kind, or far larger than an experiment is refused with a sentence.
 """
 
 from __future__ import annotations
@@ -20,17 +19,17 @@ from osrl.errors import OsrlError
 from osrl.files import open_file, read_file
 
 SUFFIXES = (".csv", ".jsonl", ".parquet")
-MOST_BYTES = 2**31
-MOST_ROWS = 10**7
-MOST_COLUMNS = 10**5
-MOST_CELLS = 2 * 10**8
-MOST_TEXT = 2**28  # bytes of text, once it is unpacked
-MOST_UNPACKED = 20  # times the size of a larger file; a log has 6
+MAX_BYTES = 2**31
+MAX_ROWS = 10**7
+MAX_COLUMNS = 10**5
+MAX_CELLS = 2 * 10**8
+MAX_TEXT = 2**28  # bytes of text, once it is unpacked
+MAX_INFLATION = 20  # times the size of a larger file; a log has 6
 _SLICE = 2**16  # rows of text that are read at once
 
 
 def suffix_of(path: Path) -> str:
-    """How a file is written; an error for one that we do not know."""
+    """Return the suffix of a file; refuse one that is not known."""
     suffix = path.suffix.lower()
     if suffix not in SUFFIXES:
         raise OsrlError(f"unknown suffix {suffix!r}; use one of {', '.join(SUFFIXES)}")
@@ -38,15 +37,16 @@ def suffix_of(path: Path) -> str:
 
 
 def read_frame(path: Path, what: str) -> pl.DataFrame:
-    """The table in a file; ``what`` says what it should be. The columns of a .csv file are text."""
+    """Return the table in a file; ``what`` says what it should be. The columns of a .csv file are text."""
     suffix = suffix_of(path)
-    content = _read(path, what)
+    with _refusals(what):
+        content = read_file(path, MAX_BYTES)
     try:
         if suffix == ".csv":
             return pl.read_csv(io.BytesIO(content), infer_schema=False)
         if suffix == ".jsonl":
             return pl.read_ndjson(io.BytesIO(content), infer_schema_length=None)
-        with _panics_unseen():
+        with _captured_stderr():
             return _read_parquet(content)
     except OsrlError:
         raise
@@ -66,18 +66,13 @@ def unguarded(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def read_lines(path: Path, what: str) -> Iterator[str]:
-    """The lines of a text, one after the other: a long log does not have to fit into memory."""
+    """Yield the lines of a text: a long log does not have to fit into memory."""
     with (
         _refusals(what),
-        open_file(path, MOST_BYTES) as file,
+        open_file(path, MAX_BYTES) as file,
         io.TextIOWrapper(file, encoding="utf-8", newline="\n") as lines,
     ):
         yield from lines
-
-
-def _read(path: Path, what: str) -> bytes:
-    with _refusals(what):
-        return read_file(path, MOST_BYTES)
 
 
 @contextmanager
@@ -92,12 +87,12 @@ def _refusals(what: str) -> Iterator[None]:
 
 
 def short(error: BaseException) -> str:
-    """What a library says, on one line, and not all of it."""
+    """Return the message of a library's error on one line, shortened."""
     return " ".join(str(error).split())[:120]
 
 
 def _read_parquet(content: bytes) -> pl.DataFrame:
-    """A few bytes may stand for very many rows, or for long text: both are counted before all is read."""
+    """Read a table after counting its rows and its text: a few bytes may stand for very many of either."""
     lazy = pl.scan_parquet(io.BytesIO(content))
     schema = lazy.collect_schema()
     if nested := [name for name, kind in schema.items() if kind.is_nested() or kind == pl.Object]:
@@ -106,22 +101,22 @@ def _read_parquet(content: bytes) -> pl.DataFrame:
             "and structures"
         )
     rows, columns = int(lazy.select(pl.len()).collect().item()), len(schema)
-    if rows > MOST_ROWS or columns > MOST_COLUMNS or rows * columns > MOST_CELLS:
+    if rows > MAX_ROWS or columns > MAX_COLUMNS or rows * columns > MAX_CELLS:
         raise OsrlError(
-            f"it has {rows:,} rows and {columns:,} columns; at most {MOST_ROWS:,} rows and {MOST_CELLS:,} "
+            f"it has {rows:,} rows and {columns:,} columns; at most {MAX_ROWS:,} rows and {MAX_CELLS:,} "
             "cells are read, split it"
         )
     texts = [name for name, kind in schema.items() if not (kind.is_numeric() or kind.is_temporal())]
-    most = max(MOST_TEXT, MOST_UNPACKED * len(content))
+    most = max(MAX_TEXT, MAX_INFLATION * len(content))
     if sum(_text_sizes(lazy.select(texts), rows, most)) > most:
         raise OsrlError(f"its text has more than {most:,} bytes; leave out columns, or split it")
     return lazy.collect()
 
 
 def _text_sizes(lazy: pl.LazyFrame, rows: int, most: int) -> Iterator[int]:
-    """Yield the bytes of text of some rows after the other, until there are too many.
+    """Yield the bytes of text in one slice of rows after the other, until there are too many.
 
-    So many rows are read at once as should fit, by what was seen before.
+    The size of a slice follows from the bytes per row so far, so that no slice is too large for memory.
     """
     first = total = 0
     while first < rows and lazy.collect_schema() and total <= most:
@@ -132,24 +127,24 @@ def _text_sizes(lazy: pl.LazyFrame, rows: int, most: int) -> Iterator[int]:
 
 
 @contextmanager
-def _panics_unseen() -> Iterator[None]:
-    """Keep from the terminal what the library writes about its own mistakes: they become an error of ours."""
+def _captured_stderr() -> Iterator[None]:
+    """Keep the library's reports of its own panics off the terminal: they become an error of ours."""
     try:
         sys.stderr.flush()
-        kept = os.dup(2)
+        stderr_copy = os.dup(2)
     except (OSError, AttributeError):  # there is no standard error
         yield
         return
-    with tempfile.TemporaryFile() as said:
-        os.dup2(said.fileno(), 2)
+    with tempfile.TemporaryFile() as captured:
+        os.dup2(captured.fileno(), 2)
         try:
             yield
         except BaseException:
-            said.truncate(0)
+            captured.truncate(0)
             raise
         finally:
-            os.dup2(kept, 2)
-            os.close(kept)
-            said.seek(0)
+            os.dup2(stderr_copy, 2)
+            os.close(stderr_copy)
+            captured.seek(0)
             with open(2, "wb", closefd=False) as stderr:
-                stderr.write(said.read())
+                stderr.write(captured.read())

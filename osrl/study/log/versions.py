@@ -1,4 +1,4 @@
-"""What the numbers of a study depend on, besides its events: kernels, libraries, platform, arithmetic.
+"""The versions that the numbers of a study depend on: kernels, libraries, platform, arithmetic.
 
 Whether kernels are compiled is no part of it: interpreted, they give the same bits.
 """
@@ -24,24 +24,24 @@ _POINTS = 4_096  # of each function: libraries that round differently do so at o
 
 @cache
 def versions() -> Mapping[str, str]:
-    """The versions of this program. Where they are equal, replay gives the same bits."""
+    """Return the versions of this program. Where they are equal, replay gives the same bits."""
     packages = {name: version(name) for name in ("osrl", "numpy", "numba")}
     where = " ".join([platform.system(), platform.machine(), *_units()])
     return {**packages, "kernels": kernel_version(), "platform": where, "arithmetic": _arithmetic()}
 
 
 def _units(processors: Path = Path("/proc/cpuinfo")) -> list[str]:
-    """The arithmetic units that this processor has, as far as the system says so."""
+    """Return the arithmetic units of this processor, as far as the system lists them."""
     try:
         with processors.open(encoding="utf-8", errors="replace") as lines:
-            said = next((line for line in lines if line.startswith("flags")), "")
+            flags = next((line for line in lines if line.startswith("flags")), "")
     except OSError:
-        said = ""
-    return sorted(_UNITS & set(re.findall(r"\w+", said)))
+        flags = ""
+    return sorted(_UNITS & set(re.findall(r"\w+", flags)))
 
 
 def _arithmetic() -> str:
-    """Return a digest of functions of the C library, which rounds them as it likes, at many points."""
+    """Return a digest of functions of the C library at many points: libraries round them differently."""
     parts = [i * 0.6180339887498949 % 1.0 for i in range(1, _POINTS + 1)]  # spread over (0, 1)
     functions: list[Callable[[float], float]] = [
         lambda part: math.exp(40.0 * part - 20.0),

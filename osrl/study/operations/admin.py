@@ -7,7 +7,7 @@ from numbers import Integral
 from typing import NamedTuple
 
 from osrl.errors import OsrlError, StudyEnded
-from osrl.study.log.events import ArmsChanged, Budgeted, Closed, Continued, Paused
+from osrl.study.log.events import ArmsChanged, BudgetRaised, Closed, Paused, Unpaused
 from osrl.study.log.identity import acting_as
 from osrl.study.operations.writer import Session, WriteTransaction
 from osrl.study.settings import check_names
@@ -32,7 +32,7 @@ def resume(session: Session, reason: str | None, by: str | None) -> None:
     with session.transaction() as transaction:
         _check_running(transaction.progress)
         if transaction.progress.paused is not None:
-            transaction.do(Continued(reason, by))
+            transaction.do(Unpaused(reason, by))
 
 
 def close(session: Session, reason: str, by: str | None) -> None:
@@ -58,7 +58,7 @@ def raise_budget(session: Session, budget: int, reason: str | None, by: str | No
         if budget < before:
             raise OsrlError(f"the budget is {before:,}, and can only be raised; give a larger number")
         if budget > before:
-            transaction.do(Budgeted(int(budget), reason, by))
+            transaction.do(BudgetRaised(int(budget), reason, by))
 
 
 class ArmSelector(NamedTuple):

@@ -19,8 +19,9 @@ from threading import RLock, local
 from typing import NamedTuple
 
 from osrl.errors import OsrlError, StorageBusy, StorageDamaged
-from osrl.study.log.corrections import overrule
-from osrl.study.log.events import Body, Corrected, Created, Event, Resumed, Row, SnapshotTaken, Stored, next_stored
+from osrl.study.log.chain import Row, Stored, next_stored
+from osrl.study.log.corrections import mark_superseded
+from osrl.study.log.events import Body, Corrected, Created, Event, SnapshotTaken, VersionsChanged
 from osrl.study.log.versions import versions
 from osrl.study.state.snapshot import EVERY, pack, unpack, vouched
 from osrl.study.state.state import CorrectedPastError, StudyState, begin
@@ -60,7 +61,7 @@ class WriteTransaction(NamedTuple):
     def _next(self, body: Body) -> Event:
         """The next event; before it goes, where needed, that a program of other versions takes part."""
         if versions() not in self.progress.writers:
-            self.progress.apply(self._add(Resumed(versions())))
+            self.progress.apply(self._add(VersionsChanged(versions())))
         return self._add(body)
 
     def _add(self, body: Body) -> Event:
@@ -238,7 +239,7 @@ class Session:
         progress = self._load()
         if trial <= progress.asked and trial not in progress.pending:
             progress = begin(self.storage.first(self.number))
-        progress.apply_all(overrule(_news(progress, self._read) or (), trial))
+        progress.apply_all(mark_superseded(_news(progress, self._read) or (), trial))
         return progress
 
     def _catch_up(self) -> None:

@@ -6,7 +6,7 @@ import math
 from typing import NamedTuple
 
 from osrl.model.arrays import Floats
-from osrl.study.log.bodies import Asked
+from osrl.study.log.events import Asked
 
 LOST, LEFT_OUT = math.nan, math.inf  # in place of a reward: it counts at its worst, or not at all
 

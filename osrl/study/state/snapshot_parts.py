@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osrl.model.arrays import Integers
-from osrl.study.log.bodies import Asked
+from osrl.study.log.events import Asked
 from osrl.study.state.pending import EndedTrial, Pending
 
 LEAST = 500  # trials that make a part worth keeping

@@ -30,26 +30,26 @@ from osrl.model.rng import pick
 from osrl.policies.contract import find
 from osrl.policies.state_arrays import digest
 from osrl.policies.steps import conclude
-from osrl.study.log.corrections import overrule
+from osrl.study.log.corrections import mark_superseded
 from osrl.study.log.events import (
     SECRET_BITS,
     Abandoned,
     ArmsChanged,
     Asked,
-    Budgeted,
+    BudgetRaised,
     Closed,
-    Continued,
     Corrected,
     Created,
     Designed,
     Event,
-    Overruled,
     Paused,
     Recovered,
-    Resumed,
     SnapshotTaken,
+    Superseded,
     Told,
+    Unpaused,
     Verdict,
+    VersionsChanged,
     to_lists,
 )
 from osrl.study.state.arrivals import ArrivalStats
@@ -58,7 +58,7 @@ from osrl.study.state.pending import LEFT_OUT, LOST, EndedTrial, Pending
 from osrl.study.state.stages import Stages, staged
 from osrl.study.state.trial import Trial, new_trial
 
-_ENDS = (Told, Abandoned, Corrected, Overruled)
+_ENDS = (Told, Abandoned, Corrected, Superseded)
 
 
 class CorrectedPastError(OsrlError):
@@ -128,7 +128,7 @@ class StudyState(Stages):
                 self.take(told.trial, told.reward, told.harm)
             case Corrected() as right:
                 self.take(right.trial, right.reward)
-            case Overruled() as overruled:
+            case Superseded() as overruled:
                 self._keep_harm(overruled)
             case Abandoned() as abandoned:
                 self.give_up(abandoned.trial, abandoned.ignorable)
@@ -148,13 +148,13 @@ class StudyState(Stages):
                 self.verdict = self.verdict or ended.verdict
             case Paused() as paused:
                 self.paused = paused.reason
-            case Continued():
+            case Unpaused():
                 self.paused = None
-            case Budgeted() as raised:
+            case BudgetRaised() as raised:
                 self.set_budget(raised.budget)
             case Designed():
                 self.design = event.seq
-            case Resumed() as resumed:
+            case VersionsChanged() as resumed:
                 self.writers.append(resumed.versions)
             case Recovered():
                 self.recovered.append(event.hash)
@@ -174,7 +174,7 @@ class StudyState(Stages):
     def apply_all(self, events: Iterable[Event]) -> None:
         """Take in the next events of the log."""
         with long_job():
-            for part in group_into_blocks(overrule(events)):
+            for part in group_into_blocks(mark_superseded(events)):
                 if isinstance(part, Event):
                     self.apply(part)
                     continue
@@ -325,7 +325,7 @@ class StudyState(Stages):
             self._count_every_loss()
         return self._judge()
 
-    def _keep_harm(self, overruled: Overruled) -> None:
+    def _keep_harm(self, overruled: Superseded) -> None:
         """A reward is corrected later; the harm that was told with it stays."""
         asked, harm = self.pending[overruled.trial].asked, overruled.told.harm
         if self.harm is not None and harm is not None and self.created.revision:

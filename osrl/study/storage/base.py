@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import NamedTuple
 
-from osrl.study.log.events import Event, Stored
+from osrl.study.log.chain import Stored
+from osrl.study.log.events import Event
 from osrl.study.storage.fork_lock import ForkLock
 
 

@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, Engine, Integer, bindparam, delete, insert, select
 
 from osrl.errors import StorageDamaged
-from osrl.study.log.events import Event, Row, Stored, key_of, read_events
+from osrl.study.log.chain import Row, Stored, key_of, read_events, row_of
+from osrl.study.log.events import Event
 from osrl.study.storage.base import Log, Snapshot
 from osrl.study.storage.schema import events, keys, parts, snapshots, studies, version_table
 from osrl.study.storage.transaction import Cursor, Prepared, prepare
@@ -149,7 +150,7 @@ def part_rows(study: int, snapshot: Snapshot) -> list[dict[str, Any]]:
 
 def stored(new: Iterable[Event | Stored]) -> list[Stored]:
     """Events as they are stored."""
-    return [each.row if isinstance(each, Event) else each for each in new]
+    return [row_of(each) if isinstance(each, Event) else each for each in new]
 
 
 def rows_of(study: int, new: Iterable[Stored]) -> list[dict[str, Any]]:

@@ -28,7 +28,7 @@ from sqlalchemy import (
 )
 
 from osrl.errors import OsrlError
-from osrl.study.log.events import link
+from osrl.study.log.chain import link
 
 VERSION = 4
 APPLICATION = 0x6F73726C  # by which a SQLite file is known to be ours

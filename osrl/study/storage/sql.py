@@ -20,7 +20,8 @@ from sqlalchemy import ClauseElement, Connection, delete, func, insert, select, 
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
 from osrl.errors import OsrlError, StorageDamaged, StorageError, UnknownStudy
-from osrl.study.log.events import Event, Row, Stored, check_rows, now, read_events
+from osrl.study.log.chain import Row, Stored, check_rows, read_events
+from osrl.study.log.events import Event, now
 from osrl.study.storage import schema
 from osrl.study.storage import url as place_settings
 from osrl.study.storage.base import Log, Snapshot, Storage, Tombstone

@@ -16,6 +16,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -23,7 +24,9 @@ from typing import Any
 import polars as pl
 
 from osrl.hypotheses.summary import Hypothesis
-from osrl.study.log.events import ArmsChanged, Created, Stored, read_event
+from osrl.study.log.chain import Stored, read_event
+from osrl.study.log.events import ArmsChanged, Created
+from osrl.study.log.export import write_frame
 
 _TIME = pl.Datetime("us", "UTC")
 
@@ -144,6 +147,22 @@ def _fields(rows: pl.DataFrame, kinds: Sequence[str], fields: pl.Struct) -> pl.D
     """The fields of the events of these kinds, one column each."""
     wanted = rows.filter(pl.col("kind").is_in(kinds))
     return wanted.with_columns(pl.col("payload").str.json_decode(fields)).unnest("payload")
+
+
+def write_trials(pages: Iterable[Sequence[Stored]], path: str | os.PathLike[str]) -> None:
+    """Write the history as a table with a column `propensity[g,h]` for each arm, empty where not drawn.
+
+    `osrl analyse` reads such tables. A file at ``path`` is replaced whole or not at all.
+    """
+    frame, created = history(pages)
+    columns = arm_columns(created.representations, created.predictors)
+    parts = [pl.col("propensities").list.get(i).alias(name) for i, name in enumerate(columns)]
+    write_frame(frame.with_columns(parts).drop("propensities"), path)
+
+
+def arm_columns(representations: Sequence[str], predictors: Sequence[str]) -> list[str]:
+    """Return the names of the columns that hold the propensity of each arm of a trial's task."""
+    return [f"propensity[{g},{h}]" for g in representations for h in predictors]
 
 
 def _schema(tasks: Any, representations: Any, predictors: Any) -> dict[str, Any]:

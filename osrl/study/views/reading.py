@@ -221,7 +221,7 @@ class Reading:
     def write_trials(self, file: Place) -> None:
         """Write the history to a .csv, .jsonl or .parquet file, with a column for each propensity."""
         with self._storage.fork_lock:
-            from osrl.study.log.export import write_trials
+            from osrl.study.views.history import write_trials
 
         write_trials(self._session.rows(), file)
 

@@ -23,7 +23,7 @@ from osrl.errors import OsrlError, StorageDamaged
 from osrl.jit.kernel import long_job
 from osrl.model.outcome import RUNNING
 from osrl.policies.state_arrays import as_bytes, digest
-from osrl.study.log.corrections import overrule
+from osrl.study.log.corrections import mark_superseded
 from osrl.study.log.events import (
     SAMPLING,
     Abandoned,
@@ -34,9 +34,9 @@ from osrl.study.log.events import (
     Created,
     Designed,
     Event,
-    Overruled,
     Paused,
     SnapshotTaken,
+    Superseded,
     Told,
 )
 from osrl.study.log.versions import versions
@@ -127,7 +127,7 @@ class _Replay:
         """Compare every event, as far as the log can be read."""
         try:
             with long_job():
-                for part in group_into_blocks(overrule(events)):
+                for part in group_into_blocks(mark_superseded(events)):
                     if isinstance(part, Event):
                         self._compare_one(part)
                         continue
@@ -204,10 +204,10 @@ class _Replay:
         late = not isinstance(body, Designed) or body.after is not None
         if late and progress.steps.wants_design(progress.state):
             self._due[progress.last.seq] = self._digest()
-        told = body.told if isinstance(body, Overruled) else body
+        told = body.told if isinstance(body, Superseded) else body
         if isinstance(told, Told | Corrected) and not progress.family.accepts_reward(progress.scaled(told.reward)):
             self._complain(f"{where}: the reward is {told.reward!r}, which the family does not have")
-        if isinstance(body, Overruled):
+        if isinstance(body, Superseded):
             self._old[body.trial] = body.told.reward
         if isinstance(body, Corrected) and self._old.get(body.trial) != body.old:
             self._complain(f"{where}: the old reward is {body.old!r}, which was not told")
@@ -242,7 +242,7 @@ class _Replay:
         due = next_by_harm_limit(self.progress) if self._ruling else None
         if self.exact and said != due:
             self._complain(f"{where}: the limit of harm has done {said}, by replay {due}")
-        kept = isinstance(body, Overruled) and bool(self.created.revision)  # its harm is
+        kept = isinstance(body, Superseded) and bool(self.created.revision)  # its harm is
         self._ruling = said is not None or isinstance(body, Told) or kept
 
     def _digest(self) -> str:
