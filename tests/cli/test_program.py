@@ -14,6 +14,7 @@ import osrl.bounds.lower
 from osrl.cli import main
 from tests.support.commands import Capture, printed, refusal
 from tests.support.instances import table
+from tests.support.processes import TIMEOUT, run_python
 
 
 @pytest.mark.parametrize(
@@ -113,14 +114,14 @@ def test_a_reader_that_leaves_is_no_error(option: list[str]) -> None:
     os.close(read)
     process = program("bound", "paper", *option, stdout=write, stderr=subprocess.PIPE)
     os.close(write)
-    assert process.communicate()[1] == ""
+    assert process.communicate(timeout=TIMEOUT)[1] == ""
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
 def test_output_that_cannot_be_written() -> None:
     with open("/dev/full", "w") as full:
         process = program("bound", "paper", "--json", stdout=full, stderr=subprocess.PIPE)
-        err = process.communicate()[1]
+        err = process.communicate(timeout=TIMEOUT)[1]
     assert process.returncode == 2
     assert err == "error: cannot write the output: No space left on device; write it elsewhere\n"
 
@@ -128,7 +129,7 @@ def test_output_that_cannot_be_written() -> None:
 def test_a_terminal_without_unicode() -> None:
     environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
     process = program("bound", "paper", stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment)
-    out, err = process.communicate()
+    out, err = process.communicate(timeout=TIMEOUT)
     assert (process.returncode, err) == (0, "")
     assert "2,820.975 to 2,820.976" in out
     assert out.isascii()
@@ -139,4 +140,4 @@ def test_help_loads_neither_tables_nor_bounds_of_its_own() -> None:
         "import sys, osrl; before = set(sys.modules); from osrl.cli import main; main(['--help'])\n"
         "assert not {name for name in set(sys.modules) - before if name.startswith(('rich', 'osrl.report'))}"
     )
-    subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)
+    run_python("-c", code)

@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -14,6 +13,7 @@ import pytest
 import osrl
 from osrl.cli import main
 from osrl.model.instance import Instance
+from tests.support.processes import run_python, wait_until
 from tests.support.simulations import EASY
 
 Capture = pytest.CaptureFixture[str]
@@ -219,18 +219,33 @@ def test_a_bad_instance_is_refused(capsys: Capture, tmp_path: Path) -> None:
 # Interruption
 
 
+# A simulation that leaves a file when its first run begins.
+ENDLESS = """
+import pathlib, sys
+from osrl.cli import main
+from osrl.simulation.chunk import Stop
+
+begun, watch = pathlib.Path(sys.argv.pop(1)), Stop.watch
+
+def noted(stop, outcome):
+    watch(stop, outcome)
+    begun.touch()
+
+Stop.watch = noted
+sys.exit(main(sys.argv[1:]))
+"""
+
+
 def test_ctrl_c_ends_even_a_run_without_end(tmp_path: Path) -> None:
     Instance.bernoulli([[[0.5, 0.5]]]).save(tmp_path / "tie.toml")
-    code = "import sys; from osrl.cli import main; sys.exit(main())"
-    command = ["simulate", str(tmp_path / "tie.toml"), "--policy", "tas", "--out", str(tmp_path / "out")]
+    command = [str(tmp_path / "begun"), "simulate", str(tmp_path / "tie.toml"), "--policy", "tas"]
+    command += ["--out", str(tmp_path / "out")]
     process = subprocess.Popen(
-        [sys.executable, "-c", code, *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-c", ENDLESS, *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
-    while not (tmp_path / "out" / "manifest.json").exists() and process.poll() is None:
-        time.sleep(0.05)
-    time.sleep(3)  # for the first runs to begin
-    process.send_signal(signal.SIGINT)
     try:
+        wait_until(lambda: (tmp_path / "begun").exists() or process.poll() is not None)
+        process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=60)
     finally:
         process.kill()
@@ -241,10 +256,9 @@ def test_ctrl_c_ends_even_a_run_without_end(tmp_path: Path) -> None:
 
 def test_progress_is_for_terminals_only(file: str) -> None:
     code = "import sys; from osrl.cli import main; sys.exit(main())"
-    command = [sys.executable, "-c", code, "simulate", file, "--policy", "tas", "--runs", "3", "--json"]
-    environment = {**os.environ, "FORCE_COLOR": "1"}
-    ended = subprocess.run(command, capture_output=True, text=True, env=environment)
-    assert (ended.returncode, ended.stderr) == (0, "")
+    command = ["-c", code, "simulate", file, "--policy", "tas", "--runs", "3", "--json"]
+    ended = run_python(*command, env={**os.environ, "FORCE_COLOR": "1"})
+    assert ended.stderr == ""
     assert len(json.loads(ended.stdout)["results"]) == 1
 
 

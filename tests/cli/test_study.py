@@ -222,7 +222,7 @@ def test_a_person_who_watches_sees_what_happens_and_may_leave(db: str) -> None:
             assert watching.wait(20) == 130
         finally:
             watching.kill()
-            watching.wait()
+            watching.wait(20)
             os.close(terminal)
 
 
@@ -250,7 +250,7 @@ def test_who_waits_for_a_replay_sees_that_it_goes_on(db: str, command: list[str]
             wait_for(terminal, line)
             threading.Thread(target=read_on, args=(terminal,), daemon=True).start()
             assert run.stdout is not None and line not in run.stdout.read()
-            assert run.wait() == 0
+            assert run.wait(20) == 0
         finally:
             run.kill()
             os.close(terminal)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from osrl.client import RemoteStudy
 from osrl.service.webhooks import sign
+from tests.support.processes import TIMEOUT
 from tests.support.requirements import missing
 from tests.support.servers import NAMES, Serving, serving
 
@@ -59,7 +60,7 @@ def run_page(server: Serving, folder: Path) -> None:
                 cwd=folder,
                 capture_output=True,
                 text=True,
-                timeout=300,
+                timeout=TIMEOUT,
                 check=True,
             )
             compare(written, done.stdout, command)

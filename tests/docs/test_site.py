@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests.support.processes import run_python
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -16,9 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The built site, as `make docs` builds it."""
     folder = tmp_path_factory.mktemp("site")
-    command = [sys.executable, str(ROOT / "docs" / "site" / "build.py"), str(folder)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    run_python(str(ROOT / "docs" / "site" / "build.py"), str(folder), cwd=ROOT)
     return folder / "html"
 
 

@@ -27,7 +27,7 @@ from tests.support.commands import Capture, printed, refusal
 from tests.support.memory_study import MemoryStudy
 from tests.support.pages import moment_of
 from tests.support.servers import Serving
-from tests.support.studies import MEANS, NAMES, assert_sound, late_and_lost, new_study
+from tests.support.studies import MEANS, NAMES, assert_sound, late_and_lost, new_study, play
 from tests.validation.attacks_model import DISAGREEMENTS, RISK, disagreements
 
 RUNS = 100
@@ -37,15 +37,6 @@ TIE = {"A": {"low": 0.8, "high": 0.8}, "B": {"low": 0.2, "high": 0.1}}
 
 def checked_study(place: str, **changes: Any) -> Study:
     return new_study(place, **{"policy": "osrl", "model_check": 0.2, **changes})
-
-
-def play(study: Study, trials: int = 100_000, means: Any = MEANS, seed: int = 0) -> None:
-    rng = random.Random(seed)
-    for _ in range(trials):
-        if study.verdict != "running":
-            return
-        trial = study.ask()
-        study.tell(trial, rng.random() < means[trial.representation][trial.predictor])
 
 
 @pytest.mark.parametrize("case", DISAGREEMENTS)
@@ -217,7 +208,7 @@ def test_after_a_withdrawal_the_check_begins_again(tmp_path: Path) -> None:
     names = {**NAMES, "representations": ["A", "B", "C"]}
     means = {**MEANS, "C": {"low": 0.2, "high": 0.2}}
     with checked_study(str(tmp_path / "stages.db"), **names, delta=0.05) as study:
-        play(study, 120, means)
+        play(study, 120, means=means)
         study.withdraw(representation="C", reason="a rash")
         assert study.settings.model_check == 0.2
         assert study.status.unchecked == ("young", "old")

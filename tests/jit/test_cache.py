@@ -26,7 +26,7 @@ made = variance._machine and len(variance._machine.dispatcher.signatures)
 hits = variance._machine and sum(variance._machine.dispatcher.stats.cache_hits.values())
 print(way.process.way, made, hits)
 """
-AT_HAND = "from osrl import way; way.prefer_machine_code()\n" + CALL
+AT_HAND = "from osrl.jit import mode as way; way.prefer_machine_code()\n" + CALL
 NONE, INTERPRETED, COMPILED, LOADED = "0 None None", "1 0 0", "2 1 0", "2 1 1"
 
 
@@ -183,7 +183,7 @@ def test_the_users_cache_is_closed_to_others(tmp_path: Path) -> None:
 def test_the_folder_of_a_process_that_was_killed_goes_with_the_next(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("", encoding="utf-8")
     (tmp_path / "temporary").mkdir()
-    killed = "from osrl import way; import os; print(way.cache_folder(), flush=True); os._exit(0)"
+    killed = "from osrl.jit import mode as way; import os; print(way.cache_folder(), flush=True); os._exit(0)"
     for _ in range(2):
         run(killed, tmp_path / "file", TMPDIR=str(tmp_path / "temporary"))
         assert len(list((tmp_path / "temporary").iterdir())) == 1

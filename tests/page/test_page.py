@@ -6,7 +6,6 @@ import json
 import re
 import shutil
 import threading
-import time
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
@@ -22,6 +21,7 @@ from osrl.service import page_cache as watching
 from osrl.study.log.events import Event
 from osrl.study.study import Study
 from tests.support.pages import HOSTILE, STATES, begin, moment_of, play
+from tests.support.processes import wait_until
 
 
 @pytest.fixture(scope="module")
@@ -205,9 +205,6 @@ def test_a_page_does_not_wait_for_the_log_to_be_read(place: str, monkeypatch: py
         assert first.due and first.moment.past is None
         assert "the paths will be here in a moment" in study_page("running", first.moment, root="", may=(), due=True)
         go_on.set()
-        for _ in range(1000):
-            later = watch.look(study, "")
-            if later.moment.past is not None:
-                break
-            time.sleep(0.01)
-        assert later.moment.past is not None and later.moment.past.points
+        wait_until(lambda: watch.look(study, "").moment.past is not None)
+        past = watch.look(study, "").moment.past
+        assert past is not None and past.points

@@ -2,8 +2,6 @@
 
 import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import polars as pl
@@ -21,6 +19,7 @@ from osrl.paper.table1 import RELEASED, run_table_1, table_1
 from osrl.paper.table2 import ASCENT, run_table_2
 from osrl.report.table import Cell, Grid
 from osrl.testing import EASY
+from tests.support.processes import run_python
 
 RUNS, SEED = 6, 3
 PAPER = Instance.load("paper")
@@ -218,8 +217,7 @@ def test_an_interruption_is_clean(capsys: Capture, tmp_path: Path, monkeypatch: 
 
 def test_without_the_charts_extra_it_says_what_to_install(tmp_path: Path) -> None:
     code = "import sys; sys.modules['altair'] = None; from osrl.cli import main; sys.exit(main(['paper']))"
-    command = [sys.executable, "-c", code]
-    found = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
+    found = run_python("-c", code, cwd=tmp_path, check=False)
     assert (found.returncode, found.stdout) == (2, "")
     assert found.stderr.count("\n") == 1 and "pip install 'osrl[charts]'" in found.stderr
     assert not list(tmp_path.iterdir())

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -32,6 +30,7 @@ from osrl.testing import (
     new_state,
     step_through,
 )
+from tests.support.processes import run_python
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "my_policy.py"
@@ -113,9 +112,8 @@ def sixteen_rounds(folder: Path) -> tuple[float, int]:
     environment = {key: value for key, value in os.environ.items() if not key.startswith("NUMBA_")}
     path = os.pathsep.join([str(folder), str(Path(osrl.__file__).parent.parent)])
     environment |= {"NUMBA_CACHE_DIR": str(folder / "cache"), "PYTHONPATH": path}
-    command = [sys.executable, "-c", SIXTEEN_ROUNDS]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (0, "")
+    done = run_python("-c", SIXTEEN_ROUNDS, env=environment)
+    assert done.stderr == ""
     pulls, compiled = done.stdout.split()
     return float(pulls), int(compiled)
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import subprocess
-import sys
 from typing import Any
 
 import numpy as np
@@ -34,6 +32,7 @@ from osrl.policies.stopping.levels import GLR
 from osrl.policies.stopping.one_phase import observe
 from osrl.policies.stopping.thresholds import phi
 from osrl.testing import EASY, new_state
+from tests.support.processes import run_python
 from tests.support.rule_pairs import pairs, play
 
 
@@ -41,10 +40,7 @@ from tests.support.rule_pairs import pairs, play
 def played() -> dict[str, Any]:
     """A run of every pair, by the interpreter."""
     environment = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
-    command = [sys.executable, "-m", "tests.support.rule_pairs"]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    found: dict[str, Any] = json.loads(done.stdout)
+    found: dict[str, Any] = json.loads(run_python("-m", "tests.support.rule_pairs", env=environment).stdout)
     return found
 
 

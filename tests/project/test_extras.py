@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
+
+from tests.support.processes import run_python
 
 BLOCKED = """
 import sys
@@ -28,5 +27,5 @@ import osrl, osrl.cli, osrl.study.study
 )
 def test_an_extra_that_is_missing_is_named(missing: set[str], code: str, said: str) -> None:
     program = BLOCKED.format(missing=missing, code=code)
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
+    done = run_python("-c", program, check=False)
     assert done.returncode != 0 and said in done.stderr

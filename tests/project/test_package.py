@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.processes import TIMEOUT, run_python
+
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 EXTRAS = ("sqlalchemy", "altair", "distributed", "fastapi", "httpx", "psycopg")
@@ -32,9 +34,7 @@ sys.exit(main(sys.argv[1:]))
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the sdist, and with the wheel that is built from it."""
     out = tmp_path_factory.mktemp("dist")
-    command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(out), str(ROOT)]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
+    run_python("-m", "build", "--no-isolation", "--outdir", str(out), str(ROOT))
     return out
 
 
@@ -76,7 +76,9 @@ def test_the_wheel_starts_without_extras(built: Path, tmp_path: Path) -> None:
     def run(*command: str) -> str:
         # Interpreted, because a new environment would have to compile first. -I: PYTHONPATH does not count.
         quick = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
-        done = subprocess.run([python, "-I", *command], cwd=tmp_path, env=quick, capture_output=True, text=True)
+        done = subprocess.run(
+            [python, "-I", *command], cwd=tmp_path, env=quick, capture_output=True, text=True, timeout=TIMEOUT
+        )
         assert done.returncode == 0, done.stderr
         return done.stdout
 

@@ -7,7 +7,6 @@ import logging
 import socket
 import tempfile
 import threading
-import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import NoReturn
@@ -23,7 +22,8 @@ from osrl.service.middleware import SECURITY
 from osrl.service.protocol import Limits
 from osrl.study.storage.sql import SqlStorage
 from osrl.study.study import Study
-from tests.support.servers import NAMES, STUDIES, Serving, raw, serving, until_end, wait_until
+from tests.support.processes import wait_until
+from tests.support.servers import NAMES, STUDIES, Serving, raw, serving, until_end
 
 GET = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n"
 CHUNKED = b"POST /session HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -260,7 +260,7 @@ def test_the_end_does_not_wait_for_clients_that_do_not_read(
     path: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Nor for anything that takes long; and no error is logged for each of them."""
-    began = threading.Event()
+    began, free = threading.Event(), threading.Event()
 
     async def endless(*given: object) -> AsyncIterator[bytes]:
         while True:
@@ -269,7 +269,7 @@ def test_the_end_does_not_wait_for_clients_that_do_not_read(
 
     def slow(study: Study) -> None:
         began.set()
-        time.sleep(30)
+        free.wait(60)
 
     monkeypatch.setattr(feeds.Feeds, "stream", endless)
     with caplog.at_level(logging.WARNING), serving(path) as server, server.client() as owner:
@@ -278,10 +278,11 @@ def test_the_end_does_not_wait_for_clients_that_do_not_read(
         readers = [stalled(server, token, f"{STUDIES}/one/events") for _ in range(50)]
         monkeypatch.setattr(Study, "evidence", property(slow))
         readers.append(stalled(server, token, f"{STUDIES}/one/evidence"))
-        assert began.wait(20)
+        assert began.wait(60)
         connections = server._server.server_state.connections
         wait_until(lambda: sum(each.flow.write_paused for each in connections) == 50)  # type: ignore[union-attr]
     assert not [record for record in caplog.records if record.exc_info]
     assert b"HTTP/1.1 503 " in readers[-1].recv(2**16)
+    free.set()
     for reader in readers:
         reader.close()

@@ -28,7 +28,8 @@ from osrl.study.state.state import StudyState
 from osrl.study.storage.locked_log import LockedLog
 from osrl.study.views import forecast
 from tests.support.instances import refused
-from tests.support.servers import NAMES, STUDIES, raw, serving, until_end, wait_until
+from tests.support.processes import wait_until
+from tests.support.servers import NAMES, STUDIES, raw, serving, until_end
 from tests.support.studies import new_study
 
 PROJECT = Path(__file__).parents[2] / "pyproject.toml"

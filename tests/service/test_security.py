@@ -7,7 +7,6 @@ import logging
 import re
 import socket
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -33,6 +32,7 @@ from osrl.service.server import read_token_file
 from osrl.service.tables import tokens
 from osrl.service.tokens import Roster, create_token, new_token
 from osrl.study.storage.sql import SqlStorage
+from tests.support.processes import wait_until
 from tests.support.servers import NAMES, Serving, serving
 
 STUDIES = "/api/v1/studies"
@@ -288,10 +288,7 @@ def test_revocation_ends_everything(server: Serving) -> None:
             next(lines)
             assert main(["token", "revoke", server.place, other.split("_")[1]]) == 0  # by another process
             assert any("access ended" in line for line in lines)
-    deadline = time.monotonic() + 10
-    while server.application.api.state.context.feeds.streams and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert server.application.api.state.context.feeds.streams == 0
+    wait_until(lambda: server.application.api.state.context.feeds.streams == 0)
 
 
 def test_hosts_that_are_not_allowed(server: Serving, tmp_path: Path) -> None:

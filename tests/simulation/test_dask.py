@@ -5,8 +5,8 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import distributed
@@ -19,6 +19,7 @@ from osrl.simulation.chunk import run_chunk
 from osrl.simulation.cluster import Cluster
 from osrl.simulation.results_store import Store
 from tests.support.instances import refused
+from tests.support.processes import wait_until
 from tests.support.simulations import EASY, campaign_of
 
 RUNS = 200
@@ -45,7 +46,7 @@ class LoopbackCluster:
     def close(self) -> None:
         for process in self.processes:
             process.kill()
-            process.wait()
+            process.wait(60)
 
     def _start(self, kind: str, *options: str) -> subprocess.Popen[bytes]:
         command = [sys.executable, "-m", "dask", kind, "--scheduler-file", str(self.file)]
@@ -54,12 +55,15 @@ class LoopbackCluster:
             return subprocess.Popen([*command, *loopback, *options], stdout=log, stderr=log)
 
     def _wait_for_address(self) -> str:
-        for _ in range(600):
-            try:
-                return str(json.loads(self.file.read_text())["address"])
-            except (OSError, ValueError):
-                time.sleep(0.1)
-        raise TimeoutError((self.folder / "scheduler.log").read_text())
+        found: list[str] = []
+
+        def read() -> bool:
+            with suppress(OSError, ValueError):  # it is not there, or half written
+                found.append(str(json.loads(self.file.read_text())["address"]))
+            return bool(found)
+
+        wait_until(read)
+        return found[0]
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +96,7 @@ def test_a_killed_worker_loses_nothing(
     def kill(done: int, total: int) -> None:
         if done > total / 4 and victim.poll() is None:
             os.kill(victim.pid, signal.SIGKILL)
-            victim.wait()
+            victim.wait(60)
             done_at_death.append(done)
 
     found = osrl.simulate(
@@ -142,9 +146,7 @@ def test_what_is_finished_is_kept_when_stopped(cluster: LoopbackCluster) -> None
     with Cluster(cluster.address) as engine:
         engine.prepare([job])
         engine.start(job, 0, 5)
-        deadline = time.monotonic() + 30
-        while not engine._futures.has_ready() and time.monotonic() < deadline:
-            time.sleep(0.05)
+        wait_until(engine._futures.has_ready)
         engine.start(job, 5, 3000)
         kept = engine.stop()
     expected = run_chunk(job, 0, 5)

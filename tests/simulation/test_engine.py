@@ -1,8 +1,6 @@
 """`osrl.simulate`: chunks, progress, interruption, flat memory, and arguments that are refused."""
 
 import math
-import subprocess
-import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -16,6 +14,7 @@ from osrl.simulation.engine import drive
 from osrl.simulation.results_table import Label
 from osrl.simulation.schedule import Schedule
 from tests.support.instances import refused
+from tests.support.processes import run_python
 from tests.support.simulations import EASY, campaign_of
 
 # Progress and memory
@@ -96,14 +95,9 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
 
 
 def test_memory_stays_flat_in_the_number_of_runs() -> None:
-    few, many = (int(output_of(MEMORY, runs)) for runs in ("200", "1400"))
+    few, many = (int(run_python("-c", MEMORY, runs).stdout) for runs in ("200", "1400"))
     size = 1200 * 40 * 100 * 8 // 2**20  # megabytes, for the pulls of the others alone
     assert many - few < size / 4
-
-
-def output_of(code: str, *arguments: str) -> str:
-    command = [sys.executable, "-c", code, *arguments]
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
 # Refusals

@@ -5,9 +5,8 @@ import os
 import random
 import shutil
 import signal
-import subprocess
 import sys
-import time
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -18,10 +17,12 @@ from polars.testing import assert_frame_equal
 import osrl
 from osrl.errors import OsrlError
 from osrl.model.instance import Instance
+from osrl.model.outcome import Outcome
 from osrl.simulation.campaign import Campaign
 from osrl.simulation.chunk import Chunk, Stop, run_chunk
 from osrl.simulation.results_store import MANIFEST, Store
 from tests.support.instances import refused
+from tests.support.processes import run_python
 from tests.support.simulations import EASY, campaign_of
 
 RUNS = 60
@@ -188,12 +189,8 @@ osrl.simulate(EASY, ["tas", "osrl-sc"], [0.1, 0.01], runs=150, workers=2, out=sy
 def test_after_an_interruption_the_same_call_goes_on(tmp_path: Path, number: signal.Signals) -> None:
     root = str(Path(__file__).parents[2])
     paths = os.pathsep.join([root, os.environ.get("PYTHONPATH", "")])
-    ended = subprocess.run(
-        [sys.executable, "-c", INTERRUPTED, str(tmp_path), str(int(number))],
-        env={**os.environ, "PYTHONPATH": paths},
-        capture_output=True,
-        text=True,
-    )
+    environment = {**os.environ, "PYTHONPATH": paths}
+    ended = run_python("-c", INTERRUPTED, str(tmp_path), str(int(number)), env=environment, check=False)
     assert ended.returncode == -number
     if number == signal.SIGINT:
         assert ended.stderr.splitlines()[-1] == "KeyboardInterrupt"
@@ -213,22 +210,29 @@ def test_after_an_interruption_the_same_call_goes_on(tmp_path: Path, number: sig
     assert_frame_equal(found.frame, osrl.simulate(EASY, ["tas", "osrl-sc"], [0.1, 0.01], runs=150).frame)
 
 
-def stopped(campaign: Campaign, runs: int) -> Chunk | None:
-    """What comes of a chunk that is told to stop after half a second."""
+def stopped(campaign: Campaign, runs: int, begun: int) -> Chunk | None:
+    """Return what comes of a chunk that is told to stop when so many of its runs have begun."""
     job = campaign.jobs[0]
     job.warm_up()
-    stop = Stop()
+    stop, started = Stop(), threading.Semaphore(0)
+    watch = stop.watch
+
+    def noted(outcome: Outcome) -> None:
+        watch(outcome)
+        started.release()
+
+    stop.watch = noted  # type: ignore[method-assign]
     with ThreadPoolExecutor(1) as pool:
         chunk = pool.submit(run_chunk, job, 0, runs, stop)
-        time.sleep(0.5)
-        assert not chunk.done()
+        for _ in range(begun):
+            assert started.acquire(timeout=60)
         stop.ask()
-        return chunk.result(timeout=10)
+        return chunk.result(timeout=60)
 
 
 def test_an_interruption_keeps_every_finished_run(tmp_path: Path) -> None:
     campaign = campaign_of(EASY, "tas", runs=100_000)
-    chunk = stopped(campaign, 100_000)
+    chunk = stopped(campaign, 100_000, begun=20)
     assert chunk is not None
     runs = chunk.label.runs
     assert 0 < runs < 100_000
@@ -240,7 +244,7 @@ def test_an_interruption_keeps_every_finished_run(tmp_path: Path) -> None:
 
 
 def test_a_run_without_end_is_ended_too() -> None:
-    assert stopped(campaign_of(Instance.bernoulli([[[0.5, 0.5]]]), "tas"), 1) is None
+    assert stopped(campaign_of(Instance.bernoulli([[[0.5, 0.5]]]), "tas"), 1, begun=1) is None
 
 
 # Folders that are refused, with nothing overwritten

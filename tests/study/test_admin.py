@@ -7,7 +7,6 @@ import os
 import random
 import signal
 import time
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,21 +23,12 @@ from osrl.study.state.state import begin
 from osrl.study.study import Study
 from tests.support.commands import Capture, printed
 from tests.support.instances import refused
+from tests.support.processes import forked, wait_until
 from tests.support.studies import MEANS, assert_sound, late_and_lost, load_kernels, new_study, play
-from tests.support.writers import forked
 
 THREE = {"representations": ["A", "B", "C"], "policy": "osrl"}
 GAUSSIAN = {"family": "gaussian", "noise_sd": 0.5}
 CHANCES = {**MEANS, "C": {"low": 0.6, "high": 0.95}}
-
-
-def run_on(study: Study, trials: int, seed: int = 0, means: Any = CHANCES) -> None:
-    rng = random.Random(seed)
-    for _ in range(trials):
-        if study.verdict != "running":
-            return
-        trial = study.ask()
-        study.tell(trial, rng.random() < means[trial.representation][trial.predictor])
 
 
 def test_a_paused_study_hands_out_nothing(place: str) -> None:
@@ -107,7 +97,7 @@ def test_the_budget_can_be_raised(place: str) -> None:
 def test_a_withdrawn_representation_is_not_asked_for_again(place: str, changes: Any, monkeypatch: Any) -> None:
     monkeypatch.setattr("osrl.study.operations.writer.EVERY", 17)
     with new_study(place, **{**THREE, "delta": 0.01, **changes}) as study:
-        run_on(study, 25)
+        play(study, 25, means=CHANCES)
         old = study.ask()
         kept = study.arms.select("task", "representation", "predictor", "told")
         study.withdraw(representation="C", reason="three patients had a rash", by="safety board")
@@ -116,10 +106,10 @@ def test_a_withdrawn_representation_is_not_asked_for_again(place: str, changes: 
         assert most_evidence(study) < 1e-9  # from the beginning
         study.tell(old, 1)
         assert study.status.told == 26 and most_evidence(study) < 1e-9
-        run_on(study, 20)
+        play(study, 20, means=CHANCES)
         with Study.open(place) as other:  # from a snapshot
             assert other.arms.equals(study.arms) and other.evidence.equals(study.evidence)
-        run_on(study, 4000, 1)
+        play(study, 4000, 1, CHANCES)
         assert study.verdict.startswith("decided") and study.best.representation == "A"
         later = study.history.filter(pl.col("trial") > 26)
         assert set(later["representation"]) <= {"A", "B"}
@@ -133,13 +123,13 @@ def most_evidence(study: Study) -> float:
 def test_a_predictor_goes_and_another_comes(place: str, tmp_path: Path) -> None:
     with new_study(place, policy="osrl", predictors=["low", "high", "huge"], delta=0.1) as study:
         means = {name: {**own, "huge": 0.99} for name, own in MEANS.items()}
-        run_on(study, 30, means=means)
+        play(study, 30, means=means)
         study.withdraw(predictor="huge", reason="too dear")
-        run_on(study, 30, means=means)
+        play(study, 30, means=means)
         study.add(representation="D", reason="it was approved")
         with refused("D"):
             study.add(representation="D", reason="twice")
-        run_on(study, 4000, means={**means, "D": {"low": 0.1, "high": 0.99}})
+        play(study, 4000, means={**means, "D": {"low": 0.1, "high": 0.99}})
         assert study.verdict == "decided" and study.best.representation == "D"
         assert study.best.predictors == {"young": "high", "old": "high"}
         frame = study.history
@@ -159,7 +149,7 @@ def test_a_predictor_goes_and_another_comes(place: str, tmp_path: Path) -> None:
 def test_a_task_goes_and_another_comes(place: str, changes: Any, tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setattr("osrl.study.operations.writer.EVERY", 17)
     with new_study(place, **{"policy": "osrl", "delta": 0.1, **changes}) as study:
-        run_on(study, 20)
+        play(study, 20, means=CHANCES)
         study.ask("old", key="arrived")
         late = study.ask("young")
         study.withdraw(task="young", reason="the market was sold")
@@ -169,14 +159,14 @@ def test_a_task_goes_and_another_comes(place: str, changes: Any, tmp_path: Path,
             study.withdraw(task="old", reason="the last one")
         assert study.settings.tasks == ["old"] and most_evidence(study) < 1e-9
         study.tell(late, 1)
-        run_on(study, 20)
+        play(study, 20, means=CHANCES)
         study.add(task="late", reason="a new market")
         study.tell(key="arrived", reward=1)
         assert study.status.without_data == ("late",)
-        run_on(study, 20)
+        play(study, 20, means=CHANCES)
         with Study.open(place) as other:  # from a snapshot
             assert other.arms.equals(study.arms) and other.evidence.equals(study.evidence)
-        run_on(study, 6000, 1)
+        play(study, 6000, 1, CHANCES)
         assert study.verdict.startswith("decided") and study.best.representation == "A"
         assert set(study.best.predictors) == {"old", "late"}
         assert set(study.history.filter(pl.col("trial") > 22)["task"]) == {"old", "late"}
@@ -274,8 +264,16 @@ def test_a_withdrawal_at_the_worst_moment_keeps_the_risk() -> None:
     assert binom.sf(after - 1, STUDIES, RISK) > 1e-3, f"{after} of {STUDIES}"
 
 
+def wait_for_trials(study: Study, trials: int) -> None:
+    """Return when others have asked for so many more."""
+    enough = study.trials + trials
+    wait_until(lambda: study.trials >= enough)
+
+
 def test_processes_meet_a_pause_and_a_withdrawal(place: str, tmp_path: Path) -> None:
     """Writers that are killed, or go on, while others pause, resume and withdraw: the log replays."""
+
+    refused_read, refused_write = os.pipe()
 
     def work(seed: int) -> None:
         rng = random.Random(seed)
@@ -285,24 +283,26 @@ def test_processes_meet_a_pause_and_a_withdrawal(place: str, tmp_path: Path) -> 
                     trial = study.ask(key=f"{seed}-{rng.randrange(10**9)}")
                     study.tell(trial, rng.randrange(2))
                 except osrl.StudyPaused:
-                    time.sleep(0.01)
+                    os.write(refused_write, b"x")
+                    time.sleep(0.01)  # before it asks again
 
     with new_study(place, **{**THREE, "delta": 1e-9}) as study:
         load_kernels(tmp_path, "osrl")
         pids = [forked(partial(work, i)) for i in range(3)]
-        acts: list[Callable[[], None]] = [
-            lambda: study.pause("look"),
-            lambda: study.resume(),
-            lambda: study.withdraw(representation="C", reason="harm"),
-            lambda: study.add(predictor="new", reason="idea"),
-        ]
-        for act in acts:
-            time.sleep(0.15)
-            act()
-        time.sleep(0.15)
+        wait_for_trials(study, 5)
+        study.pause("look")
+        assert os.read(refused_read, 1) == b"x"
+        study.resume()
+        wait_for_trials(study, 5)
+        study.withdraw(representation="C", reason="harm")
+        wait_for_trials(study, 5)
+        study.add(predictor="new", reason="idea")
+        wait_for_trials(study, 5)
         for pid in pids:
             os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
+        os.close(refused_read)
+        os.close(refused_write)
         study.abandon_many(study.pending)
         keys = study.history["key"].to_list()
         assert len(keys) == len(set(keys)) > 0

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import random
-import subprocess
-import sys
 import threading
 from functools import partial
 from pathlib import Path
@@ -18,8 +16,8 @@ from osrl.errors import RewardRefused, StorageBusy
 from osrl.study.state.trial import Trial
 from osrl.study.study import Study
 from tests.support.instances import refused
+from tests.support.processes import forked, run_python
 from tests.support.studies import MEANS, assert_sound, load_kernels, new_study
-from tests.support.writers import forked
 
 
 def nature(trial: Trial, rng: random.Random) -> bool:
@@ -112,21 +110,28 @@ def test_a_busy_storage_is_asked_again(tmp_path: Path, monkeypatch: Any) -> None
 
 
 INTERRUPTED = """
-import os, signal, sys, time
+import os, signal, sys, threading, time
 import osrl
+from osrl.study.operations.loop import Run
 
 study = osrl.Study.open(sys.argv[1])
-said = []
+noticed, join = threading.Event(), Run._join
+
+def noting_join(run, show):
+    if run._stop.is_set():
+        noticed.set()
+    join(run, show)
 
 def function(trial):
     if trial.id == 3:
         os.kill(os.getpid(), signal.SIGINT)
-        time.sleep(0.3)
+        assert noticed.wait(60)
         if sys.argv[2] == "twice":
             os.kill(os.getpid(), signal.SIGINT)
             time.sleep(60)
     return 1
 
+Run._join = noting_join
 try:
     study.run(function)
 except KeyboardInterrupt as error:
@@ -139,8 +144,8 @@ def test_ctrl_c_leaves_no_mess(tmp_path: Path, how: str, left: str) -> None:
     path = str(tmp_path / "a.db")
     with new_study(path, policy="osrl", delta=1e-9):
         pass
-    done = subprocess.run([sys.executable, "-c", INTERRUPTED, path, how], capture_output=True, text=True, timeout=300)
-    assert (done.stdout.strip(), done.returncode, done.stderr) == (left.strip(), 0, "")
+    done = run_python("-c", INTERRUPTED, path, how)
+    assert (done.stdout.strip(), done.stderr) == (left.strip(), "")
     with Study.open(path) as study:
         assert_sound(study)
 

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import threading
-import time
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,6 +20,7 @@ from osrl.study.storage.sql import SqlStorage
 from osrl.study.study import Study
 from tests.support.databases import new_place, remove_place, run_sql
 from tests.support.instances import refused
+from tests.support.processes import run_python
 from tests.support.studies import assert_sound, chained, new_study, play
 
 
@@ -103,8 +101,10 @@ class TestStorage:
         events = chained(*map(told, range(3)))
         study = storage.create("one", events[:1])
         seen: list[int] = []
+        begun = threading.Event()
 
         def write() -> None:
+            begun.set()
             with other.lock_log(study) as log:
                 seen.extend(event.seq for event in log.read(0))
                 log.append([events[len(seen)]])
@@ -112,10 +112,10 @@ class TestStorage:
         with storage.lock_log(study) as log:
             thread = threading.Thread(target=write)
             thread.start()
-            time.sleep(0.3)
-            assert seen == [], "a second writer has entered"
+            assert begun.wait(60)
             log.append([events[1]])
-        thread.join()
+            assert seen == [], "a second writer has entered"
+        thread.join(60)
         assert seen == [0, 1]
         assert [event.seq for event in storage.read(study)] == [0, 1, 2]
 
@@ -189,8 +189,7 @@ def test_opening_a_study_again_leaves_the_locks_of_this_process_alone(tmp_path: 
         study.tell(study.ask(), 1)
         with Study.open(path) as again:
             assert again.status.told == 1
-        command = [sys.executable, "-c", LOCKED, path]
-        assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "locked\n"
+        assert run_python("-c", LOCKED, path).stdout == "locked\n"
 
 
 # On PostgreSQL, a role that cannot change what is there ----------------------------------------------------

@@ -6,8 +6,6 @@ import json
 import math
 import os
 import sqlite3
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -37,6 +35,7 @@ from osrl.study.storage.base import Snapshot
 from osrl.study.study import Study
 from osrl.study.views.verify import verify
 from tests.support.instances import refused
+from tests.support.processes import run_python
 from tests.support.studies import assert_sound, chained, folded, late_and_lost, new_study, play
 
 EASY = Instance.bernoulli([[[0.9, 0.3], [0.2, 0.1]], [[0.2, 0.8], [0.1, 0.3]]])
@@ -210,7 +209,7 @@ with new_study(sys.argv[1], policy=sys.argv[2], delta=0.05) as study:
 @pytest.mark.parametrize("policy", ["osrl", "tas"])
 def test_a_log_from_where_exp_and_log_are_rounded_otherwise_is_sound(path: str, policy: str) -> None:
     interpreted = {**os.environ, "OSRL_COMPILE": "never"}
-    subprocess.run([sys.executable, "-c", OTHER_LIBRARY, path, policy], check=True, env=interpreted)
+    run_python("-c", OTHER_LIBRARY, path, policy, env=interpreted)
     with Study.open(path) as study:
         found = study.verify()
         assert found.ok and not found.exact and found.trials > 20

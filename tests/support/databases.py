@@ -6,7 +6,6 @@ import getpass
 import os
 import signal
 import tempfile
-import time
 import uuid
 import warnings
 from collections.abc import Iterator
@@ -16,6 +15,8 @@ from importlib.metadata import version
 from pathlib import Path
 
 import psycopg
+
+from tests.support.processes import wait_until
 
 BACKENDS = ("sqlite", "postgresql")
 
@@ -48,11 +49,7 @@ class OwnServer:
         pid = self._server.get_pid()
         assert pid is not None
         os.kill(pid, signal.SIGQUIT)
-        for _ in range(200):
-            if not (self._server.pgdata / "postmaster.pid").exists():
-                return
-            time.sleep(0.05)
-        raise AssertionError("the server did not stop")
+        wait_until(lambda: not (self._server.pgdata / "postmaster.pid").exists())
 
     def start(self) -> None:
         """With the data that were left."""

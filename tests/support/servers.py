@@ -8,10 +8,10 @@ import socket
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
 
@@ -94,22 +94,27 @@ class Process:
     @property
     def port(self) -> int:
         """Where it listens."""
-        return int(self.url.rpartition(":")[2])
+        port = urlsplit(self.url).port
+        assert port is not None
+        return port
 
     def kill(self) -> None:
         """At once, as a power cut would."""
         self.process.kill()
-        self.process.wait()
-        self._reader.join()
+        self.process.wait(20)
+        self._reader.join(20)
 
-    def end(self) -> float:
-        """Tell it to end; how long that takes, in seconds."""
-        began = time.monotonic()
+    def end(self) -> None:
+        """Tell it to end, and wait until it has."""
         self.process.send_signal(signal.SIGTERM)
         assert self.process.wait(20) == 0
-        took = time.monotonic() - began
-        self._reader.join()
-        return took
+        self._reader.join(20)
+
+
+def free_port() -> int:
+    """Return a port that the system says is free, for a program that must be told one."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return int(listener.getsockname()[1])
 
 
 def raw(server: Serving) -> socket.socket:
@@ -124,11 +129,3 @@ def until_end(connection: socket.socket) -> bytes:
     while part := connection.recv(2**16):
         found += part
     return found
-
-
-def wait_until(true: Callable[[], bool]) -> None:
-    """Wait for something that will be true soon."""
-    deadline = time.monotonic() + 60
-    while not true():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)

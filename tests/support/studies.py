@@ -30,14 +30,14 @@ def new_study(place: str, **changes: Any) -> Study:
     return Study.create(place, **{**NAMES, "policy": "tas", "seed": 7, "delta": 0.2, **changes})
 
 
-def play(study: Study, trials: int, seed: int = 0) -> None:
+def play(study: Study, trials: int = 100_000, seed: int = 0, means: Any = MEANS) -> None:
     """Ask and tell so many times, or until there is a verdict."""
     rng = random.Random(seed)
     for _ in range(trials):
         if study.verdict != "running":
             return
         trial = study.ask()
-        study.tell(trial, rng.random() < MEANS[trial.representation][trial.predictor])
+        study.tell(trial, rng.random() < means[trial.representation][trial.predictor])
 
 
 def late_and_lost(study: Study, rounds: int, seed: int = 3, means: Any = MEANS) -> None:

@@ -6,27 +6,14 @@ import os
 import random
 import signal
 import time
-from collections.abc import Callable
 from functools import partial
 from typing import NoReturn
 
 from osrl.study.log.events import Abandoned, Asked, Told
 from osrl.study.study import Study
+from tests.support.processes import forked
 
 BATCH = 8  # writers that live at the same time, each killed at its own moment
-
-
-def forked(work: Callable[[], None]) -> int:
-    """Run ``work`` in a child that is forked from this process, with its kernels loaded."""
-    pid = os.fork()
-    if pid:
-        return pid
-    code = 1
-    try:
-        work()
-        code = 0
-    finally:
-        os._exit(code)
 
 
 def write_until_killed(study: Study, seed: int, acknowledged: int) -> NoReturn:
@@ -54,12 +41,13 @@ def killed_writers(study: Study, place: str, rng: random.Random) -> list[str]:
 
     pids = [forked(partial(work, rng.randrange(10**9))) for _ in range(BATCH)]
     os.close(writing)
-    for pid in pids:
-        time.sleep(rng.uniform(0.0, 0.04))
-        os.kill(pid, signal.SIGKILL)
-        assert os.WIFSIGNALED(os.waitpid(pid, 0)[1])
     with os.fdopen(reading) as acknowledged:
-        return acknowledged.read().split("\n")[:-1]
+        promised = []
+        for pid in pids:
+            promised += [acknowledged.readline() for _ in range(rng.randrange(12))]
+            os.kill(pid, signal.SIGKILL)
+            assert os.WIFSIGNALED(os.waitpid(pid, 0)[1])
+        return [line.rstrip("\n") for line in [*promised, *acknowledged]]
 
 
 def stored(study: Study) -> set[str]:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import polars as pl
 
+from tests.support.processes import run_python
 from tests.support.studies import new_study, play
 from tests.torture.base import Found, folder, said
 
@@ -58,10 +59,9 @@ MAKERS = (_long_text, _nested, _late, _packed)
 
 def _make(place: Path, maker: str) -> Path:
     """Make a file in a process of its own: a child counts what its parent had when it was born."""
-    program = "import sys, pathlib; from tests import torture_bombs as made; "
-    program += f"print(made.{maker}(pathlib.Path(sys.argv[1])))"
-    command = [sys.executable, "-c", program, str(place)]
-    return Path(subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip())
+    program = "import sys, pathlib; from tests.torture import bombs; "
+    program += f"print(bombs.{maker}(pathlib.Path(sys.argv[1])))"
+    return Path(run_python("-c", program, str(place)).stdout.strip())
 
 
 def _analyse(file: Path) -> tuple[int, str, float]:

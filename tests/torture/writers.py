@@ -19,9 +19,10 @@ from osrl.study.backup import backup
 from osrl.study.log.events import now
 from osrl.study.study import Study
 from tests.support.databases import BACKENDS, new_place, own_server, remove_place
+from tests.support.processes import forked
 from tests.support.studies import assert_sound, load_kernels, new_study, play
 from tests.support.tampering import put
-from tests.support.writers import BATCH, forked, killed_writers, starve, stored
+from tests.support.writers import BATCH, killed_writers, starve, stored
 from tests.torture.base import Found, folder, said
 
 
