@@ -28,13 +28,13 @@ import osrl.policies  # noqa: F401  (registers the policies of the package)
 from osrl.jit.mode import compile_now
 from osrl.model.environment import new_world
 from osrl.model.instance import Instance
-from osrl.model.rng import FIRST_REWARD_LANE, START, Key, new_key, reward, uniform
+from osrl.model.rng import FIRST_REWARD_LANE, START_LANE, Key, new_key, reward, uniform
 from osrl.paper.dynamics import play_phase_1
 from osrl.policies.contract import Criterion, Problem, State, find
-from osrl.policies.sampling.per_task import GROWTH
+from osrl.policies.sampling.per_task import DESIGN_GROWTH
 from osrl.policies.steps import design_of
-from osrl.policies.stopping.per_task_test import PULLS
-from osrl.policies.stopping.phase2 import choose_representation, next_contest
+from osrl.policies.stopping.per_task_test import TEST_PULLS
+from osrl.policies.stopping.phase2 import start_next_test, write_representation
 from osrl.simulation.chunk import UNLIMITED
 from osrl.simulation.run import episode
 from osrl.simulation.runs import Z975
@@ -103,7 +103,7 @@ def state_of(policy: str, instance: Instance, risk: float, key: Key, **options: 
     """A policy before its first sample, for one risk and its default threshold."""
     found = find(policy)
     criteria = (Criterion(found.thresholds[0], risk, risk),)
-    return found.new(Problem(instance.shape, instance.family, criteria), uniform(key, START, 0), **options)
+    return found.new(Problem(instance.shape, instance.family, criteria), uniform(key, START_LANE, 0), **options)
 
 
 def means_of(instance: Instance) -> Any:
@@ -141,9 +141,9 @@ def second_phase(**changes: Any) -> Play:
         state = state_of("osrl-sc", instance, risk, key)
         sampling, stopping = state
         state = State(sampling._replace(tasks=sampling.tasks._replace(**changes)), stopping)
-        pulls = stopping.contests.arms[PULLS]
-        choose_representation(state.outcome, 0, instance.best.representation, 0, pulls)
-        next_contest(stopping.phase2, stopping.contests, state.outcome)
+        pulls = stopping.contests.arms[TEST_PULLS]
+        write_representation(state.outcome, 0, instance.best.representation, 0, pulls)
+        start_next_test(stopping.phase2, stopping.contests, state.outcome)
         return episode(state, instance, key, budget)
 
     return play
@@ -244,8 +244,8 @@ def laziness(runs: int) -> list[Lazy]:
     """Samples of the same runs with lazy weights, and with weights that are recomputed in every round."""
     found = []
     for name, make, growths in (
-        ("`tas`", partial(whole_run, "tas"), (0.05, GROWTH, 0.005, 0.001)),
-        ("phase 2", second_phase, (GROWTH,)),
+        ("`tas`", partial(whole_run, "tas"), (0.05, DESIGN_GROWTH, 0.005, 0.001)),
+        ("phase 2", second_phase, (DESIGN_GROWTH,)),
     ):
         say(f"lazy weights: {name}, {runs} runs with weights of every round")
         every, all_seconds = played(make(growth=0.0), runs)
@@ -345,7 +345,7 @@ def main() -> None:
             "",
             "## Lazy weights",
             "",
-            f"`tas` and phase 2 recompute their weights when a task has grown by {100 * GROWTH:g} %. "
+            f"`tas` and phase 2 recompute their weights when a task has grown by {100 * DESIGN_GROWTH:g} %. "
             "The same runs (the same rewards for every arm) with weights of every round:",
             "",
             *lazy_table(lazy),

@@ -16,7 +16,7 @@ from osrl.jit.kernel import kernel
 from osrl.model.arrays import Floats
 from osrl.policies.contract import Policy, Problem, SamplingRule, register
 from osrl.policies.stopping import per_task as tasks
-from osrl.policies.stopping.per_task_test import OF_X
+from osrl.policies.stopping.per_task_test import ASKED_TASK
 
 
 class RoundRobin(NamedTuple):
@@ -37,7 +37,7 @@ def select(robin: RoundRobin, stopping: tasks.Tasks, task: int, propensities: Fl
 
     A randomised rule fills ``propensities`` (X, n) and returns -1: the driver draws.
     """
-    x = stopping.contests.asked[OF_X]  # the task in progress
+    x = stopping.contests.asked[ASKED_TASK]  # the task in progress
     return x * robin.pulls.shape[1] + np.argmin(robin.pulls[x])
 
 

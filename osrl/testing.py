@@ -37,7 +37,7 @@ from osrl.model.arrays import Floats
 from osrl.model.environment import STREAMS, draw_reward, new_world
 from osrl.model.instance import Instance
 from osrl.model.outcome import DECIDED, RUNNING, Outcome, is_open
-from osrl.model.rng import START, Key, new_key, uniform
+from osrl.model.rng import START_LANE, Key, new_key, uniform
 from osrl.policies.contract import Criterion, Policy, Problem, find
 from osrl.policies.state_arrays import arrays_of, contents, differences
 from osrl.policies.steps import (
@@ -101,7 +101,7 @@ def criteria_for(policy: Policy, risks: Sequence[float] = RISKS) -> tuple[Criter
 def new_state(policy: Policy, instance: Instance, criteria: tuple[Criterion, ...], key: Key) -> Any:
     """The state of a policy before its first sample, in the run with this key."""
     problem = Problem(instance.shape, instance.family, criteria, truth=instance.means)
-    return policy.new(problem, uniform(key, START, 0))
+    return policy.new(problem, uniform(key, START_LANE, 0))
 
 
 def run_compiled(state: Any, instance: Instance, key: Key, budget: int = 10**6) -> int:

@@ -24,12 +24,19 @@ import numpy as np
 
 from osrl.analysis.trials import Table
 from osrl.errors import OsrlError
-from osrl.evidence.drift import LEVEL as DRIFT_LEVEL
-from osrl.evidence.drift import drift
+from osrl.evidence.drift import DRIFT_LEVEL, drift_evidence
 from osrl.evidence.intervals import mean_intervals
-from osrl.evidence.missingness import COUNTED, LEFT_OUT, end, evidence_of, hand_out, new_watch, odds_of
-from osrl.evidence.missingness import LEVEL as WATCH_LEVEL
-from osrl.hypotheses.refresh import best_guess, recount, refresh_evidence
+from osrl.evidence.missingness import (
+    COUNTED,
+    LEFT_OUT,
+    end_trial,
+    issue_trial,
+    log_odds,
+    missingness_evidence,
+    new_missingness_test,
+)
+from osrl.evidence.missingness import MISSINGNESS_LEVEL as WATCH_LEVEL
+from osrl.hypotheses.refresh import best_guess, recount_all, refresh_evidence
 from osrl.hypotheses.state import Hypotheses, new_hypotheses
 from osrl.hypotheses.summary import (
     Answer,
@@ -43,7 +50,7 @@ from osrl.hypotheses.summary import (
     find_objections,
     name_hypotheses,
 )
-from osrl.hypotheses.trials import forfeit_trial, take_reward, take_ticket, ticket_size
+from osrl.hypotheses.trials import forfeit_trial, observe_reward, ticket_size, write_trial_ticket
 from osrl.model.arrays import Flags, Floats
 from osrl.model.families import Family
 from osrl.model.outcome import NO_SHARED, RUNNING, VERDICTS, WITHIN
@@ -186,14 +193,14 @@ def _watch_arms(table: Table, left_out: Flags) -> Doubt:
     """Whether the arms of the rows, and of those that are left out, follow the propensities."""
     assert table.propensities is not None
     X, G, H = table.shape
-    watch = new_watch(X, G * H)
+    watch = new_missingness_test(X, G * H)
     largest = 0.0
     for i in range(table.rewards.size):
         x, a, weights = int(table.tasks[i]), int(table.arms[i]), table.propensities[i]
-        odds = odds_of(watch, x, a, weights)
-        hand_out(watch, odds)
-        end(watch, x, a, weights, odds, LEFT_OUT if left_out[i] else COUNTED)
-        largest = max(largest, evidence_of(watch))
+        odds = log_odds(watch, x, a, weights)
+        issue_trial(watch, odds)
+        end_trial(watch, x, a, weights, odds, LEFT_OUT if left_out[i] else COUNTED)
+        largest = max(largest, missingness_evidence(watch))
     return Doubt("arms", largest, math.log(1 / WATCH_LEVEL))
 
 
@@ -201,7 +208,7 @@ def _watch_means(table: Table) -> Doubt:
     """Whether the means of the arms have stayed the same."""
     known = ~np.isnan(table.rewards)
     arms = table.tasks * (table.shape[1] * table.shape[2]) + table.arms
-    found = drift(arms[known], table.rewards[known], table.family.noise)
+    found = drift_evidence(arms[known], table.rewards[known], table.family.noise)
     return Doubt("means", max(found, 0.0), math.log(1 / DRIFT_LEVEL))
 
 
@@ -213,15 +220,15 @@ def _lead_through(hypotheses: Hypotheses, table: Table, left_out: Flags) -> int 
     for i in rows:
         x, a, reward = int(table.tasks[i]), int(table.arms[i]), float(table.rewards[i])
         if table.propensities is not None:
-            take_ticket(hypotheses, x, a, table.propensities[i], ticket)
+            write_trial_ticket(hypotheses, x, a, table.propensities[i], ticket)
         if np.isnan(reward):
             forfeit_trial(hypotheses, x, a, ticket)
         else:
-            take_reward(hypotheses, x, a, reward, ticket)
+            observe_reward(hypotheses, x, a, reward, ticket)
         if outcome.status[0] != RUNNING:
             return i + 1
     if rows and hypotheses.by_counts:
-        recount(hypotheses)
+        recount_all(hypotheses)
         return int(rows[-1]) + 1 if outcome.status[0] != RUNNING else None
     return None
 

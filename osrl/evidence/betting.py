@@ -46,13 +46,13 @@ from osrl.glr.transport_cost import sort_by_mean
 from osrl.jit.kernel import kernel_in_place
 from osrl.model.arrays import Flags, Floats, Integers
 
-FAR = 40.0  # logarithms this far below another are not seen beside it
-MOST_POINTS = 1000  # of the grid of bets
-MOST_POWER = 20  # of a bet, in its weight
-TICKET = 4  # numbers for each null: xi of the drawn arm, level, growth-optimal bet, largest bet
+NEGLIGIBLE_LOG = 40.0  # logarithms this far below another are not seen beside it
+MAX_GRID_POINTS = 1000  # of the grid of bets
+MAX_WEIGHT_POWER = 20  # of a bet, in its weight
+TICKET_TERMS = 4  # numbers for each null: xi of the drawn arm, level, growth-optimal bet, largest bet
 
 
-BETA, TASK, SHARED, LOCAL = range(4)  # rows of `Bets.grid`
+BET_SIZES, BET_TASK, BET_SHARED, BET_LOCAL = range(4)  # rows of `Bets.grid`
 
 
 class Bets(NamedTuple):
@@ -65,22 +65,22 @@ class Bets(NamedTuple):
     @property
     def beta(self) -> Floats:
         """The bets (J,)."""
-        return self.grid[BETA, :]
+        return self.grid[BET_SIZES, :]
 
     @property
     def task(self) -> Floats:
         """Log weights (J,) in the evidence of one task."""
-        return self.grid[TASK, :]
+        return self.grid[BET_TASK, :]
 
     @property
     def shared(self) -> Floats:
         """Log weights (J,) where one bet is used in all tasks."""
-        return self.grid[SHARED, :]
+        return self.grid[BET_SHARED, :]
 
     @property
     def local(self) -> Floats:
         """Log weights (J,) in the evidence about predictors."""
-        return self.grid[LOCAL, :]
+        return self.grid[BET_LOCAL, :]
 
 
 def new_bets(
@@ -117,10 +117,10 @@ def _made(
     peak: float,
 ) -> Bets:
     """`new_bets`, computed once for many runs."""
-    if not (0 < smallest < largest < math.inf and 1 < points <= MOST_POINTS and abs(power) <= MOST_POWER):
+    if not (0 < smallest < largest < math.inf and 1 < points <= MAX_GRID_POINTS and abs(power) <= MAX_WEIGHT_POWER):
         raise OsrlError(
             f"a grid of {points} bets from {smallest} to {largest}, weights as their power -{power}; give "
-            f"0 < smallest < largest, 2 to {MOST_POINTS} points, and a power of at most {MOST_POWER}"
+            f"0 < smallest < largest, 2 to {MAX_GRID_POINTS} points, and a power of at most {MAX_WEIGHT_POWER}"
         )
     if not 0 < plugged <= 0.5:
         raise OsrlError(f"plugged is {plugged}; give a number above 0 and at most 1/2: it counts twice in a task")
@@ -232,7 +232,7 @@ def write_ticket(
 @kernel_in_place
 def _leave_alone(terms: Floats) -> None:
     """Terms (4,) that leave the wealth as it is."""
-    for k in range(TICKET):
+    for k in range(TICKET_TERMS):
         terms[k] = 0.0
 
 
@@ -342,6 +342,6 @@ def log_mixture(logs: Floats, log_weights: Floats) -> float:
         return top
     total = 0.0
     for j in range(logs.size):
-        if logs[j] + log_weights[j] > top - FAR:
+        if logs[j] + log_weights[j] > top - NEGLIGIBLE_LOG:
             total += math.exp(logs[j] + log_weights[j] - top)
     return top + math.log(total)

@@ -37,6 +37,10 @@ m - epsilon in place of m: the proof is the same.
 
 **Universal** (universal inference, for reference): log E_b = sum_a excess_a + ell(N; b), the likelihood ratio
 of `osrl.glr.transport_cost` less what the mixtures cost in all arms.
+
+**Searching for the minimum.** A search starts with `new_bracket`, evaluates the convex function at a level, narrows
+the bracket by its slope there, and asks `next_level` for the next one. The bracket's two tangents give a lower bound
+of the minimum at all times (`lower_tangent_bound`).
 """
 
 from __future__ import annotations
@@ -46,16 +50,83 @@ from typing import NamedTuple
 
 import numpy as np
 
-from osrl.evidence.convex import PRECISE, STEPS, Point, above_tangents, narrowed, new_bracket, next_level
-from osrl.evidence.exponential_tilts import DOWN, IDLE, MIXTURE, PAIR, UP, Tilts
+from osrl.evidence.exponential_tilts import SHARE_IDLE, SHARE_MIXTURE, TILT_DOWN, TILT_PAIR, TILT_UP, Tilts
 from osrl.glr.transport_cost import alternatives
 from osrl.jit.kernel import kernel, kernel_in_place
 from osrl.jit.reductions import sum_of
 from osrl.model.arrays import Flags, Floats
 from osrl.model.families import divergence, variance
 
-FAR = 30.0  # nats by which a tilt that matters at the first look is not behind the others
-MOST = 1e6  # log evidence of one arm; where it is infinite, this is a lower bound
+NEGLIGIBLE_TILT = 30.0  # nats by which a tilt that matters at the first look is not behind the others
+MAX_LOG_EVIDENCE = 1e6  # log evidence of one arm; where it is infinite, this is a lower bound
+
+MAX_SEARCH_STEPS = 100  # of a search, at most
+SEARCH_PRECISION = 1e-10  # where it ends: the bound lies below the minimum by no more than this
+NEWTON_OVERSHOOT = 1.1  # times the step of Newton's method, while the minimum was seen from one side only
+
+
+class Point(NamedTuple):
+    """A convex function at a point; the value is -inf where nobody has looked."""
+
+    value: float
+    slope: float
+    bend: float  # the second derivative, or nearly
+
+
+class Bracket(NamedTuple):
+    """Two ends with the minimum between them, and the function there."""
+
+    low: float
+    below: Point
+    high: float
+    above: Point
+
+
+@kernel_in_place
+def new_bracket(low: float, high: float) -> Bracket:
+    """Between two ends at which nobody has looked yet."""
+    return Bracket(low, Point(-math.inf, -1.0, 0.0), high, Point(-math.inf, 1.0, 0.0))
+
+
+@kernel_in_place
+def narrow_bracket(between: Bracket, level: float, here: Point) -> Bracket:
+    """The bracket after a look at ``level``: the minimum lies where the function falls from there."""
+    if here.slope < 0.0:
+        return Bracket(level, here, between.high, between.above)
+    return Bracket(between.low, between.below, level, here)
+
+
+@kernel_in_place
+def lower_tangent_bound(between: Bracket) -> float:
+    """What the function does not fall short of in the bracket."""
+    below, above = between.below, between.above
+    width = between.high - between.low
+    if below.value == -math.inf or above.value == -math.inf:
+        return max(below.value + below.slope * width, above.value - above.slope * width)
+    crossing = (above.value - below.value - above.slope * width) / (below.slope - above.slope)
+    return below.value + below.slope * crossing
+
+
+@kernel_in_place
+def next_level(between: Bracket, level: float, step: int, stride: float) -> float:
+    """Where to look next.
+
+    ``level`` is the end that was looked at last. By Newton's method from there; every fourth time, or where
+    that leads outside, in the middle, or outwards while one end was not looked at.
+    """
+    low, below, high, above = between
+    here, known = below, below.value > -math.inf and above.value > -math.inf
+    if level == high:
+        here = above
+    if step % 4 < 3 and here.bend > 0.0:
+        found = level - (1.0 if known else NEWTON_OVERSHOOT) * here.slope / here.bend
+        if low < found < high:
+            return found
+    if above.value == -math.inf and low + stride < high:
+        return low + stride
+    if below.value == -math.inf and high - stride > low:
+        return high - stride
+    return 0.5 * (low + high)
 
 
 class Samples(NamedTuple):
@@ -126,8 +197,8 @@ def rises_of(tilts: Tilts) -> Floats:
     """exp(u) - 1 for the tilts up and exp(-d) - 1 for those down, (2, J)."""
     rises = np.empty((2, tilts.grid.shape[1]))
     for j in range(rises.shape[1]):
-        rises[UP, j] = math.expm1(tilts.grid[UP, j])
-        rises[DOWN, j] = math.expm1(-tilts.grid[DOWN, j])
+        rises[TILT_UP, j] = math.expm1(tilts.grid[TILT_UP, j])
+        rises[TILT_DOWN, j] = math.expm1(-tilts.grid[TILT_DOWN, j])
     return rises
 
 
@@ -168,18 +239,18 @@ def against(
     stride = math.sqrt(max(variance(level, noise), 1e-4) / (weight + other))
     between = new_bracket(low, high)
     logs = np.zeros(rises.shape[1] if tilted else 0)
-    for step in range(STEPS):
+    for step in range(MAX_SEARCH_STEPS):
         here = _look(samples, b, level, rival, tilts, rises, logs, row, noise, epsilon, behind)
         if here.slope == 0.0 or here.value < enough:
             return here.value
         for j in range(logs.size):
-            if step == 0 and logs[j] < here.value - FAR:
+            if step == 0 and logs[j] < here.value - NEGLIGIBLE_TILT:
                 logs[j] = -math.inf
-        between = narrowed(between, level, here)
-        least = above_tangents(between)
+        between = narrow_bracket(between, level, here)
+        least = lower_tangent_bound(between)
         level = next_level(between, level, step, stride)
         stride *= 2.0
-        if least > here.value - PRECISE or not between.low < level < between.high:
+        if least > here.value - SEARCH_PRECISION or not between.low < level < between.high:
             break
     return least
 
@@ -218,9 +289,9 @@ def _look(
     number, mean = samples.number, samples.mean
     curved = 0.0 if noise > 0.0 else 1.0
     value, slope, bend = _mixtures(samples, b, m, noise, epsilon, behind)
-    top = value + tilts.shares[row - PAIR, MIXTURE]
+    top = value + tilts.shares[row - TILT_PAIR, SHARE_MIXTURE]
     total, steep, bent = 1.0, slope, bend + slope * slope
-    idle = tilts.shares[row - PAIR, IDLE]
+    idle = tilts.shares[row - TILT_PAIR, SHARE_IDLE]
     if idle > -math.inf:
         if idle > top:
             shrink = math.exp(top - idle)
@@ -229,14 +300,14 @@ def _look(
     for j in range(logs.size):
         if logs[j] == -math.inf:
             continue
-        down, fall = cumulant(m, -tilts.grid[DOWN, j], rises[DOWN, j], noise)
-        log = tilts.grid[row, j] - number[b] * (tilts.grid[DOWN, j] * mean[b] + down)
+        down, fall = cumulant(m, -tilts.grid[TILT_DOWN, j], rises[TILT_DOWN, j], noise)
+        log = tilts.grid[row, j] - number[b] * (tilts.grid[TILT_DOWN, j] * mean[b] + down)
         slope, bend = -number[b] * fall, number[b] * fall * fall
         for group in range(2):
             if rival[group, 0] > 0.0:
                 level = m - epsilon if group == 1 else m
-                up, rise = cumulant(level, tilts.grid[UP, j], rises[UP, j], noise)
-                log += tilts.grid[UP, j] * rival[group, 1] - rival[group, 0] * up
+                up, rise = cumulant(level, tilts.grid[TILT_UP, j], rises[TILT_UP, j], noise)
+                log += tilts.grid[TILT_UP, j] * rival[group, 1] - rival[group, 0] * up
                 slope -= rival[group, 0] * rise
                 bend += rival[group, 0] * rise * rise
         logs[j] = log
@@ -262,7 +333,7 @@ def _mixtures(samples: Samples, b: int, m: float, noise: float, epsilon: float, 
         level = m - epsilon if a != b and behind[a] else m
         moves = number[a] > 0.0 and (a == b or mean[a] > level)
         gain = number[a] * divergence(mean[a], level, noise) if moves else 0.0
-        mixed = log_share + min(excess[a] + gain, MOST)
+        mixed = log_share + min(excess[a] + gain, MAX_LOG_EVIDENCE)
         top = max(alone, mixed)
         total = top + math.log(math.exp(alone - top) + math.exp(mixed - top))
         value += total

@@ -21,14 +21,14 @@ from osrl.evidence.counts import samples_of
 from osrl.model.arrays import Floats, Integers
 from osrl.model.families import divergence
 
-CUTS = 32  # at equal distances
-LEVEL = 0.01  # probability of a false alarm
+DRIFT_CUTS = 32  # at equal distances
+DRIFT_LEVEL = 0.01  # probability of a false alarm
 
 
-def drift(arms: Integers, rewards: Floats, noise: float) -> float:
+def drift_evidence(arms: Integers, rewards: Floats, noise: float) -> float:
     """Log evidence against "every arm's mean stayed the same"; ``arms`` (rows,) in the order of the rows."""
     n = int(arms.max(initial=0)) + 1
-    cuts = np.unique(np.linspace(0, arms.size, CUTS + 1).astype(int)[1:-1])
+    cuts = np.unique(np.linspace(0, arms.size, DRIFT_CUTS + 1).astype(int)[1:-1])
     logs = []
     for cut in cuts[cuts > 0]:
         parts = [_samples(arms[part], rewards[part], n) for part in (slice(cut), slice(cut, None))]

@@ -19,14 +19,14 @@ from osrl.errors import OsrlError
 from osrl.evidence.betting import check_mixture
 from osrl.model.arrays import Floats
 
-UP, DOWN = range(2)  # rows of `Tilts.grid`; then the log weights:
-PAIR, TASK, LOCAL = range(2, 5)  # of two arms, in the evidence of a task, among predictors
-MIXTURE, IDLE = range(2)  # columns of `Tilts.shares`, whose rows are PAIR, TASK, LOCAL less PAIR
+TILT_UP, TILT_DOWN = range(2)  # rows of `Tilts.grid`; then the log weights:
+TILT_PAIR, TILT_TASK, TILT_LOCAL = range(2, 5)  # of two arms, in the evidence of a task, among predictors
+SHARE_MIXTURE, SHARE_IDLE = range(2)  # columns of `Tilts.shares`, whose rows are PAIR, TASK, LOCAL less PAIR
 
-RATIOS = (1 / 20, 20**-0.5, 1.0, 20**0.5, 20.0)
+TILT_RATIOS = (1 / 20, 20**-0.5, 1.0, 20**0.5, 20.0)
 # Their weights. Two arms mostly have equal counts, and a leader mostly has more than the others.
-OF_RATIOS = ((1.0, 1.0, 4.0, 1.0, 1.0), (0.7, 1.0, 3.0, 3.0, 2.0), (0.7, 1.0, 4.0, 2.0, 1.2))
-SHARES = ((0.05, 0.0), (0.1, 0.12), (0.05, 0.0))  # of the mixtures, and of idling
+RATIO_WEIGHTS = ((1.0, 1.0, 4.0, 1.0, 1.0), (0.7, 1.0, 3.0, 3.0, 2.0), (0.7, 1.0, 4.0, 2.0, 1.2))
+MIXTURE_SHARES = ((0.05, 0.0), (0.1, 0.12), (0.05, 0.0))  # of the mixtures, and of idling
 
 
 class Tilts(NamedTuple):
@@ -43,9 +43,9 @@ def new_tilts(
     largest: float = 1.6,
     points: int = 5,
     power: float = 0.25,
-    ratios: Sequence[float] = RATIOS,
-    of_ratios: Sequence[Sequence[float]] = OF_RATIOS,
-    shares: Sequence[tuple[float, float]] = SHARES,
+    ratios: Sequence[float] = TILT_RATIOS,
+    of_ratios: Sequence[Sequence[float]] = RATIO_WEIGHTS,
+    shares: Sequence[tuple[float, float]] = MIXTURE_SHARES,
 ) -> Tilts:
     """A grid of ``points`` differences beta with weights as beta^-power, for each ratio of the counts.
 
@@ -84,9 +84,9 @@ def _made(
 
 def check_tilts(tilts: Tilts) -> None:
     """Refuse tilts that could break the risk: a mixture of more than one, or a tilt that is no number."""
-    sizes = tilts.grid[:PAIR]
+    sizes = tilts.grid[:TILT_PAIR]
     if not (np.all(np.isfinite(sizes)) and np.all(sizes > 0.0)):
         raise OsrlError(f"the tilts are {sizes.tolist()}; give positive numbers")
-    for row, name in ((PAIR, "pairs"), (TASK, "task"), (LOCAL, "predictors")):
-        weights = np.append(tilts.grid[row], tilts.shares[row - PAIR])
+    for row, name in ((TILT_PAIR, "pairs"), (TILT_TASK, "task"), (TILT_LOCAL, "predictors")):
+        weights = np.append(tilts.grid[row], tilts.shares[row - TILT_PAIR])
         check_mixture(f"the weights of the tilts ({name})", weights)

@@ -11,7 +11,7 @@ is a martingale that starts at 1, and by Ville's inequality it ever reaches 1 / 
 - Rewards in [0, 1]: L_n(p) = p^S (1 - p)^(n - S) with S their sum, and Pi = Beta(1/2, 1/2). For rewards that
   are no coins, L(p) / L(lambda) of one reward is convex in it, hence below its chord, whose expectation is 1:
   M_n is a supermartingale then.
-- Gaussian rewards of known variance: Pi is normal around lambda, with the weight of `PRIOR` rewards.
+- Gaussian rewards of known variance: Pi is normal around lambda, with the weight of `INTERVAL_PRIOR` rewards.
 
 **Rewards that are missing** (late or lost) count by their worst. With n all trials of the arm, in the order
 of hand-out, S lies between the sum with zeros in their place and the sum with ones. As a function of S,
@@ -28,7 +28,7 @@ from scipy.special import betaln, xlog1py, xlogy
 
 from osrl.model.arrays import Floats
 
-PRIOR = 10.0  # rewards that the mixture of Gaussian means weighs
+INTERVAL_PRIOR = 10.0  # rewards that the mixture of Gaussian means weighs
 _STEPS = 60  # halvings of an interval of length 1
 
 
@@ -41,8 +41,8 @@ def mean_intervals(
     """
     if noise > 0.0:
         n = np.maximum(number, 1.0)
-        wide = 2 * np.log(1 / level) + np.log1p(n / PRIOR)
-        radius = np.where(number > 0, np.sqrt(noise * (n + PRIOR) * wide) / n, np.inf)
+        wide = 2 * np.log(1 / level) + np.log1p(n / INTERVAL_PRIOR)
+        radius = np.where(number > 0, np.sqrt(noise * (n + INTERVAL_PRIOR) * wide) / n, np.inf)
         return least / n - radius, most / n + radius
     return _lower(number, least, level), 1.0 - _lower(number, number - most, level)
 

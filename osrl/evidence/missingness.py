@@ -32,11 +32,11 @@ from osrl.jit.reductions import sum_of
 from osrl.model.arrays import Floats, Integers
 
 COUNTED, LEFT_OUT = 0, 1
-CAUTION = np.array([0.25, 2.5, 25.0])  # c: samples by which rates are drawn to 1
-LEVEL = 0.01  # probability of a false alarm
+RATE_PRIORS = np.array([0.25, 2.5, 25.0])  # c: samples by which rates are drawn to 1
+MISSINGNESS_LEVEL = 0.01  # probability of a false alarm
 
 
-class Watch(NamedTuple):
+class MissingnessTest(NamedTuple):
     """What became of the trials of every arm, and the wealth of the bets on it (updated in place)."""
 
     number: Floats  # (2, X, n) trials with each fate
@@ -45,35 +45,35 @@ class Watch(NamedTuple):
     pending: Floats  # (2, C + 1) of the others, at their worst
 
 
-def new_watch(tasks: int, arms: int) -> Watch:
+def new_missingness_test(tasks: int, arms: int) -> MissingnessTest:
     """Nothing handed out."""
     number, expected = np.zeros((2, 2, tasks, arms))
-    wealth, pending = np.zeros((2, 2, CAUTION.size + 1))
-    return Watch(number, expected, wealth, pending)
+    wealth, pending = np.zeros((2, 2, RATE_PRIORS.size + 1))
+    return MissingnessTest(number, expected, wealth, pending)
 
 
 @kernel
-def odds_of(watch: Watch, x: int, a: int, weights: Floats) -> Floats:
+def log_odds(watch: MissingnessTest, x: int, a: int, weights: Floats) -> Floats:
     """Log factors (2, C + 1) of a trial, for either fate; ``weights`` (n,) sum to 1."""
-    odds = np.zeros((2, CAUTION.size + 1))
+    odds = np.zeros((2, RATE_PRIORS.size + 1))
     _write_odds(watch, x, a, weights, odds)
     return odds
 
 
 @kernel
-def _write_odds(watch: Watch, x: int, a: int, weights: Floats, odds: Floats) -> None:
+def _write_odds(watch: MissingnessTest, x: int, a: int, weights: Floats, odds: Floats) -> None:
     number, expected = watch.number, watch.expected
     for fate in range(2):
-        for i in range(CAUTION.size):
+        for i in range(RATE_PRIORS.size):
             total = 0.0
             for b in range(weights.size):
-                total += weights[b] * (number[fate, x, b] + CAUTION[i]) / (expected[fate, x, b] + CAUTION[i])
-            own = (number[fate, x, a] + CAUTION[i]) / (expected[fate, x, a] + CAUTION[i])
+                total += weights[b] * (number[fate, x, b] + RATE_PRIORS[i]) / (expected[fate, x, b] + RATE_PRIORS[i])
+            own = (number[fate, x, a] + RATE_PRIORS[i]) / (expected[fate, x, a] + RATE_PRIORS[i])
             odds[fate, i] = math.log(own / total)
 
 
 @kernel
-def hand_out(watch: Watch, odds: Floats) -> None:
+def issue_trial(watch: MissingnessTest, odds: Floats) -> None:
     """A trial goes out, with these odds."""
     for fate in range(2):
         for i in range(odds.shape[1]):
@@ -81,7 +81,7 @@ def hand_out(watch: Watch, odds: Floats) -> None:
 
 
 @kernel
-def end(watch: Watch, x: int, a: int, weights: Floats, odds: Floats, fate: int) -> None:
+def end_trial(watch: MissingnessTest, x: int, a: int, weights: Floats, odds: Floats, fate: int) -> None:
     """The fate of a trial that was handed out with these ``weights`` and ``odds`` is known."""
     for i in range(odds.shape[1]):
         for either in range(2):
@@ -93,7 +93,7 @@ def end(watch: Watch, x: int, a: int, weights: Floats, odds: Floats, fate: int) 
 
 
 @kernel
-def draw(watch: Watch, x: int, a: int, propensities: Floats, drawn: Floats) -> None:
+def issue_drawn(watch: MissingnessTest, x: int, a: int, propensities: Floats, drawn: Floats) -> None:
     """A trial goes out: write its probabilities (n,), then its odds, for `end_drawn`."""
     n = propensities.size
     total = sum_of(propensities)
@@ -101,14 +101,14 @@ def draw(watch: Watch, x: int, a: int, propensities: Floats, drawn: Floats) -> N
         drawn[b] = propensities[b] / total
     odds = drawn[n:].reshape(watch.wealth.shape)
     _write_odds(watch, x, a, drawn[:n], odds)
-    hand_out(watch, odds)
+    issue_trial(watch, odds)
 
 
 @kernel
-def end_drawn(watch: Watch, x: int, a: int, drawn: Floats, fate: int) -> bool:
-    """The fate of a trial that went out by `draw` is known; whether any was left out so far."""
+def end_drawn(watch: MissingnessTest, x: int, a: int, drawn: Floats, fate: int) -> bool:
+    """The fate of a trial that went out by `issue_drawn` is known; whether any was left out so far."""
     n = watch.number.shape[2]
-    end(watch, x, a, drawn[:n], drawn[n:].reshape(watch.wealth.shape), fate)
+    end_trial(watch, x, a, drawn[:n], drawn[n:].reshape(watch.wealth.shape), fate)
     for number in watch.number[LEFT_OUT].flat:
         if number > 0.0:
             return True
@@ -116,15 +116,15 @@ def end_drawn(watch: Watch, x: int, a: int, drawn: Floats, fate: int) -> bool:
 
 
 @kernel
-def count_all(watch: Watch, tasks: Integers, arms: Integers, propensities: Floats) -> None:
+def count_trials(watch: MissingnessTest, tasks: Integers, arms: Integers, propensities: Floats) -> None:
     """Trials (k,), each counted before the next is handed out, drawn with these ``propensities`` (k, n)."""
     drawn = np.zeros(propensities.shape[1] + watch.wealth.size)
     for i in range(tasks.size):
-        draw(watch, tasks[i], arms[i], propensities[i], drawn)
+        issue_drawn(watch, tasks[i], arms[i], propensities[i], drawn)
         end_drawn(watch, tasks[i], arms[i], drawn, COUNTED)
 
 
-def evidence_of(watch: Watch) -> float:
+def missingness_evidence(watch: MissingnessTest) -> float:
     """Log evidence against "the arms of counted and of left-out trials follow the draws"."""
-    even = np.full(CAUTION.size + 1, -math.log(CAUTION.size + 1))
+    even = np.full(RATE_PRIORS.size + 1, -math.log(RATE_PRIORS.size + 1))
     return sum(log_mixture(wealth, even) for wealth in watch.wealth + watch.pending)

@@ -26,9 +26,19 @@ import math
 
 import numpy as np
 
-from osrl.evidence.convex import PRECISE, STEPS, Point, above_tangents, narrowed, new_bracket, next_level
-from osrl.evidence.counts import MOST, Samples, cumulant
-from osrl.evidence.exponential_tilts import DOWN, MIXTURE, PAIR, UP, Tilts
+from osrl.evidence.counts import (
+    MAX_LOG_EVIDENCE,
+    MAX_SEARCH_STEPS,
+    SEARCH_PRECISION,
+    Point,
+    Samples,
+    cumulant,
+    lower_tangent_bound,
+    narrow_bracket,
+    new_bracket,
+    next_level,
+)
+from osrl.evidence.exponential_tilts import SHARE_MIXTURE, TILT_DOWN, TILT_PAIR, TILT_UP, Tilts
 from osrl.jit.kernel import kernel, kernel_in_place
 from osrl.model.arrays import Floats
 from osrl.model.families import divergence, variance
@@ -43,7 +53,7 @@ def against_best(samples: Samples, tilts: Tilts, noise: float) -> Floats:
     for b in range(n):
         top = -math.inf
         for a in range(n):
-            logs[a] = -math.inf if a == b else pair(samples, a, b, tilts, noise, 0.0)
+            logs[a] = -math.inf if a == b else pair_log_evidence(samples, a, b, tilts, noise, 0.0)
             top = max(top, logs[a])
         found[b] = top
         if top > -math.inf:
@@ -55,7 +65,7 @@ def against_best(samples: Samples, tilts: Tilts, noise: float) -> Floats:
 
 
 @kernel_in_place
-def pair(samples: Samples, a: int, b: int, tilts: Tilts, noise: float, epsilon: float) -> float:
+def pair_log_evidence(samples: Samples, a: int, b: int, tilts: Tilts, noise: float, epsilon: float) -> float:
     """Log evidence against "b is better than a by at least ``epsilon`` >= 0"; -inf when it looks so."""
     number, mean = samples.number, samples.mean
     if not mean[a] > mean[b] - epsilon:
@@ -67,15 +77,15 @@ def pair(samples: Samples, a: int, b: int, tilts: Tilts, noise: float, epsilon: 
         level = 0.5 * (low + high)
     stride = math.sqrt(max(variance(level, noise), 1e-4) / both)
     between = new_bracket(low, high)
-    for step in range(STEPS):
+    for step in range(MAX_SEARCH_STEPS):
         here = _look(samples, a, b, tilts, level, noise, epsilon)
         if here.slope == 0.0:
             return here.value
-        between = narrowed(between, level, here)
-        least = above_tangents(between)
+        between = narrow_bracket(between, level, here)
+        least = lower_tangent_bound(between)
         level = next_level(between, level, step, stride)
         stride *= 2.0
-        if least > here.value - PRECISE or not between.low < level < between.high:
+        if least > here.value - SEARCH_PRECISION or not between.low < level < between.high:
             break
     return least
 
@@ -86,17 +96,17 @@ def _look(samples: Samples, a: int, b: int, tilts: Tilts, theta: float, noise: f
     number, mean, excess, grid = samples.number, samples.mean, samples.excess, tilts.grid
     other = theta + epsilon
     gain = number[a] * divergence(mean[a], theta, noise) + number[b] * divergence(mean[b], other, noise)
-    top = tilts.shares[0, MIXTURE] + min(excess[a] + excess[b] + gain, MOST)
+    top = tilts.shares[0, SHARE_MIXTURE] + min(excess[a] + excess[b] + gain, MAX_LOG_EVIDENCE)
     total, curved = 1.0, 0.0 if noise > 0.0 else 1.0
     of_a = number[a] / max(variance(theta, noise), 1e-300)
     of_b = number[b] / max(variance(other, noise), 1e-300)
     steep = of_a * (theta - mean[a]) + of_b * (other - mean[b])
     bent = of_a + of_b + steep * steep
     for j in range(grid.shape[1]):
-        up, rise = cumulant(theta, grid[UP, j], math.expm1(grid[UP, j]), noise)
-        down, fall = cumulant(other, -grid[DOWN, j], math.expm1(-grid[DOWN, j]), noise)
-        log = grid[PAIR, j] + number[a] * (grid[UP, j] * mean[a] - up)
-        log -= number[b] * (grid[DOWN, j] * mean[b] + down)
+        up, rise = cumulant(theta, grid[TILT_UP, j], math.expm1(grid[TILT_UP, j]), noise)
+        down, fall = cumulant(other, -grid[TILT_DOWN, j], math.expm1(-grid[TILT_DOWN, j]), noise)
+        log = grid[TILT_PAIR, j] + number[a] * (grid[TILT_UP, j] * mean[a] - up)
+        log -= number[b] * (grid[TILT_DOWN, j] * mean[b] + down)
         slope, bend = -number[a] * rise - number[b] * fall, number[a] * rise * rise + number[b] * fall * fall
         if log > top:
             shrink = math.exp(top - log)

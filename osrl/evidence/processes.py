@@ -26,24 +26,15 @@ from collections.abc import Sequence
 import numpy as np
 
 from osrl.errors import OsrlError
-from osrl.evidence.betting import (
-    TICKET,
-    Bets,
-    log_mixture,
-    new_bets,
-    rank,
-    settle,
-    shrunk_means,
-    write_ticket,
-)
+from osrl.evidence.betting import TICKET_TERMS, Bets, log_mixture, new_bets, rank, settle, shrunk_means, write_ticket
 from osrl.evidence.counts import Samples, pooled, samples_of, universal
-from osrl.evidence.exponential_tilts import TASK, new_tilts
+from osrl.evidence.exponential_tilts import TILT_TASK, new_tilts
 from osrl.evidence.pairs import against_best
 from osrl.model.arrays import Floats
 from osrl.model.families import Family
 from osrl.model.risks import read_risk
 
-SHRINKAGE = 20.0  # samples by which estimates are drawn to their mean, where it matters who leads
+COUNT_SHRINKAGE = 20.0  # samples by which estimates are drawn to their mean, where it matters who leads
 
 
 class Evidence(ABC):
@@ -116,7 +107,7 @@ class Betting(Evidence):
             )
         means, order = np.empty(self.arms), np.arange(self.arms)
         rank(self.pulls, self.sums, self.bets.shrinkage, means, order)
-        ticket = np.empty((self.arms, TICKET))
+        ticket = np.empty((self.arms, TICKET_TERMS))
         write_ticket(means, order, weights, arm, self.bets.safe, np.ones(1, np.bool_), ticket)
         for wealth, terms in zip(self.wealth, ticket, strict=True):
             settle(wealth, terms, self.bets.beta, reward)
@@ -137,7 +128,7 @@ class Counts(Evidence):
         if self.pulls[arm] == 0:
             self.first[arm] = reward
         means = np.empty(self.arms)
-        shrunk_means(self.pulls, self.sums, SHRINKAGE, means)
+        shrunk_means(self.pulls, self.sums, COUNT_SHRINKAGE, means)
         if np.argmax(means) == arm:
             self.led[arm] += 1
             self.led_sum[arm] += reward
@@ -165,7 +156,7 @@ class Pooled(Counts):
     def log_value(self) -> Floats:
         """The least over such models."""
         behind = np.zeros(self.arms, np.bool_)
-        return pooled(self.samples, self.tilts, TASK, self.family.noise, 0.0, behind)
+        return pooled(self.samples, self.tilts, TILT_TASK, self.family.noise, 0.0, behind)
 
 
 class Universal(Counts):

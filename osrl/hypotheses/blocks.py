@@ -11,47 +11,47 @@ import math
 
 import numpy as np
 
-from osrl.evidence.betting import BETA, TICKET
+from osrl.evidence.betting import BET_SIZES, TICKET_TERMS
 from osrl.hypotheses.model_check import if_checked
-from osrl.hypotheses.product import evidence_against, refresh
+from osrl.hypotheses.product import evidence_against, refresh_product
 from osrl.hypotheses.refresh import recount_if_counted
 from osrl.hypotheses.state import (
-    DUE,
-    FIRST,
-    LED,
-    LED_SUM,
-    LIMIT_G,
-    LIMIT_H,
-    LOCAL_LED,
-    LOCAL_LED_SUM,
+    HYP_FIRST,
+    HYP_LED,
+    HYP_LED_SUM,
+    HYP_LIMIT_G,
+    HYP_LIMIT_H,
+    HYP_LOCAL_LED,
+    HYP_LOCAL_LED_SUM,
+    HYP_PULLS,
+    HYP_RECOUNT_DUE,
+    HYP_RULED_OUT,
+    HYP_SAMPLES,
+    HYP_SUMS,
+    HYP_WAITING,
+    IN_REPRESENTATION,
+    IN_TASK,
     LOCAL_WEALTH,
-    OF_G,
-    OF_TASK,
-    PATIENCE,
-    PENDING,
-    PULLS,
-    RULED_OUT,
-    SAMPLES,
-    SUMS,
-    WAITING,
-    WEALTH,
+    RECOUNT_GROWTH,
+    TASK_PENDING,
+    TASK_WEALTH,
     Hypotheses,
-    compare,
     rule_out,
-    settle_verdict,
+    rule_out_by_comparisons,
     strike_vectors,
-    weigh,
+    update_verdict,
+    weigh_bets,
 )
-from osrl.hypotheses.tolerance import HELD, Tolerance
-from osrl.hypotheses.trials import after_comparisons, estimate, take_ticket
+from osrl.hypotheses.tolerance import PAIR_WEALTH, PairTests
+from osrl.hypotheses.trials import check_row, update_estimates, write_trial_ticket
 from osrl.jit.kernel import kernel, kernel_in_place
 from osrl.model.arrays import Floats
 
-HIGH, LOW, LOST = range(3)  # rows of `ended`
+BLOCK_HIGH, BLOCK_LOW, BLOCK_LOST = range(3)  # rows of `ended`
 
 
 @kernel
-def take_block(hypotheses: Hypotheses, propensities: Floats, ended: Floats, values: Floats, tickets: Floats) -> None:
+def observe_block(hypotheses: Hypotheses, propensities: Floats, ended: Floats, values: Floats, tickets: Floats) -> None:
     """Judge trials that were drawn with ``propensities`` (X, n), and rule out what can be.
 
     ``ended`` (3, X, n): how many of each arm brought a high reward, a low one, or were lost; ``values``
@@ -61,17 +61,17 @@ def take_block(hypotheses: Hypotheses, propensities: Floats, ended: Floats, valu
     numbers = hypotheses.numbers
     for x in range(tasks):
         for a in range(n):
-            if ended[HIGH, x, a] + ended[LOW, x, a] + ended[LOST, x, a] > 0.0:
-                take_ticket(hypotheses, x, a, propensities[x], tickets[x, a])
+            if ended[BLOCK_HIGH, x, a] + ended[BLOCK_LOW, x, a] + ended[BLOCK_LOST, x, a] > 0.0:
+                write_trial_ticket(hypotheses, x, a, propensities[x], tickets[x, a])
     for x in range(tasks):
         for a in range(n):
-            if ended[HIGH, x, a] + ended[LOW, x, a] + ended[LOST, x, a] > 0.0:
+            if ended[BLOCK_HIGH, x, a] + ended[BLOCK_LOW, x, a] + ended[BLOCK_LOST, x, a] > 0.0:
                 _count(hypotheses, x, a, ended[:, x, a], values[:, x, a])
                 if not hypotheses.by_counts:
                     _settle(hypotheses, x, a, ended[:, x, a], values[:, x, a], tickets[x, a])
     if hypotheses.by_counts:
-        if numbers[SAMPLES] >= numbers[DUE]:
-            numbers[DUE] = max(numbers[SAMPLES] + 1.0, numbers[SAMPLES] * (1.0 + PATIENCE))
+        if numbers[HYP_SAMPLES] >= numbers[HYP_RECOUNT_DUE]:
+            numbers[HYP_RECOUNT_DUE] = max(numbers[HYP_SAMPLES] + 1.0, numbers[HYP_SAMPLES] * (1.0 + RECOUNT_GROWTH))
             recount_if_counted(hypotheses)
         return
     _rule_out(hypotheses)
@@ -81,24 +81,24 @@ def take_block(hypotheses: Hypotheses, propensities: Floats, ended: Floats, valu
 def _count(hypotheses: Hypotheses, x: int, a: int, ended: Floats, values: Floats) -> None:
     """Add the rewards of an arm to what is known of it."""
     arms, order = hypotheses.arms, hypotheses.order
-    number = ended[HIGH] + ended[LOW]
+    number = ended[BLOCK_HIGH] + ended[BLOCK_LOW]
     if number == 0.0:
         return
-    total = ended[HIGH] * values[HIGH] + ended[LOW] * values[LOW]
-    if arms[PULLS, x, a] == 0.0:
-        arms[FIRST, x, a] = values[HIGH] if ended[HIGH] > 0.0 else values[LOW]
-    arms[PULLS, x, a] += number
-    arms[SUMS, x, a] += total
-    hypotheses.numbers[SAMPLES] += number
+    total = ended[BLOCK_HIGH] * values[BLOCK_HIGH] + ended[BLOCK_LOW] * values[BLOCK_LOW]
+    if arms[HYP_PULLS, x, a] == 0.0:
+        arms[HYP_FIRST, x, a] = values[BLOCK_HIGH] if ended[BLOCK_HIGH] > 0.0 else values[BLOCK_LOW]
+    arms[HYP_PULLS, x, a] += number
+    arms[HYP_SUMS, x, a] += total
+    hypotheses.numbers[HYP_SAMPLES] += number
     if hypotheses.by_counts:
         predictors = order.shape[2] // hypotheses.possible_g.size
-        if order[OF_TASK, x, 0] == a:
-            arms[LED, x, a] += number
-            arms[LED_SUM, x, a] += total
-        if order[OF_G, x, a // predictors * predictors] == a % predictors:
-            arms[LOCAL_LED, x, a] += number
-            arms[LOCAL_LED_SUM, x, a] += total
-    estimate(hypotheses, x, a)
+        if order[IN_TASK, x, 0] == a:
+            arms[HYP_LED, x, a] += number
+            arms[HYP_LED_SUM, x, a] += total
+        if order[IN_REPRESENTATION, x, a // predictors * predictors] == a % predictors:
+            arms[HYP_LOCAL_LED, x, a] += number
+            arms[HYP_LOCAL_LED_SUM, x, a] += total
+    update_estimates(hypotheses, x, a)
 
 
 @kernel_in_place
@@ -109,35 +109,35 @@ def _multiply(wealth: Floats, terms: Floats, beta: Floats, ended: Floats, values
         bet = min(terms[2] if beta[j] < 0.0 else beta[j], terms[3])
         for end in range(3):
             if ended[end] > 0.0:
-                value = worst if end == LOST else values[end]
+                value = worst if end == BLOCK_LOST else values[end]
                 wealth[j] += ended[end] * math.log1p(bet * terms[0] * (value - terms[1]))
 
 
 @kernel_in_place
 def _settle(hypotheses: Hypotheses, x: int, a: int, ended: Floats, values: Floats, ticket: Floats) -> None:
     """Settle all bets on the trials of an arm."""
-    wealth, beta = hypotheses.wealth, hypotheses.bets.grid[BETA]
+    wealth, beta = hypotheses.wealth, hypotheses.bets.grid[BET_SIZES]
     n = wealth.shape[2]
     predictors = n // hypotheses.possible_g.size
-    terms = ticket.reshape(ticket.size // TICKET, TICKET)
+    terms = ticket.reshape(ticket.size // TICKET_TERMS, TICKET_TERMS)
     first = a // predictors * predictors
     for i in range(n + predictors):
         if terms[i, 0] != 0.0:
-            held = wealth[WEALTH, x, i] if i < n else wealth[LOCAL_WEALTH, x, first + i - n]
+            held = wealth[TASK_WEALTH, x, i] if i < n else wealth[LOCAL_WEALTH, x, first + i - n]
             _multiply(held, terms[i], beta, ended, values)
-    checked = after_comparisons(hypotheses)
+    checked = check_row(hypotheses)
     _settle_pairs(hypotheses.tolerance, x, a, terms[n + predictors : checked], ended, values)
     _settle_checks(hypotheses.check, x, a, terms[checked:], ended, values)
 
 
 @kernel_in_place
-def _settle_pairs(compared: Tolerance, x: int, a: int, terms: Floats, ended: Floats, values: Floats) -> None:
+def _settle_pairs(compared: PairTests, x: int, a: int, terms: Floats, ended: Floats, values: Floats) -> None:
     """Settle the bets of comparisons: ``terms`` (2 n, 4) as in `write_comparisons`."""
     n = terms.shape[0] // 2
     for i in range(2 * n):
         if terms[i, 0] != 0.0:
             b, c = (a, i) if i < n else (i - n, a)
-            _multiply(compared.wealth[HELD, x, b, c], terms[i], compared.bets.grid[BETA], ended, values)
+            _multiply(compared.wealth[PAIR_WEALTH, x, b, c], terms[i], compared.bets.grid[BET_SIZES], ended, values)
 
 
 @kernel_in_place
@@ -162,21 +162,23 @@ def _rule_out(hypotheses: Hypotheses) -> None:
     predictors = n // possible_g.size
     everything = np.ones((n, 1))
     for x in range(tasks):
-        refresh(against, evidence[OF_TASK, x], wealth[WEALTH, x], wealth[PENDING, x], bets, x, everything)
-    if numbers[WAITING] > 0.0:
-        settle_verdict(hypotheses)
+        refresh_product(
+            against, evidence[IN_TASK, x], wealth[TASK_WEALTH, x], wealth[TASK_PENDING, x], bets, x, everything
+        )
+    if numbers[HYP_WAITING] > 0.0:
+        update_verdict(hypotheses)
     for g in range(possible_g.size):
         if possible_g[g]:
             hypotheses.evidence_g[g] = evidence_against(against, bets, g)
     strike_vectors(hypotheses)
-    ruled_out = rule_out(possible_g, hypotheses.evidence_g, numbers[LIMIT_G], False)
+    ruled_out = rule_out(possible_g, hypotheses.evidence_g, numbers[HYP_LIMIT_G], False)
     for x in range(tasks):
-        weigh(hypotheses, x, 0, n)
+        weigh_bets(hypotheses, x, 0, n)
         for start in range(0, n, predictors):
             own = slice(start, start + predictors)
-            ruled_out += rule_out(possible_h[x, own], evidence[OF_G, x, own], numbers[LIMIT_H], True)
+            ruled_out += rule_out(possible_h[x, own], evidence[IN_REPRESENTATION, x, own], numbers[HYP_LIMIT_H], True)
     if ruled_out > 0:
-        numbers[RULED_OUT] += ruled_out
-        settle_verdict(hypotheses)
+        numbers[HYP_RULED_OUT] += ruled_out
+        update_verdict(hypotheses)
     for x in range(tasks):
-        compare(hypotheses, x)
+        rule_out_by_comparisons(hypotheses, x)

@@ -28,9 +28,9 @@ from osrl.evidence.counts import Samples
 from osrl.evidence.exponential_tilts import Tilts
 from osrl.hypotheses.tolerance import (
     EPSILON_G,
-    MOST_NUMBERS,
-    PENDING,
-    Tolerance,
+    MAX_PAIR_NUMBERS,
+    PAIR_PENDING,
+    PairTests,
     count_comparisons,
     judge_comparisons,
     settle_comparisons,
@@ -40,12 +40,12 @@ from osrl.jit.kernel import before_compiling, kernel_in_place
 from osrl.model.arrays import Flags, Floats
 
 R = TypeVar("R")
-LARGEST = 3.2  # bet; the others are half of the next larger one, down to that of equal coins
+LARGEST_CHECK_BET = 3.2  # bet; the others are half of the next larger one, down to that of equal coins
 
 
 def new_check(
     shape: tuple[int, int, int], margin: float, delta_g: float, bets: Bets, by_counts: bool
-) -> Tolerance | None:
+) -> PairTests | None:
     """Nothing compared yet; None where the ``margin`` is 0. ``bets`` are those of the other tests."""
     X, G, H = shape
     n = G * H
@@ -55,13 +55,13 @@ def new_check(
         raise OsrlError(f"the margin of the model check is {margin!r}; give a positive number such as 0.1")
     used = _bets_for(margin, bets, by_counts)
     numbers = 2 * X * n * n * used.beta.size
-    if numbers > MOST_NUMBERS:
+    if numbers > MAX_PAIR_NUMBERS:
         raise OsrlError(
             f"the model check compares all pairs of the {n} arms of {X} tasks, which takes {numbers:,} "
             "numbers; use fewer representations or predictors, or no model check"
         )
     limit = math.log(max(n - 1, 1) / delta_g)
-    return Tolerance(
+    return PairTests(
         numbers=np.array([margin, margin, limit, limit]),
         wealth=np.zeros((2, X, n, n, used.beta.size)),
         within=np.zeros((X, n, n), np.bool_),
@@ -73,15 +73,15 @@ def _bets_for(margin: float, bets: Bets, by_counts: bool) -> Bets:
     """Bets from that of equal coins on, each twice the one before; with counts there is one number only."""
     if by_counts:
         return Bets(grid=np.zeros((4, 1)), shrinkage=20.0, safe=0.5)
-    smallest = min(4.0 * margin, 0.5 * LARGEST)
-    points = math.ceil(math.log2(LARGEST / smallest) - 1e-9) + 1
-    return new_bets(smallest, LARGEST, points, 0.0, shrinkage=bets.shrinkage, safe=bets.safe, peak=0.0)
+    smallest = min(4.0 * margin, 0.5 * LARGEST_CHECK_BET)
+    points = math.ceil(math.log2(LARGEST_CHECK_BET / smallest) - 1e-9) + 1
+    return new_bets(smallest, LARGEST_CHECK_BET, points, 0.0, shrinkage=bets.shrinkage, safe=bets.safe, peak=0.0)
 
 
 def if_checked(checked: Callable[..., R], otherwise: Callable[..., R]) -> Callable[..., R]:
     """``checked`` where there is a check, ``otherwise`` where there is None; one of the two is compiled."""
 
-    def call(check: Tolerance | None, *rest: Any) -> R:
+    def call(check: PairTests | None, *rest: Any) -> R:
         return (otherwise if check is None else checked)(check, *rest)
 
     def compiled(check: Any, *rest: Any) -> Callable[..., R]:
@@ -100,7 +100,7 @@ def if_checked(checked: Callable[..., R], otherwise: Callable[..., R]) -> Callab
 
 @kernel_in_place
 def _write(
-    check: Tolerance,
+    check: PairTests,
     x: int,
     a: int,
     arms: tuple[Floats, Floats, Floats],
@@ -151,7 +151,7 @@ def _write_nothing(
 
 
 @kernel_in_place
-def _settle(check: Tolerance, x: int, a: int, reward: float, terms: Floats) -> int:
+def _settle(check: PairTests, x: int, a: int, reward: float, terms: Floats) -> int:
     """Settle the bets for this reward; how many nulls are ruled out by it."""
     return settle_comparisons(check, x, a, 1, reward, terms)
 
@@ -167,9 +167,9 @@ def _worst_of_none(check: None, x: int, a: int, row: int, terms: Floats) -> None
 
 
 @kernel_in_place
-def _clear(check: Tolerance) -> None:
+def _clear(check: PairTests) -> None:
     """Forget which trials have not reported."""
-    pending = check.wealth[PENDING]
+    pending = check.wealth[PAIR_PENDING]
     for i in range(pending.size):
         pending.flat[i] = 0.0
 
@@ -180,7 +180,7 @@ def _clear_nothing(check: None) -> None:
 
 
 @kernel_in_place
-def _judge(check: Tolerance, x: int) -> int:
+def _judge(check: PairTests, x: int) -> int:
     """Rule out what can be among all pairs of a task; how many nulls are."""
     return judge_comparisons(check, x, 1)
 
@@ -191,7 +191,7 @@ def _judge_nothing(check: None, x: int) -> int:
 
 
 @kernel_in_place
-def _count(check: Tolerance, x: int, samples: Samples, tilts: Tilts, noise: float) -> None:
+def _count(check: PairTests, x: int, samples: Samples, tilts: Tilts, noise: float) -> None:
     """The evidence of the counts of task ``x``."""
     count_comparisons(check, x, 1, samples, tilts, noise)
 
@@ -202,7 +202,7 @@ def _count_nothing(check: None, x: int, samples: Samples, tilts: Tilts, noise: f
 
 
 @kernel_in_place
-def _lacks(check: Tolerance, x: int, c: int) -> bool:
+def _lacks(check: PairTests, x: int, c: int) -> bool:
     """Whether some arm of task ``x`` may still be better than its answer ``c`` by the margin."""
     within = check.within[x]
     for b in range(within.shape[0]):
@@ -222,4 +222,4 @@ worst_checks = if_checked(worst_comparisons, _worst_of_none)
 clear_checks = if_checked(_clear, _clear_nothing)
 judge_checks = if_checked(_judge, _judge_nothing)
 count_checks = if_checked(_count, _count_nothing)
-lacks_check = if_checked(_lacks, _lacks_nothing)
+is_check_open = if_checked(_lacks, _lacks_nothing)

@@ -14,7 +14,7 @@ import numpy as np
 
 from osrl.model.arrays import Floats
 
-CANDIDATES = 64  # draws of a task among which one is chosen that fits the representation
+CANDIDATE_DRAWS = 64  # draws of a task among which one is chosen that fits the representation
 _CENTRES = (np.arange(24) + 0.5) / 24
 _STRENGTHS = np.geomspace(1.0, 30.0, 18)  # of the Beta distribution: its spread is about 1 / (2 sqrt(it))
 _SPREADS = np.geomspace(0.02, 5.0, 18)  # of the normal one, in standard deviations of the noise
@@ -39,7 +39,7 @@ def _coins(pulls: Floats, sums: Floats, noise: float, draws: int, rng: np.random
     weights = np.exp(likelihood - likelihood.max())
     chosen = rng.choice(weights.size, draws, p=weights / weights.sum())
     first, second = (part.ravel()[chosen][:, None, None, None] for part in (a, b))
-    shape = draws, CANDIDATES, *pulls.shape
+    shape = draws, CANDIDATE_DRAWS, *pulls.shape
     found: Floats = rng.beta(np.broadcast_to(first + sums, shape), np.broadcast_to(second + pulls - sums, shape))
     return found
 
@@ -62,7 +62,9 @@ def _normals(pulls: Floats, sums: Floats, noise: float, draws: int, rng: np.rand
     own = (1 / spread[chosen] ** 2)[:, None, None]
     with_data = pulls / noise + own
     posterior = (sums / noise + own * centres) / with_data
-    found: Floats = rng.normal(np.broadcast_to(posterior, (draws, CANDIDATES, *pulls.shape)), 1 / np.sqrt(with_data))
+    found: Floats = rng.normal(
+        np.broadcast_to(posterior, (draws, CANDIDATE_DRAWS, *pulls.shape)), 1 / np.sqrt(with_data)
+    )
     return found
 
 

@@ -13,37 +13,36 @@ from typing import Any, TypeVar
 import numpy as np
 
 from osrl.evidence.counts import Samples, against, rises_of, samples_of
-from osrl.evidence.exponential_tilts import LOCAL, TASK
+from osrl.evidence.exponential_tilts import TILT_LOCAL, TILT_TASK
 from osrl.evidence.pairs import against_best
 from osrl.hypotheses.model_check import count_checks
-from osrl.hypotheses.product import evidence_against, set_arms
+from osrl.hypotheses.product import evidence_against, set_task_evidence
 from osrl.hypotheses.state import (
-    FIRST,
-    LED,
-    LED_SUM,
-    LIMIT_G,
-    LIMIT_H,
-    LOCAL_LED,
-    LOCAL_LED_SUM,
-    OF_G,
-    OF_TASK,
-    PULLS,
-    SUMS,
-    WAITING,
+    HYP_FIRST,
+    HYP_LED,
+    HYP_LED_SUM,
+    HYP_LIMIT_G,
+    HYP_LIMIT_H,
+    HYP_LOCAL_LED,
+    HYP_LOCAL_LED_SUM,
+    HYP_PULLS,
+    HYP_SUMS,
+    HYP_WAITING,
+    IN_REPRESENTATION,
+    IN_TASK,
     Hypotheses,
-    compare,
-    note_answer,
-    promise,
-    reject,
-    settle_verdict,
-    survivor,
-    weigh,
+    rule_out_by_comparisons,
+    rule_out_by_evidence,
+    sum_of_best_means,
+    update_verdict,
+    weigh_bets,
+    write_answer,
 )
 from osrl.hypotheses.tolerance import count_comparisons
 from osrl.jit.kernel import before_compiling, kernel, kernel_in_place
 from osrl.jit.reductions import copy_to
 from osrl.model.arrays import Floats
-from osrl.model.outcome import EXHAUSTED
+from osrl.model.outcome import EXHAUSTED, sole_survivor
 
 R = TypeVar("R")
 
@@ -69,28 +68,28 @@ def if_counted(counted: Callable[..., R], otherwise: Callable[..., R]) -> Callab
 
 
 @kernel
-def told(hypotheses: Hypotheses, x: int) -> Samples:
+def task_samples(hypotheses: Hypotheses, x: int) -> Samples:
     """What the rewards of the arms of task ``x`` say."""
     arms = hypotheses.arms
-    led, led_sum = arms[LED, x], arms[LED_SUM, x]
-    return samples_of(arms[PULLS, x], arms[SUMS, x], arms[FIRST, x], led, led_sum, hypotheses.noise)
+    led, led_sum = arms[HYP_LED, x], arms[HYP_LED_SUM, x]
+    return samples_of(arms[HYP_PULLS, x], arms[HYP_SUMS, x], arms[HYP_FIRST, x], led, led_sum, hypotheses.noise)
 
 
 @kernel
-def count(hypotheses: Hypotheses, x: int) -> None:
+def recount_task(hypotheses: Hypotheses, x: int) -> None:
     """The evidence of the counts of task ``x``."""
-    samples, of_task = told(hypotheses, x), np.empty(hypotheses.possible_h.shape[1])
+    samples, of_task = task_samples(hypotheses, x), np.empty(hypotheses.possible_h.shape[1])
     predictors = of_task.size // hypotheses.possible_g.size
     for g in range(hypotheses.possible_g.size):
-        count_task(hypotheses, samples, g, -math.inf, of_task)
-        count_predictors(hypotheses, samples, x, g, -math.inf, hypotheses.evidence[OF_G, x])
-    set_arms(hypotheses.against, hypotheses.evidence[OF_TASK, x], x, of_task)
+        count_representation(hypotheses, samples, g, -math.inf, of_task)
+        count_predictors(hypotheses, samples, x, g, -math.inf, hypotheses.evidence[IN_REPRESENTATION, x])
+    set_task_evidence(hypotheses.against, hypotheses.evidence[IN_TASK, x], x, of_task)
     count_comparisons(hypotheses.tolerance, x, predictors, samples, hypotheses.tilts, hypotheses.noise)
     count_checks(hypotheses.check, x, samples, hypotheses.tilts, hypotheses.noise)
 
 
 @kernel
-def count_task(
+def count_representation(
     hypotheses: Hypotheses, samples: Samples, g: int, enough: float, evidence: Floats
 ) -> tuple[float, float]:
     """The ``evidence`` (n,) of a task against the arms of ``g``, see `against`; the least and the most."""
@@ -99,7 +98,7 @@ def count_task(
     nobody, rises = np.zeros(evidence.size, np.bool_), rises_of(tilts)
     least, most = math.inf, -math.inf
     for a in range(g * predictors, (g + 1) * predictors):
-        evidence[a] = against(samples, a, tilts, rises, TASK, noise, 0.0, nobody, enough)
+        evidence[a] = against(samples, a, tilts, rises, TILT_TASK, noise, 0.0, nobody, enough)
         least, most = min(least, evidence[a]), max(most, evidence[a])
     return least, most
 
@@ -114,20 +113,20 @@ def count_predictors(hypotheses: Hypotheses, samples: Samples, x: int, g: int, e
         samples.number[own],
         samples.mean[own],
         samples.excess[own],
-        arms[LOCAL_LED, x, own],
-        arms[LOCAL_LED_SUM, x, own],
+        arms[HYP_LOCAL_LED, x, own],
+        arms[HYP_LOCAL_LED_SUM, x, own],
     )
     if tilts.by_pairs:
         copy_to(against_best(of_own, tilts, noise), evidence[own])
         return
     nobody, rises = np.zeros(predictors, np.bool_), rises_of(tilts)
     for h in range(predictors):
-        found = against(of_own, h, tilts, rises, LOCAL, noise, 0.0, nobody, enough)
+        found = against(of_own, h, tilts, rises, TILT_LOCAL, noise, 0.0, nobody, enough)
         evidence[g * predictors + h] = found
 
 
 @kernel
-def recount(hypotheses: Hypotheses) -> bool:
+def recount_all(hypotheses: Hypotheses) -> bool:
     """Count every task again, and rule out what can be; whether anything was.
 
     Evidence is searched for only where it may reach a limit; elsewhere a bound that does not is kept. Tests
@@ -136,38 +135,38 @@ def recount(hypotheses: Hypotheses) -> bool:
     possible_g, possible_h, numbers = hypotheses.possible_g, hypotheses.possible_h, hypotheses.numbers
     tasks, n = possible_h.shape
     predictors = n // possible_g.size
-    samples = [told(hypotheses, x) for x in range(tasks)]
-    of_task = hypotheses.evidence[OF_TASK].copy()
+    samples = [task_samples(hypotheses, x) for x in range(tasks)]
+    of_task = hypotheses.evidence[IN_TASK].copy()
     for g in range(possible_g.size):
         if not possible_g[g]:
             continue
         reach = 0.0
         for x in range(tasks):
-            least, most = count_task(hypotheses, samples[x], g, math.inf, of_task[x])
+            least, most = count_representation(hypotheses, samples[x], g, math.inf, of_task[x])
             reach += most if hypotheses.struck.shape[1] > 0 else least
         for x in range(tasks):
-            if reach >= numbers[LIMIT_G]:
-                count_task(hypotheses, samples[x], g, -math.inf, of_task[x])
-            if survivor(possible_h[x, g * predictors : (g + 1) * predictors]) < 0:
-                own = hypotheses.evidence[OF_G, x]
-                count_predictors(hypotheses, samples[x], x, g, numbers[LIMIT_H], own)
+            if reach >= numbers[HYP_LIMIT_G]:
+                count_representation(hypotheses, samples[x], g, -math.inf, of_task[x])
+            if sole_survivor(possible_h[x], g * predictors, (g + 1) * predictors) < 0:
+                own = hypotheses.evidence[IN_REPRESENTATION, x]
+                count_predictors(hypotheses, samples[x], x, g, numbers[HYP_LIMIT_H], own)
     for x in range(tasks):
-        set_arms(hypotheses.against, hypotheses.evidence[OF_TASK, x], x, of_task[x])
+        set_task_evidence(hypotheses.against, hypotheses.evidence[IN_TASK, x], x, of_task[x])
         count_comparisons(hypotheses.tolerance, x, predictors, samples[x], hypotheses.tilts, hypotheses.noise)
         count_checks(hypotheses.check, x, samples[x], hypotheses.tilts, hypotheses.noise)
-    if numbers[WAITING] > 0.0:
-        settle_verdict(hypotheses)
+    if numbers[HYP_WAITING] > 0.0:
+        update_verdict(hypotheses)
     changed = False
     for x in range(tasks):
-        changed = reject(hypotheses, x, 0, n) or changed
-        changed = compare(hypotheses, x) or changed
+        changed = rule_out_by_evidence(hypotheses, x, 0, n) or changed
+        changed = rule_out_by_comparisons(hypotheses, x) or changed
     return changed
 
 
 @kernel_in_place
 def _weigh_task(hypotheses: Hypotheses, x: int) -> None:
     """The evidence of the bets of task ``x``."""
-    weigh(hypotheses, x, 0, hypotheses.evidence.shape[2])
+    weigh_bets(hypotheses, x, 0, hypotheses.evidence.shape[2])
 
 
 @kernel_in_place
@@ -175,8 +174,8 @@ def _nothing_to_count(hypotheses: Hypotheses) -> bool:
     return False
 
 
-count_or_weigh = if_counted(count, _weigh_task)
-recount_if_counted = if_counted(recount, _nothing_to_count)
+count_or_weigh = if_counted(recount_task, _weigh_task)
+recount_if_counted = if_counted(recount_all, _nothing_to_count)
 
 
 @kernel_in_place
@@ -188,7 +187,7 @@ def refresh_evidence(hypotheses: Hypotheses) -> None:
     for g in range(evidence_g.size):
         evidence_g[g] = evidence_against(hypotheses.against, hypotheses.bets, g)
         if not possible_g[g]:  # its vectors reached the limit one after the other
-            evidence_g[g] = max(evidence_g[g], hypotheses.numbers[LIMIT_G])
+            evidence_g[g] = max(evidence_g[g], hypotheses.numbers[HYP_LIMIT_G])
 
 
 @kernel
@@ -202,6 +201,8 @@ def best_guess(hypotheses: Hypotheses) -> None:
             continue
         if guess < 0 or evidence_g[g] < evidence_g[guess]:
             guess = g
-        elif evidence_g[g] == evidence_g[guess] and promise(hypotheses, g) > promise(hypotheses, guess):
+        elif evidence_g[g] == evidence_g[guess] and sum_of_best_means(hypotheses, g) > sum_of_best_means(
+            hypotheses, guess
+        ):
             guess = g
-    note_answer(hypotheses, guess, EXHAUSTED)
+    write_answer(hypotheses, guess, EXHAUSTED)

@@ -21,19 +21,26 @@ from typing import NamedTuple
 import numpy as np
 
 from osrl.errors import OsrlError
-from osrl.evidence.betting import LOCAL, Bets, log_mixture, new_bets, no_bets, shrunk_means
+from osrl.evidence.betting import BET_LOCAL, Bets, log_mixture, new_bets, no_bets, shrunk_means
 from osrl.evidence.exponential_tilts import Tilts, new_tilts
-from osrl.hypotheses.model_check import judge_checks, lacks_check, new_check
-from osrl.hypotheses.product import evidence_against
+from osrl.hypotheses.model_check import is_check_open, judge_checks, new_check
+from osrl.hypotheses.product import (
+    DEFAULT_VECTORS,
+    VECTOR_LOOKS,
+    are_vectors_due,
+    bound_of_vectors,
+    evidence_against,
+    new_struck,
+    strike_vectors_of,
+)
 from osrl.hypotheses.tolerance import (
     EPSILON_G,
-    Tolerance,
-    answer_within,
+    PairTests,
+    answer_within_tolerance,
     exact_risks,
     judge_comparisons,
     new_tolerance,
 )
-from osrl.hypotheses.vectors import LOOKS, VECTORS, most_of_vectors, new_struck, strike, vectors_due
 from osrl.jit.kernel import kernel, kernel_in_place
 from osrl.jit.reductions import is_any, sum_of
 from osrl.model.arrays import Flags, Floats, Integers
@@ -49,15 +56,21 @@ from osrl.model.outcome import (
     WITHIN,
     Outcome,
     new_outcome,
+    sole_survivor,
 )
 
-CLEAR = 12.0  # samples of an arm before its estimate is believed
-PATIENCE = 0.02  # growth of the number of samples between two looks at the counts
+MIN_CLEAR_SAMPLES = 12.0  # samples of an arm before its estimate is believed
+RECOUNT_GROWTH = 0.02  # growth of the number of samples between two looks at the counts
 
-PULLS, SUMS, FIRST, MEANS, LOCAL_MEANS, LED, LED_SUM, LOCAL_LED, LOCAL_LED_SUM = range(9)  # rows of `arms`
-OF_TASK, OF_G = range(2)  # rows of `order` and `evidence`: among the arms of a task, or of a representation
-WEALTH, PENDING, LOCAL_WEALTH, LOCAL_PENDING = range(4)  # rows of `wealth`
-LIMIT_G, LIMIT_H, SAMPLES, DUE, RULED_OUT, WAITING, LOOK = range(7)  # places of `numbers`
+# Rows of `Hypotheses.arms`.
+HYP_PULLS, HYP_SUMS, HYP_FIRST, HYP_MEANS, HYP_LOCAL_MEANS = range(5)
+HYP_LED, HYP_LED_SUM, HYP_LOCAL_LED, HYP_LOCAL_LED_SUM = range(5, 9)
+# Rows of `order` and `evidence`: among all arms of a task, or among those of the same representation.
+IN_TASK, IN_REPRESENTATION = range(2)
+# Rows of `wealth`.
+TASK_WEALTH, TASK_PENDING, LOCAL_WEALTH, LOCAL_PENDING = range(4)
+# Places of `numbers`.
+HYP_LIMIT_G, HYP_LIMIT_H, HYP_SAMPLES, HYP_RECOUNT_DUE, HYP_RULED_OUT, HYP_WAITING, HYP_LOOKS = range(7)
 
 
 class Hypotheses(NamedTuple):
@@ -72,40 +85,40 @@ class Hypotheses(NamedTuple):
     evidence_g: Floats  # (G,) against each representation
     possible_g: Flags  # (G,)
     possible_h: Flags  # (X, n)
-    struck: Flags  # (G, V) vectors of predictors, one for each task, see `osrl.hypotheses.vectors`
+    struck: Flags  # (G, V) vectors of predictors, one for each task, see `osrl.hypotheses.product`
     numbers: Floats  # (7,) limits, samples, when to look at counts, how many are ruled out, waiting, `looks`
     bets: Bets
     tilts: Tilts
-    tolerance: Tolerance
+    tolerance: PairTests
     outcome: Outcome
     noise: float
     by_counts: bool | None  # whether counts are judged; None for bets: then no counting is compiled
-    check: Tolerance | None  # of the model, see `osrl.hypotheses.model_check`
+    check: PairTests | None  # of the model, see `osrl.hypotheses.model_check`
 
     @property
     def pulls(self) -> Floats:
         """Samples of every arm, (X, n)."""
-        return self.arms[PULLS, :]
+        return self.arms[HYP_PULLS, :]
 
     @property
     def sums(self) -> Floats:
         """Their rewards, summed, (X, n)."""
-        return self.arms[SUMS, :]
+        return self.arms[HYP_SUMS, :]
 
     @property
     def limits(self) -> Floats:
         """log(1 / delta_g), log(1 / delta_h); with a tolerance, of a part of each risk."""
-        return self.numbers[: LIMIT_H + 1]
+        return self.numbers[: HYP_LIMIT_H + 1]
 
     @property
     def looks(self) -> Floats:
         """Vectors are looked at when there are 1 / looks more samples, ()."""
-        return self.numbers[LOOK : LOOK + 1].reshape(())
+        return self.numbers[HYP_LOOKS : HYP_LOOKS + 1].reshape(())
 
     @property
     def evidence_h(self) -> Floats:
         """Log evidence against each predictor among those of its representation, (X, n)."""
-        return self.evidence[OF_G, :]
+        return self.evidence[IN_REPRESENTATION, :]
 
     @property
     def by_task(self) -> Floats:
@@ -121,7 +134,7 @@ def new_hypotheses(
     *,
     epsilon: tuple[float, float] = (0.0, 0.0),
     by_counts: bool = False,
-    vectors: int = VECTORS,
+    vectors: int = DEFAULT_VECTORS,
     margin: float = 0.0,
 ) -> Hypotheses:
     """Nothing sampled, everything possible; ``risks`` are delta_g and delta_h, ``epsilon`` the tolerances.
@@ -152,7 +165,7 @@ def new_hypotheses(
         possible_g=np.ones(G, np.bool_),
         possible_h=np.ones((X, n), np.bool_),
         struck=new_struck(shape, vectors),
-        numbers=np.array([*limits, 0.0, float(X * n), 0.0, 0.0, LOOKS]),
+        numbers=np.array([*limits, 0.0, float(X * n), 0.0, 0.0, VECTOR_LOOKS]),
         bets=used,
         tilts=new_tilts(noise),
         tolerance=new_tolerance(shape, epsilon, risks, used, by_counts),
@@ -161,21 +174,9 @@ def new_hypotheses(
         by_counts=by_counts or None,
         check=new_check(shape, margin, risks[0], used, by_counts),
     )
-    hypotheses.arms[MEANS : LOCAL_MEANS + 1] = 0.5
-    settle_verdict(hypotheses)
+    hypotheses.arms[HYP_MEANS : HYP_LOCAL_MEANS + 1] = 0.5
+    update_verdict(hypotheses)
     return hypotheses
-
-
-@kernel_in_place
-def survivor(possible: Flags) -> int:
-    """The only possibility left, or -1."""
-    left = -1
-    for i in range(possible.size):
-        if possible[i]:
-            if left >= 0:
-                return -1
-            left = i
-    return left
 
 
 @kernel_in_place
@@ -204,54 +205,54 @@ def rule_out(possible: Flags, evidence: Floats, limit: float, last_stays: bool) 
 
 
 @kernel
-def weigh(hypotheses: Hypotheses, x: int, first: int, last: int) -> None:
+def weigh_bets(hypotheses: Hypotheses, x: int, first: int, last: int) -> None:
     """Bring the evidence of the bets against the arms first .. last - 1 of a task up to date."""
-    wealth, evidence, local = hypotheses.wealth, hypotheses.evidence, hypotheses.bets.grid[LOCAL]
+    wealth, evidence, local = hypotheses.wealth, hypotheses.evidence, hypotheses.bets.grid[BET_LOCAL]
     held = np.empty(local.size)
     for a in range(first, last):
         for j in range(local.size):
             held[j] = wealth[LOCAL_WEALTH, x, a, j] + wealth[LOCAL_PENDING, x, a, j]
-        evidence[OF_G, x, a] = log_mixture(held, local)
+        evidence[IN_REPRESENTATION, x, a] = log_mixture(held, local)
 
 
 @kernel_in_place
-def reject(hypotheses: Hypotheses, x: int, first: int, last: int) -> bool:
+def rule_out_by_evidence(hypotheses: Hypotheses, x: int, first: int, last: int) -> bool:
     """Rule out representations, and predictors among arms first .. last - 1 of task x; whether any was."""
     numbers, evidence_g, possible_g = hypotheses.numbers, hypotheses.evidence_g, hypotheses.possible_g
-    evidence, possible_h = hypotheses.evidence[OF_G, x], hypotheses.possible_h[x]
+    evidence, possible_h = hypotheses.evidence[IN_REPRESENTATION, x], hypotheses.possible_h[x]
     predictors = evidence.size // possible_g.size
     for g in range(possible_g.size):
         if possible_g[g]:
             evidence_g[g] = evidence_against(hypotheses.against, hypotheses.bets, g)
-    if x == 0 if hypotheses.by_counts else vectors_due(hypotheses.struck, numbers[SAMPLES], numbers[LOOK]):
+    if x == 0 if hypotheses.by_counts else are_vectors_due(hypotheses.struck, numbers[HYP_SAMPLES], numbers[HYP_LOOKS]):
         strike_vectors(hypotheses)
-    ruled_out = rule_out(possible_g, evidence_g, numbers[LIMIT_G], False)
+    ruled_out = rule_out(possible_g, evidence_g, numbers[HYP_LIMIT_G], False)
     if not hypotheses.by_counts:
-        weigh(hypotheses, x, first, last)
+        weigh_bets(hypotheses, x, first, last)
     for start in range(first, last, predictors):
         own = slice(start, start + predictors)
-        ruled_out += rule_out(possible_h[own], evidence[own], numbers[LIMIT_H], True)
+        ruled_out += rule_out(possible_h[own], evidence[own], numbers[HYP_LIMIT_H], True)
     if ruled_out > 0:
-        numbers[RULED_OUT] += ruled_out
-        settle_verdict(hypotheses)
+        numbers[HYP_RULED_OUT] += ruled_out
+        update_verdict(hypotheses)
     return ruled_out > 0
 
 
 @kernel_in_place
 def _within_reach(hypotheses: Hypotheses, g: int) -> bool:
     """Whether some vector of ``g`` may be struck now."""
-    wealth, of_task = hypotheses.wealth, hypotheses.evidence[OF_TASK]
+    wealth, of_task = hypotheses.wealth, hypotheses.evidence[IN_TASK]
     predictors = of_task.shape[1] // hypotheses.possible_g.size
     first, last = g * predictors, (g + 1) * predictors
-    most = most_of_vectors(wealth[WEALTH], wealth[PENDING], of_task, first, last)
-    return bool(most >= hypotheses.numbers[LIMIT_G])
+    most = bound_of_vectors(wealth[TASK_WEALTH], wealth[TASK_PENDING], of_task, first, last)
+    return bool(most >= hypotheses.numbers[HYP_LIMIT_G])
 
 
 @kernel_in_place
-def should_strike(hypotheses: Hypotheses) -> bool:
+def should_strike_vectors(hypotheses: Hypotheses) -> bool:
     """Whether it is time to look at the vectors, and there is something to see."""
     numbers, possible_g = hypotheses.numbers, hypotheses.possible_g
-    if vectors_due(hypotheses.struck, numbers[SAMPLES], numbers[LOOK]):
+    if are_vectors_due(hypotheses.struck, numbers[HYP_SAMPLES], numbers[HYP_LOOKS]):
         for g in range(possible_g.size):
             if possible_g[g] and _within_reach(hypotheses, g):
                 return True
@@ -261,13 +262,13 @@ def should_strike(hypotheses: Hypotheses) -> bool:
 @kernel
 def strike_vectors(hypotheses: Hypotheses) -> None:
     """Strike vectors of predictors; the evidence against a representation without any reaches the limit."""
-    struck, wealth, limit = hypotheses.struck, hypotheses.wealth, hypotheses.numbers[LIMIT_G]
+    struck, wealth, limit = hypotheses.struck, hypotheses.wealth, hypotheses.numbers[HYP_LIMIT_G]
     evidence_g, possible_g = hypotheses.evidence_g, hypotheses.possible_g
     _, tasks, n, tried = wealth.shape
     if struck.shape[1] == 0:
         return
     predictors = n // possible_g.size
-    of_task, bets = hypotheses.evidence[OF_TASK], hypotheses.bets
+    of_task, bets = hypotheses.evidence[IN_TASK], hypotheses.bets
     held = np.empty((tasks, predictors, tried))
     for g in range(possible_g.size):
         if not possible_g[g] or not _within_reach(hypotheses, g):
@@ -276,23 +277,23 @@ def strike_vectors(hypotheses: Hypotheses) -> None:
         for x in range(tasks):
             for h in range(predictors):
                 for j in range(tried):
-                    held[x, h, j] = wealth[WEALTH, x, first + h, j] + wealth[PENDING, x, first + h, j]
-        if strike(struck[g], of_task[:, first : first + predictors], held, bets, limit):
+                    held[x, h, j] = wealth[TASK_WEALTH, x, first + h, j] + wealth[TASK_PENDING, x, first + h, j]
+        if strike_vectors_of(struck[g], of_task[:, first : first + predictors], held, bets, limit):
             evidence_g[g] = max(evidence_g[g], limit)
 
 
 @kernel_in_place
-def compare(hypotheses: Hypotheses, x: int) -> bool:
+def rule_out_by_comparisons(hypotheses: Hypotheses, x: int) -> bool:
     """Rule out what can be by comparisons in task ``x``; whether anything was."""
     predictors = hypotheses.possible_h.shape[1] // hypotheses.possible_g.size
     if judge_comparisons(hypotheses.tolerance, x, predictors) + judge_checks(hypotheses.check, x) == 0:
         return False
-    settle_verdict(hypotheses)
+    update_verdict(hypotheses)
     return True
 
 
 @kernel_in_place
-def settle_verdict(hypotheses: Hypotheses) -> None:
+def update_verdict(hypotheses: Hypotheses) -> None:
     """Write down what the rejections so far decide.
 
     An answer that does not look right, or lacks the evidence of a model check, waits: either its null is
@@ -303,25 +304,27 @@ def settle_verdict(hypotheses: Hypotheses) -> None:
     tasks, n = possible_h.shape
     predictors = n // possible_g.size
     if not is_any(possible_g):
-        note_answer(hypotheses, -1, NO_SHARED)
+        write_answer(hypotheses, -1, NO_SHARED)
         return
-    g = survivor(possible_g)
+    g = sole_survivor(possible_g, 0, possible_g.size)
     if g >= 0 and reached[TAU_G, 0] == 0 and possible_g.size > 1:
-        reached[TAU_G, 0] = int(sum_of(hypotheses.arms[PULLS]))
+        reached[TAU_G, 0] = int(sum_of(hypotheses.arms[HYP_PULLS]))
     status = DECIDED if g >= 0 else WITHIN
     for x in range(tasks):
-        if g >= 0 and survivor(possible_h[x, g * predictors : (g + 1) * predictors]) < 0:
+        if g >= 0 and sole_survivor(possible_h[x], g * predictors, (g + 1) * predictors) < 0:
             status = WITHIN
     if status == WITHIN:
-        g = good_enough(hypotheses)
-    numbers[WAITING] = 0.0
+        g = representation_within_tolerance(hypotheses)
+    numbers[HYP_WAITING] = 0.0
     if g < 0:
         return
     for x in range(tasks):
-        if doubtful(hypotheses, x, g) >= 0 or lacks_check(hypotheses.check, x, _arm(hypotheses, x, g, status)):
-            numbers[WAITING] = 1.0 + g
-    if numbers[WAITING] == 0.0:
-        note_answer(hypotheses, g, status)
+        if best_rival_if_unclear(hypotheses, x, g) >= 0 or is_check_open(
+            hypotheses.check, x, _arm(hypotheses, x, g, status)
+        ):
+            numbers[HYP_WAITING] = 1.0 + g
+    if numbers[HYP_WAITING] == 0.0:
+        write_answer(hypotheses, g, status)
 
 
 @kernel_in_place
@@ -329,35 +332,39 @@ def _arm(hypotheses: Hypotheses, x: int, g: int, status: int) -> int:
     """The arm of ``g`` that is the answer of task ``x``, exactly or within the tolerance."""
     possible_g, possible_h = hypotheses.possible_g, hypotheses.possible_h[x]
     if status == WITHIN:
-        return answer_within(hypotheses.tolerance, x, g, hypotheses.arms[MEANS, x], possible_g, possible_h)
-    first = g * (possible_h.size // possible_g.size)
-    return int(first + survivor(possible_h[first : first + possible_h.size // possible_g.size]))
+        return answer_within_tolerance(
+            hypotheses.tolerance, x, g, hypotheses.arms[HYP_MEANS, x], possible_g, possible_h
+        )
+    predictors = possible_h.size // possible_g.size
+    return sole_survivor(possible_h, g * predictors, (g + 1) * predictors)
 
 
 @kernel_in_place
-def good_enough(hypotheses: Hypotheses) -> int:
+def representation_within_tolerance(hypotheses: Hypotheses) -> int:
     """The representation that may be answered within the tolerance; of several the most promising, or -1."""
-    possible_g, possible_h, means = hypotheses.possible_g, hypotheses.possible_h, hypotheses.arms[MEANS]
+    possible_g, possible_h, means = hypotheses.possible_g, hypotheses.possible_h, hypotheses.arms[HYP_MEANS]
     found = -1
     if hypotheses.tolerance.within.size == 0:
         return found
     for g in range(possible_g.size):
         good = possible_g[g]
         for x in range(possible_h.shape[0]):
-            good = good and answer_within(hypotheses.tolerance, x, g, means[x], possible_g, possible_h[x]) >= 0
-        if good and (found < 0 or promise(hypotheses, g) > promise(hypotheses, found)):
+            good = (
+                good and answer_within_tolerance(hypotheses.tolerance, x, g, means[x], possible_g, possible_h[x]) >= 0
+            )
+        if good and (found < 0 or sum_of_best_means(hypotheses, g) > sum_of_best_means(hypotheses, found)):
             found = g
     return found
 
 
 @kernel_in_place
-def doubtful(hypotheses: Hypotheses, x: int, g: int) -> int:
+def best_rival_if_unclear(hypotheses: Hypotheses, x: int, g: int) -> int:
     """The best-looking arm of other representations, if ``g`` does not clearly look better in task ``x``.
 
     Otherwise -1. Clearly: its estimate is larger, or less by no more than the tolerance, and both arms have
-    been tried ``CLEAR`` times.
+    been tried ``MIN_CLEAR_SAMPLES`` times.
     """
-    pulls, means = hypotheses.arms[PULLS, x], hypotheses.arms[MEANS, x]
+    pulls, means = hypotheses.arms[HYP_PULLS, x], hypotheses.arms[HYP_MEANS, x]
     n = pulls.size
     predictors = n // hypotheses.possible_g.size
     own, rival = -1, -1
@@ -368,30 +375,32 @@ def doubtful(hypotheses: Hypotheses, x: int, g: int) -> int:
         elif own < 0 or means[a] > means[own]:
             own = a
     most = means[own] + hypotheses.tolerance.numbers[EPSILON_G]
-    if rival < 0 or (means[rival] <= most and min(pulls[rival], pulls[own]) >= CLEAR):
+    if rival < 0 or (means[rival] <= most and min(pulls[rival], pulls[own]) >= MIN_CLEAR_SAMPLES):
         return -1
     return rival
 
 
 @kernel
-def note_answer(hypotheses: Hypotheses, g: int, status: int) -> None:
+def write_answer(hypotheses: Hypotheses, g: int, status: int) -> None:
     """The answer: the predictors that look best for ``g``, or the best arms when g = -1."""
     arms, possible_h, outcome = hypotheses.arms, hypotheses.possible_h, hypotheses.outcome
     reached, answer = outcome.reached, outcome.answer
     tasks, n = possible_h.shape
     predictors = n // hypotheses.possible_g.size
     reached[STATUS, 0] = status
-    reached[TAU, 0] = int(sum_of(arms[PULLS]))
-    if survivor(hypotheses.possible_g) < 0:
+    reached[TAU, 0] = int(sum_of(arms[HYP_PULLS]))
+    if sole_survivor(hypotheses.possible_g, 0, hypotheses.possible_g.size) < 0:
         reached[TAU_G, 0] = reached[TAU, 0]
     means = np.empty(n)
     for x in range(tasks):
-        shrunk_means(arms[PULLS, x], arms[SUMS, x], 1.0, means)
+        shrunk_means(arms[HYP_PULLS, x], arms[HYP_SUMS, x], 1.0, means)
         best = -1
         if status == WITHIN:
-            best = answer_within(hypotheses.tolerance, x, g, arms[MEANS, x], hypotheses.possible_g, possible_h[x])
+            best = answer_within_tolerance(
+                hypotheses.tolerance, x, g, arms[HYP_MEANS, x], hypotheses.possible_g, possible_h[x]
+            )
         for a in range(n):
-            outcome.pulls[0, x, a] = int(arms[PULLS, x, a])
+            outcome.pulls[0, x, a] = int(arms[HYP_PULLS, x, a])
             fits = g < 0 or (a // predictors == g and possible_h[x, a])
             if status != WITHIN and fits and (best < 0 or means[a] > means[best]):
                 best = a
@@ -400,9 +409,9 @@ def note_answer(hypotheses: Hypotheses, g: int, status: int) -> None:
 
 
 @kernel_in_place
-def promise(hypotheses: Hypotheses, g: int) -> float:
+def sum_of_best_means(hypotheses: Hypotheses, g: int) -> float:
     """The best estimates of ``g``, summed over tasks."""
-    means = hypotheses.arms[MEANS]
+    means = hypotheses.arms[HYP_MEANS]
     tasks, n = means.shape
     predictors = n // hypotheses.possible_g.size
     total = 0.0

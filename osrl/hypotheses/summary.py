@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from osrl.hypotheses.model_check import lacks_check
+from osrl.hypotheses.model_check import is_check_open
 from osrl.hypotheses.state import Hypotheses
-from osrl.hypotheses.tolerance import EXACT, NEAR_G, NEAR_H, comparison
+from osrl.hypotheses.tolerance import EXACT_SHARES, PAIR_LIMIT_G, PAIR_LIMIT_H, pair_evidence
 from osrl.model.arrays import Flags, Floats
 from osrl.model.outcome import WITHIN
 
@@ -78,7 +78,7 @@ def name_hypotheses(hypotheses: Hypotheses, names: Names) -> tuple[Hypothesis, .
     What was rejected has reached its limit at some time, and is shown with no less.
     """
     limit_g, limit_h = map(float, hypotheses.limits)
-    of_g, of_h = shown(hypotheses)
+    of_g, of_h = displayed_evidence(hypotheses)
     possible_g, possible_h = hypotheses.possible_g, hypotheses.possible_h
     listed = [
         Hypothesis(None, name, None, float(of_g[g]), limit_g, not possible_g[g])
@@ -94,7 +94,7 @@ def name_hypotheses(hypotheses: Hypotheses, names: Names) -> tuple[Hypothesis, .
     return tuple(listed)
 
 
-def shown(hypotheses: Hypotheses) -> tuple[Floats, Floats]:
+def displayed_evidence(hypotheses: Hypotheses) -> tuple[Floats, Floats]:
     """The log evidence (G,) and (X, n) as it is shown: of what is rejected no less than the limit."""
     limit_g, limit_h = hypotheses.limits
     of_g, of_h = hypotheses.evidence_g.copy(), hypotheses.evidence_h.copy()
@@ -109,16 +109,16 @@ def claim_of(hypotheses: Hypotheses, g: int, predictors: Sequence[int], tasks: S
     With a tolerance: that the answer is within it. A rival is then out by the shorter of two ways. With a
     model check, a study would end here only if that were passed at the same risk.
     """
-    of_g, of_h = shown(hypotheses)
+    of_g, of_h = displayed_evidence(hypotheses)
     H = of_h.shape[1] // of_g.size
     own = of_h[:, g * H : (g + 1) * H]
     epsilon_g, epsilon_h = hypotheses.tolerance.epsilon
     if epsilon_g > 0:
-        within = _within(hypotheses, g, predictors, NEAR_G).reshape(len(tasks), -1, H).min(axis=(0, 2))
-        of_g = np.maximum(of_g + math.log(EXACT[0]), within)
+        within = _within(hypotheses, g, predictors, PAIR_LIMIT_G).reshape(len(tasks), -1, H).min(axis=(0, 2))
+        of_g = np.maximum(of_g + math.log(EXACT_SHARES[0]), within)
     if epsilon_h > 0:
-        within = _within(hypotheses, g, predictors, NEAR_H)[:, g * H : (g + 1) * H]
-        own = np.maximum(own + math.log(EXACT[1]), within)
+        within = _within(hypotheses, g, predictors, PAIR_LIMIT_H)[:, g * H : (g + 1) * H]
+        own = np.maximum(own + math.log(EXACT_SHARES[1]), within)
     risks = {task: _risk(np.delete(own[x], predictors[x])) for x, task in enumerate(tasks)}
     risk = _risk(np.delete(of_g, g))
     if of_g.size > 1:
@@ -136,7 +136,7 @@ def _unchecked_risk(hypotheses: Hypotheses, g: int, predictors: Sequence[int]) -
     for x, b in np.ndindex(X, n):
         c = g * (n // hypotheses.possible_g.size) + predictors[x]
         if b != c:
-            evidence = float(comparison(check, x, b, c))
+            evidence = float(pair_evidence(check, x, b, c))
             least = min(least, max(evidence, limit) if check.within[x, b, c] else evidence)
     return float(min(1.0, max(n - 1, 1) * math.exp(-least)))
 
@@ -144,7 +144,7 @@ def _unchecked_risk(hypotheses: Hypotheses, g: int, predictors: Sequence[int]) -
 def find_unchecked(hypotheses: Hypotheses, g: int, predictors: Sequence[int], tasks: Sequence[str]) -> tuple[str, ...]:
     """The tasks in which the model check still lacks evidence for this answer; none without a check."""
     first = g * (hypotheses.possible_h.shape[1] // hypotheses.possible_g.size)
-    return tuple(task for x, task in enumerate(tasks) if lacks_check(hypotheses.check, x, first + predictors[x]))
+    return tuple(task for x, task in enumerate(tasks) if is_check_open(hypotheses.check, x, first + predictors[x]))
 
 
 def _within(hypotheses: Hypotheses, g: int, predictors: Sequence[int], limit: int) -> Floats:
@@ -152,14 +152,14 @@ def _within(hypotheses: Hypotheses, g: int, predictors: Sequence[int], limit: in
     tolerance = hypotheses.tolerance
     X, n = hypotheses.possible_h.shape
     H = n // hypotheses.possible_g.size
-    part = 1 - EXACT[limit - NEAR_G]
+    part = 1 - EXACT_SHARES[limit - PAIR_LIMIT_G]
     most = tolerance.numbers[limit]
-    answers = max(n - H, 1) if limit == NEAR_G else max(H - 1, 1)
+    answers = max(n - H, 1) if limit == PAIR_LIMIT_G else max(H - 1, 1)
     standing = np.full((X, n), np.inf)
     for x, b in np.ndindex(X, n):
         c = g * H + predictors[x]
         if b != c:
-            evidence = float(comparison(tolerance, x, b, c))
+            evidence = float(pair_evidence(tolerance, x, b, c))
             standing[x, b] = max(evidence, most) if tolerance.within[x, b, c] else evidence
     return standing - math.log(answers / part)
 

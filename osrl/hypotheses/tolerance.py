@@ -21,23 +21,32 @@ from typing import NamedTuple
 import numpy as np
 
 from osrl.errors import OsrlError
-from osrl.evidence.betting import BETA, FAR, LOCAL, Bets, new_bets, settle, settle_worst, write_comparison
-from osrl.evidence.counts import MOST, Samples
+from osrl.evidence.betting import (
+    BET_LOCAL,
+    BET_SIZES,
+    NEGLIGIBLE_LOG,
+    Bets,
+    new_bets,
+    settle,
+    settle_worst,
+    write_comparison,
+)
+from osrl.evidence.counts import MAX_LOG_EVIDENCE, Samples
 from osrl.evidence.exponential_tilts import Tilts
-from osrl.evidence.pairs import pair
+from osrl.evidence.pairs import pair_log_evidence
 from osrl.jit.kernel import kernel, kernel_in_place
 from osrl.model.arrays import Flags, Floats
 
 # Parts of delta_g and delta_h that exact nulls have where there is a tolerance. A representation is mostly
 # refuted exactly, by several tasks together; of two predictors the tolerance is always the shorter way.
-EXACT = (0.75, 0.25)
-MOST_NUMBERS = 2 * 10**7  # that comparisons of all pairs may take
+EXACT_SHARES = (0.75, 0.25)
+MAX_PAIR_NUMBERS = 2 * 10**7  # that comparisons of all pairs may take
 
-HELD, PENDING = range(2)  # rows of `wealth`
-EPSILON_G, EPSILON_H, NEAR_G, NEAR_H = range(4)  # places of `numbers`
+PAIR_WEALTH, PAIR_PENDING = range(2)  # rows of `wealth`
+EPSILON_G, EPSILON_H, PAIR_LIMIT_G, PAIR_LIMIT_H = range(4)  # places of `numbers`
 
 
-class Tolerance(NamedTuple):
+class PairTests(NamedTuple):
     """The comparisons of all pairs of arms (arrays are updated in place); empty without a tolerance."""
 
     numbers: Floats  # (4,) epsilon_g, epsilon_h, limits for arms of another representation and of the same
@@ -53,7 +62,7 @@ class Tolerance(NamedTuple):
     @property
     def limits(self) -> Floats:
         """The limits of the evidence: against arms of other representations, and of the same one."""
-        return self.numbers[NEAR_G:]
+        return self.numbers[PAIR_LIMIT_G:]
 
 
 def new_tolerance(
@@ -62,20 +71,20 @@ def new_tolerance(
     risks: tuple[float, float],
     bets: Bets,
     by_counts: bool,
-) -> Tolerance:
+) -> PairTests:
     """Nothing compared yet. ``bets`` are those of the exact nulls; a small epsilon wants smaller ones."""
     X, G, H = shape
     n = G * H if max(epsilon) > 0.0 else 0
     used = _bets_for(epsilon, bets, by_counts)
     numbers = 2 * X * n * n * used.beta.size
-    if numbers > MOST_NUMBERS:
+    if numbers > MAX_PAIR_NUMBERS:
         raise OsrlError(
             f"a tolerance compares all pairs of the {n} arms of {X} tasks, which takes {numbers:,} numbers; "
             "use fewer representations or predictors, or no epsilon"
         )
     answers = max((G - 1) * H, 1), max(H - 1, 1)
-    limits = [math.log(answers[i] / ((1 - EXACT[i]) * risks[i])) for i in range(2)]
-    return Tolerance(
+    limits = [math.log(answers[i] / ((1 - EXACT_SHARES[i]) * risks[i])) for i in range(2)]
+    return PairTests(
         numbers=np.array([*epsilon, *limits]),
         wealth=np.zeros((2, X, n, n, used.beta.size)),
         within=np.zeros((X, n, n), np.bool_),
@@ -96,13 +105,13 @@ def _bets_for(epsilon: tuple[float, float], bets: Bets, by_counts: bool) -> Bets
 
 def exact_risks(risks: tuple[float, float], epsilon: tuple[float, float]) -> tuple[float, float]:
     """The parts of delta_g and delta_h that exact nulls have: all, where there is no tolerance."""
-    of_g, of_h = (EXACT[i] * risks[i] if epsilon[i] > 0.0 else risks[i] for i in range(2))
+    of_g, of_h = (EXACT_SHARES[i] * risks[i] if epsilon[i] > 0.0 else risks[i] for i in range(2))
     return of_g, of_h
 
 
 @kernel_in_place
 def write_comparisons(
-    tolerance: Tolerance,
+    tolerance: PairTests,
     x: int,
     a: int,
     arms: tuple[Floats, Floats, Floats],
@@ -142,23 +151,23 @@ def write_comparisons(
 
 
 @kernel_in_place
-def settle_comparisons(tolerance: Tolerance, x: int, a: int, predictors: int, reward: float, terms: Floats) -> int:
+def settle_comparisons(tolerance: PairTests, x: int, a: int, predictors: int, reward: float, terms: Floats) -> int:
     """Settle the bets of `write_comparisons` for this reward; how many nulls are ruled out by it."""
-    wealth, beta = tolerance.wealth, tolerance.bets.grid[BETA]
+    wealth, beta = tolerance.wealth, tolerance.bets.grid[BET_SIZES]
     n = terms.shape[0] // 2
     ruled_out = 0
     for i in range(2 * n):
         if terms[i, 0] != 0.0:
             b, c = (a, i) if i < n else (i - n, a)
-            settle(wealth[HELD, x, b, c], terms[i], beta, reward)
+            settle(wealth[PAIR_WEALTH, x, b, c], terms[i], beta, reward)
             ruled_out += _judge(tolerance, x, b, c, predictors)
     return ruled_out
 
 
 @kernel_in_place
-def worst_comparisons(tolerance: Tolerance, x: int, a: int, row: int, terms: Floats) -> None:
+def worst_comparisons(tolerance: PairTests, x: int, a: int, row: int, terms: Floats) -> None:
     """Multiply a row of the wealth by the worst factors of a trial."""
-    wealth, beta = tolerance.wealth, tolerance.bets.grid[BETA]
+    wealth, beta = tolerance.wealth, tolerance.bets.grid[BET_SIZES]
     n = terms.shape[0] // 2
     for i in range(2 * n):
         if terms[i, 0] != 0.0:
@@ -167,41 +176,41 @@ def worst_comparisons(tolerance: Tolerance, x: int, a: int, row: int, terms: Flo
 
 
 @kernel_in_place
-def _judge(tolerance: Tolerance, x: int, b: int, c: int, predictors: int) -> bool:
+def _judge(tolerance: PairTests, x: int, b: int, c: int, predictors: int) -> bool:
     """Rule out "b is better than c by epsilon" if its evidence has reached the limit; whether it has now.
 
     The evidence itself is computed only where a bound of it comes close.
     """
-    held, pending = tolerance.wealth[HELD, x, b, c], tolerance.wealth[PENDING, x, b, c]
-    weights = tolerance.bets.grid[LOCAL]
-    limit = tolerance.numbers[NEAR_H if b // predictors == c // predictors else NEAR_G]
+    held, pending = tolerance.wealth[PAIR_WEALTH, x, b, c], tolerance.wealth[PAIR_PENDING, x, b, c]
+    weights = tolerance.bets.grid[BET_LOCAL]
+    limit = tolerance.numbers[PAIR_LIMIT_H if b // predictors == c // predictors else PAIR_LIMIT_G]
     most = -math.inf
     for j in range(held.size):
         most = max(most, held[j] + pending[j] + weights[j])
-    if most + math.log(float(held.size)) < limit or comparison(tolerance, x, b, c) < limit:
+    if most + math.log(float(held.size)) < limit or pair_evidence(tolerance, x, b, c) < limit:
         return False
     tolerance.within[x, b, c] = True
     return True
 
 
 @kernel_in_place
-def comparison(tolerance: Tolerance, x: int, b: int, c: int) -> float:
+def pair_evidence(tolerance: PairTests, x: int, b: int, c: int) -> float:
     """Log evidence against "b is better than c by epsilon"."""
-    held, pending = tolerance.wealth[HELD, x, b, c], tolerance.wealth[PENDING, x, b, c]
-    weights = tolerance.bets.grid[LOCAL]
+    held, pending = tolerance.wealth[PAIR_WEALTH, x, b, c], tolerance.wealth[PAIR_PENDING, x, b, c]
+    weights = tolerance.bets.grid[BET_LOCAL]
     top = -math.inf
     for j in range(held.size):
         top = max(top, held[j] + pending[j] + weights[j])
     total = 0.0
     for j in range(held.size):
         below = held[j] + pending[j] + weights[j] - top
-        if below > -FAR:
+        if below > -NEGLIGIBLE_LOG:
             total += math.exp(below)
     return top + math.log(total)
 
 
 @kernel
-def judge_comparisons(tolerance: Tolerance, x: int, predictors: int) -> int:
+def judge_comparisons(tolerance: PairTests, x: int, predictors: int) -> int:
     """Rule out what can be among all pairs of a task; how many nulls are."""
     within = tolerance.within[x]
     ruled_out = 0
@@ -214,7 +223,7 @@ def judge_comparisons(tolerance: Tolerance, x: int, predictors: int) -> int:
 
 @kernel
 def count_comparisons(
-    tolerance: Tolerance, x: int, predictors: int, samples: Samples, tilts: Tilts, noise: float
+    tolerance: PairTests, x: int, predictors: int, samples: Samples, tilts: Tilts, noise: float
 ) -> None:
     """The evidence of the counts of task ``x`` against every "b is better than c by epsilon"."""
     within, numbers = tolerance.within[x], tolerance.numbers
@@ -222,12 +231,12 @@ def count_comparisons(
         for c in range(within.shape[0]):
             epsilon = numbers[EPSILON_H if b // predictors == c // predictors else EPSILON_G]
             if b != c and epsilon > 0.0 and not within[b, c]:
-                found = pair(samples, c, b, tilts, noise, epsilon)
-                tolerance.wealth[HELD, x, b, c, 0] = max(found, -MOST)  # -inf would not do in sums
+                found = pair_log_evidence(samples, c, b, tilts, noise, epsilon)
+                tolerance.wealth[PAIR_WEALTH, x, b, c, 0] = max(found, -MAX_LOG_EVIDENCE)  # -inf would not do in sums
 
 
 @kernel_in_place
-def is_out(tolerance: Tolerance, x: int, b: int, c: int, possible_g: Flags, possible_h: Flags) -> bool:
+def is_ruled_out(tolerance: PairTests, x: int, b: int, c: int, possible_g: Flags, possible_h: Flags) -> bool:
     """Whether arm b is out when c is the answer of task ``x``: exactly, or not better by epsilon."""
     predictors = possible_h.size // possible_g.size
     same = b // predictors == c // predictors
@@ -236,7 +245,9 @@ def is_out(tolerance: Tolerance, x: int, b: int, c: int, possible_g: Flags, poss
 
 
 @kernel_in_place
-def answer_within(tolerance: Tolerance, x: int, g: int, means: Floats, possible_g: Flags, possible_h: Flags) -> int:
+def answer_within_tolerance(
+    tolerance: PairTests, x: int, g: int, means: Floats, possible_g: Flags, possible_h: Flags
+) -> int:
     """The best-looking arm of ``g`` in task ``x`` against which all others are out, or -1."""
     n = means.size
     predictors = n // possible_g.size
@@ -246,7 +257,7 @@ def answer_within(tolerance: Tolerance, x: int, g: int, means: Floats, possible_
             continue
         good = True
         for b in range(n):
-            if b != c and not is_out(tolerance, x, b, c, possible_g, possible_h):
+            if b != c and not is_ruled_out(tolerance, x, b, c, possible_g, possible_h):
                 good = False
                 break
         if good:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from osrl.jit.kernel import kernel_in_place
-from osrl.model.arrays import Integers
+from osrl.model.arrays import Flags, Integers
 
 RUNNING, DECIDED, NO_SHARED, EXHAUSTED, WITHIN = range(5)
 VERDICTS = (
@@ -72,3 +72,15 @@ def is_open(outcome: Outcome) -> bool:
         if reached[STATUS, r] == RUNNING:
             return True
     return False
+
+
+@kernel_in_place
+def sole_survivor(possible: Flags, first: int, last: int) -> int:
+    """Return the only possibility among first .. last - 1, or -1 where none or several are left."""
+    left = -1
+    for i in range(first, last):
+        if possible[i]:
+            if left >= 0:
+                return -1
+            left = i
+    return left

@@ -15,8 +15,8 @@ from osrl.model.arrays import Floats
 
 _MASK = 0xFFFFFFFF
 
-CHOICES = 0  # the lane of the driver's own draws
-START = 1  # the lane of the one number that a policy may start with; reward lanes follow
+CHOICE_LANE = 0  # the lane of the driver's own draws
+START_LANE = 1  # the lane of the one number that a policy may start with; reward lanes follow
 FIRST_REWARD_LANE = 16
 
 
@@ -93,7 +93,7 @@ def uniform(key: Key, lane: int, n: int) -> float:
 
 
 @kernel_in_place
-def pick(propensities: Floats, draw: float) -> int:
+def pick_arm(propensities: Floats, draw: float) -> int:
     """The arm x * n + a that a number in [0, 1) picks from the probabilities (X, n)."""
     tasks, n = propensities.shape
     last = 0

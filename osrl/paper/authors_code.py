@@ -44,22 +44,22 @@ from osrl.model.outcome import REPRESENTATION, Outcome, new_outcome
 from osrl.paper.mirror_ascent import ReleasedState, new_released_state, released_solve
 from osrl.policies.contract import Problem, SamplingRule, StoppingRule
 from osrl.policies.sampling import per_task as tasks
-from osrl.policies.sampling.per_task import TaskWeights, compute_weights, next_arm, weights_due
+from osrl.policies.sampling.per_task import PerTaskSampling, are_weights_due, compute_weights, next_arm
 from osrl.policies.sampling.tracking import least_pulled, track
-from osrl.policies.stopping.per_task_test import MEANS, PULLS, Contests, leader_of, new_contests
+from osrl.policies.stopping.per_task_test import TEST_MEANS, TEST_PULLS, PerTaskTest, new_per_task_test, unique_leader
 from osrl.policies.stopping.phase2 import (
     Phase2,
-    choose_representation,
-    conclude_phase_2,
+    guess_phase_2,
     in_phase_2,
     keep_phase_1,
     new_phase_2,
-    next_contest,
     phase_2_observe,
+    read_two_phase,
+    start_next_test,
     write_phase,
+    write_representation,
 )
 from osrl.policies.stopping.thresholds import beta_2
-from osrl.policies.stopping.trace_readers import read_phases
 
 MAX_PHASE_1_ROUNDS = 20000
 
@@ -67,7 +67,7 @@ MAX_PHASE_1_ROUNDS = 20000
 class AuthorsStopping(NamedTuple):
     """The samples of the phase in progress, and what ends each phase."""
 
-    contests: Contests
+    contests: PerTaskTest
     rounds: Integers  # (1,) of phase 1
     glr: Glr
     threshold: Floats  # (R,)
@@ -80,7 +80,7 @@ def new_stopping(problem: Problem, draw: float) -> AuthorsStopping:
     X, G, H = problem.shape
     criteria = problem.criteria
     released = AuthorsStopping(
-        contests=new_contests(problem.shape, problem.family.noise),
+        contests=new_per_task_test(problem.shape, problem.family.noise),
         rounds=np.zeros(1, np.int64),
         glr=new_glr(X, G, H),
         threshold=np.array([beta_2(problem.shape, criterion.delta_g) for criterion in criteria]),
@@ -89,8 +89,8 @@ def new_stopping(problem: Problem, draw: float) -> AuthorsStopping:
     )
     if G == 1:
         for r in range(len(criteria)):
-            choose_representation(released.outcome, r, 0, 0, released.contests.arms[PULLS])
-        next_contest(released.phase2, released.contests, released.outcome)
+            write_representation(released.outcome, r, 0, 0, released.contests.arms[TEST_PULLS])
+        start_next_test(released.phase2, released.contests, released.outcome)
     return released
 
 
@@ -102,9 +102,9 @@ def clear_leader(means: Floats, representations: int) -> int:
     shared = -1
     for x in range(tasks):
         for g in range(representations):
-            if leader_of(means[x, g * predictors : (g + 1) * predictors]) < 0:
+            if unique_leader(means[x, g * predictors : (g + 1) * predictors]) < 0:
                 return -1
-        best = leader_of(means[x]) // predictors  # -1 for a tie
+        best = unique_leader(means[x]) // predictors  # -1 for a tie
         if best < 0 or (x > 0 and best != shared):
             return -1
         shared = best
@@ -114,7 +114,7 @@ def clear_leader(means: Floats, representations: int) -> int:
 @kernel_in_place
 def estimated(released: AuthorsStopping) -> int:
     """The best representation under the estimate, or -1 while there is none to track."""
-    means = released.contests.arms[MEANS]
+    means = released.contests.arms[TEST_MEANS]
     if released.rounds[0] <= means.size:
         return -1
     return clear_leader(means, released.glr.total.size)
@@ -134,11 +134,11 @@ def observe_stopping(released: AuthorsStopping, x: int, a: int, reward: float, t
         phase_2_observe(phase2, contests, outcome, x, a, reward, ticket, False)
         return
     arms, glr = contests.arms, released.glr
-    arms[PULLS, x, a] += 1.0
-    count = arms[PULLS, x, a]
-    arms[MEANS, x, a] = ((count - 1.0) * arms[MEANS, x, a] + reward) / count
+    arms[TEST_PULLS, x, a] += 1.0
+    count = arms[TEST_PULLS, x, a]
+    arms[TEST_MEANS, x, a] = ((count - 1.0) * arms[TEST_MEANS, x, a] + reward) / count
     released.rounds[0] += 1
-    update_task(glr, x, arms[MEANS, x], arms[PULLS, x], contests.noise)
+    update_task(glr, x, arms[TEST_MEANS, x], arms[TEST_PULLS, x], contests.noise)
     g = estimated(released)
     evidence = glr.total[cheapest(glr, g)] if g >= 0 else -math.inf
     cut = released.rounds[0] > MAX_PHASE_1_ROUNDS
@@ -151,16 +151,16 @@ def observe_stopping(released: AuthorsStopping, x: int, a: int, reward: float, t
                 undecided = True
     if not undecided:
         keep_phase_1(phase2, contests, False)
-        next_contest(phase2, contests, outcome)
+        start_next_test(phase2, contests, outcome)
 
 
 @kernel
 def _answer(released: AuthorsStopping, r: int) -> None:
     """Criterion ``r`` ends phase 1 with the representation of the largest estimate."""
     arms = released.contests.arms
-    best = np.argmax(arms[MEANS]) % arms.shape[2]
+    best = np.argmax(arms[TEST_MEANS]) % arms.shape[2]
     g = best // released.contests.predictors
-    choose_representation(released.outcome, r, g, released.rounds[0], arms[PULLS])
+    write_representation(released.outcome, r, g, released.rounds[0], arms[TEST_PULLS])
 
 
 @kernel
@@ -169,8 +169,8 @@ def conclude(released: AuthorsStopping, criterion: int) -> None:
     contests, outcome = released.contests, released.outcome
     if outcome.answer[REPRESENTATION, criterion, 0] < 0:
         _answer(released, criterion)
-    means = released.phase2.earlier[MEANS] if in_phase_2(contests) else contests.arms[MEANS]
-    conclude_phase_2(released.phase2, contests, outcome, criterion, means)
+    means = released.phase2.earlier[TEST_MEANS] if in_phase_2(contests) else contests.arms[TEST_MEANS]
+    guess_phase_2(released.phase2, contests, outcome, criterion, means)
 
 
 @kernel_in_place
@@ -186,7 +186,7 @@ STOPPING_RULE = StoppingRule(
     new=new_stopping,
     observe=observe_stopping,
     conclude=conclude,
-    evidence=read_phases,
+    evidence=read_two_phase,
     ticket_size=lambda released: 1,
     ticket=write_ticket,
     stream=stream,
@@ -201,7 +201,7 @@ class AuthorsSampling(NamedTuple):
 
     ascent: ReleasedState  # its q is the allocation that is tracked
     tracked: Integers  # (1,) rounds of tracking since the last design
-    tasks: TaskWeights
+    tasks: PerTaskSampling
 
     @property
     def weights(self) -> Floats:
@@ -222,7 +222,7 @@ def new_sampling(problem: Problem, draw: float) -> AuthorsSampling:
 @kernel_in_place
 def tracks(released: AuthorsStopping) -> bool:
     """Whether the next round of phase 1 follows the weights: no arm is forced."""
-    pulls = released.contests.arms[PULLS]
+    pulls = released.contests.arms[TEST_PULLS]
     enough = math.sqrt(released.rounds[0]) - 0.5 * pulls.size
     least = least_pulled(pulls)
     fewest = pulls[least // pulls.shape[1], least % pulls.shape[1]]
@@ -233,7 +233,7 @@ def tracks(released: AuthorsStopping) -> bool:
 def wants_design(sampling: AuthorsSampling, released: AuthorsStopping) -> bool:
     """Whether the weights are needed now and old."""
     if in_phase_2(released.contests):
-        return weights_due(sampling.tasks, released.contests)
+        return are_weights_due(sampling.tasks, released.contests)
     return bool(sampling.tracked[0] > sampling.ascent.q.size and tracks(released))
 
 
@@ -244,14 +244,14 @@ def design(sampling: AuthorsSampling, released: AuthorsStopping) -> None:
         compute_weights(sampling.tasks, released.contests)
         return
     contests = released.contests
-    released_solve(sampling.ascent, contests.arms[MEANS], estimated(released), contests.noise)
+    released_solve(sampling.ascent, contests.arms[TEST_MEANS], estimated(released), contests.noise)
     sampling.tracked[0] = 0
 
 
 @kernel_in_place
 def select(sampling: AuthorsSampling, released: AuthorsStopping, task: int, propensities: Floats) -> int:
     """The arm that lags behind its share, among all in phase 1 and within a task in phase 2."""
-    pulls = released.contests.arms[PULLS]
+    pulls = released.contests.arms[TEST_PULLS]
     if in_phase_2(released.contests):
         return next_arm(sampling.tasks, released.contests)
     if estimated(released) < 0:

@@ -26,7 +26,7 @@ from osrl.paper.experiment import Experiment
 from osrl.paper.published import FILTER_FREQUENCY, FILTER_ORDER, SIGMA
 from osrl.policies.contract import Criterion, find
 from osrl.policies.steps import deal, design, design_of, settle, wants_design
-from osrl.policies.stopping.per_task_test import MEANS
+from osrl.policies.stopping.per_task_test import TEST_MEANS
 from osrl.simulation.runs import Z975
 
 SERIES = (  # what is recorded of each round; a change is that from the round before
@@ -176,7 +176,7 @@ def follow(experiment: Experiment, policy: str, target: Floats, rounds: int = TR
     def measure(key: Key) -> Floats:
         state = experiment.new_state(policy, criterion, key)
         world = new_world(experiment.instance, key)
-        estimate = state.stopping.contests.arms[MEANS]
+        estimate = state.stopping.contests.arms[TEST_MEANS]
         series = trace_phase_1(state, state.sampling.weights, estimate, world, design_of(state), target, SIGMA, rounds)
         series[list(CHANGES)] = low_pass(series[list(CHANGES)])
         return series

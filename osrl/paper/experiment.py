@@ -13,7 +13,7 @@ import osrl.policies  # noqa: F401  (registers the policies of the package)
 from osrl.jit.mode import compile_now
 from osrl.model.arrays import Floats
 from osrl.model.instance import Instance
-from osrl.model.rng import START, Key, new_key, uniform
+from osrl.model.rng import START_LANE, Key, new_key, uniform
 from osrl.paper.published import PUBLISHED_RUNS
 from osrl.policies.contract import Criterion, Problem, find
 
@@ -55,7 +55,7 @@ class Experiment:
     def new_state(self, policy: str, criteria: tuple[Criterion, ...], key: Key) -> Any:
         """A policy before its first sample."""
         problem = Problem(self.instance.shape, self.instance.family, criteria)
-        return find(policy).new(problem, uniform(key, START, 0))
+        return find(policy).new(problem, uniform(key, START_LANE, 0))
 
     def average(self, label: str, measure: Callable[[Key], Floats]) -> tuple[Floats, Floats]:
         """Mean and standard deviation of what ``measure`` finds in each run, element by element.

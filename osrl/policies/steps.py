@@ -15,7 +15,7 @@ from osrl.jit.kernel import P, R, before_compiling, compile_beside, direct, kern
 from osrl.model.arrays import Floats
 from osrl.model.environment import World, at_hand, draw_reward
 from osrl.model.outcome import RUNNING, STATUS, Outcome
-from osrl.model.rng import CHOICES, Key, pick, uniform
+from osrl.model.rng import CHOICE_LANE, Key, pick_arm, uniform
 from osrl.policies.contract import State, policy_of, rules_of
 from osrl.policies.validation import checked_rules
 
@@ -56,7 +56,7 @@ def draw_arm(propensities: Floats, key: Key, number: int) -> int:
             if not propensities[x, a] >= 0.0:
                 return NO_PROBABILITIES
             total += propensities[x, a]
-    return pick(propensities, uniform(key, CHOICES, number)) if abs(total - 1.0) < 1e-6 else NO_PROBABILITIES
+    return pick_arm(propensities, uniform(key, CHOICE_LANE, number)) if abs(total - 1.0) < 1e-6 else NO_PROBABILITIES
 
 
 @kernel_in_place
@@ -364,7 +364,7 @@ def interpreted(state: State) -> Callable[[State, World, Floats, Floats, Any, Fl
             rules.design(state.sampling, state.stopping)
         arm = rules.select(state.sampling, state.stopping, -1, propensities)
         if arm == -1:
-            arm = pick(propensities, uniform(world.key, CHOICES, rounds))
+            arm = pick_arm(propensities, uniform(world.key, CHOICE_LANE, rounds))
         x, a = arm // n, arm % n
         rules.ticket(state.stopping, x, a, propensities[x], ticket)
         value = draw_reward(world, rules.stream(state.stopping), x, a)

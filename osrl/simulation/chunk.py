@@ -22,7 +22,7 @@ from osrl.hypotheses.summary import Arm, Names, find_as_good
 from osrl.jit.mode import kernel_version
 from osrl.model.instance import Instance
 from osrl.model.outcome import EXHAUSTED, Outcome
-from osrl.model.rng import START, Key, new_key, uniform
+from osrl.model.rng import START_LANE, Key, new_key, uniform
 from osrl.policies.contract import Criterion, Policy, Problem, find, stamp_of
 from osrl.simulation.results_table import Label, Rows
 from osrl.simulation.rewards import Rewards
@@ -70,7 +70,7 @@ class Job:
         """The policy before its first sample."""
         instance = self.instance
         problem = Problem(instance.shape, instance.family, self.criteria, self.epsilon, truth=instance.means)
-        return find(self.policy).new(problem, uniform(key, START, 0), **self.options)
+        return find(self.policy).new(problem, uniform(key, START_LANE, 0), **self.options)
 
     def play(self, state: Any, key: Key, budget: int | None) -> int:
         """One run from its first state to its end; the rounds played. What came of it is in the state."""

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from osrl.hypotheses.blocks import HIGH, LOST, LOW, take_block
-from osrl.hypotheses.state import SAMPLES
+from osrl.hypotheses.blocks import BLOCK_HIGH, BLOCK_LOST, BLOCK_LOW, observe_block
+from osrl.hypotheses.state import HYP_SAMPLES
 from osrl.jit.kernel import is_at_hand, kernel_in_place
 from osrl.model.arrays import Floats, Integers
 from osrl.model.families import Family
@@ -98,7 +98,7 @@ class Future:
     def _draw(self) -> Floats:
         """The next block: how many trials of each arm end with a high reward, a low one, or are lost."""
         rng, conditions = self._rng, self._conditions
-        samples = float(self._state.stopping.numbers[SAMPLES])
+        samples = float(self._state.stopping.numbers[HYP_SAMPLES])
         size = int(max(1, min(self._ended / FINE, samples / COARSE)))
         waiting = self._pending[self._ended : self._ended + size]
         if waiting.size:
@@ -114,13 +114,13 @@ class Future:
         told = counts - lost - ignored
         ended = np.zeros((3, *self._means.shape))
         if self._noise > 0.0:
-            ended[HIGH] = told
+            ended[BLOCK_HIGH] = told
             spread = np.sqrt(self._noise / np.maximum(told, 1))
-            self._values[HIGH] = rng.normal(self._means, spread)
+            self._values[BLOCK_HIGH] = rng.normal(self._means, spread)
         else:
-            ended[HIGH] = rng.binomial(told, self._means)
-            ended[LOW] = told - ended[HIGH]
-        ended[LOST] = lost
+            ended[BLOCK_HIGH] = rng.binomial(told, self._means)
+            ended[BLOCK_LOW] = told - ended[BLOCK_HIGH]
+        ended[BLOCK_LOST] = lost
         return ended
 
 
@@ -184,4 +184,4 @@ def prepare_block(state: Any, shares: Floats, propensities: Floats, row: Floats,
 def play_block(state: Any, propensities: Floats, ended: Floats, values: Floats, tickets: Floats) -> None:
     """Take in the trials of a block."""
     show_rewards(state, ended, values)
-    take_block(state.stopping, propensities, ended, values, tickets)
+    observe_block(state.stopping, propensities, ended, values, tickets)

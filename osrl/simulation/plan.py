@@ -17,7 +17,7 @@ from osrl.errors import OsrlError
 from osrl.jit.mode import compile_now
 from osrl.model.instance import Given, Instance, read_guess
 from osrl.model.risks import read_risks, read_tolerances
-from osrl.model.rng import START, new_key, uniform
+from osrl.model.rng import START_LANE, new_key, uniform
 from osrl.policies.contract import Problem, find
 from osrl.simulation.experiment import (
     NOTICEABLE,
@@ -246,7 +246,7 @@ def _live(
     tau, cost, open_still = np.zeros(runs, np.int64), np.zeros(runs), np.zeros(runs, np.bool_)
     for run in range(runs):
         key = new_key(seed, run)
-        course = new_course(policy.new(problem, uniform(key, START, 0)), instance, key, conditions)
+        course = new_course(policy.new(problem, uniform(key, START_LANE, 0)), instance, key, conditions)
         open_still[run] = not course.play(budget)
         tau[run] = course.handed_out
         pulls = course.state.stopping.pulls

@@ -5,7 +5,7 @@
 | ``pulls`` | samples so far | task, representation, predictor |
 | ``means`` | mean reward so far; null before the first | task, representation, predictor |
 | ``weights`` | the probabilities that arms are drawn with, or the weights that are followed | the same |
-| ``evidence`` | what speaks against it, see `osrl.policies.stopping.trace_readers` | representation; and arm |
+| ``evidence`` | what speaks against it, see `osrl.policies.stopping` | representation; and arm |
 
 A run is a function of the seed and its number. So a trace is played again when it is asked for, and takes
 no room before: a campaign that was kept in a folder can still be traced.

@@ -13,9 +13,9 @@ from scipy.special import logsumexp
 from scipy.stats import binom
 
 from osrl.evidence.counts import Samples, pooled, samples_of, universal
-from osrl.evidence.exponential_tilts import DOWN, LOCAL, PAIR, TASK, UP, Tilts, new_tilts
-from osrl.evidence.pairs import against_best, pair
-from osrl.evidence.processes import SHRINKAGE, Pooled
+from osrl.evidence.exponential_tilts import TILT_DOWN, TILT_LOCAL, TILT_PAIR, TILT_TASK, TILT_UP, Tilts, new_tilts
+from osrl.evidence.pairs import against_best, pair_log_evidence
+from osrl.evidence.processes import COUNT_SHRINKAGE, Pooled
 from osrl.model.families import Family, divergence
 from tests.oracle import evidence as oracle
 
@@ -25,8 +25,8 @@ RATIOS = (1.0, 2.0, 4.0, 7.3, 20.0)
 
 def mixed(tilts: Tilts, row: int) -> oracle.Mixed:
     weights = np.exp(tilts.grid[row])
-    mixture, idle = np.exp(tilts.shares[row - PAIR])
-    return oracle.Mixed(list(zip(tilts.grid[UP], tilts.grid[DOWN], weights, strict=True)), mixture, idle)
+    mixture, idle = np.exp(tilts.shares[row - TILT_PAIR])
+    return oracle.Mixed(list(zip(tilts.grid[TILT_UP], tilts.grid[TILT_DOWN], weights, strict=True)), mixture, idle)
 
 
 def summarised(samples: list[list[float]], noise: float, led: list[list[float]] | None = None) -> Samples:
@@ -48,7 +48,7 @@ def drawn(rng: np.random.Generator, mean: float, n: int, noise: float) -> list[f
 @given(
     st.lists(st.tuples(st.integers(1, 30), st.floats(0.05, 0.95)), min_size=2, max_size=4),
     st.sampled_from([0.0, 0.49]),
-    st.sampled_from([TASK, LOCAL]),
+    st.sampled_from([TILT_TASK, TILT_LOCAL]),
     st.sampled_from([0.0, 0.1]),
     seeds,
 )
@@ -76,8 +76,8 @@ def test_the_evidence_of_a_pair_is_the_minimum_of_its_definition(noise: float, e
     ]
     told, tilts = summarised(samples, noise), new_tilts(noise)
     for a, b in ((0, 1), (1, 0)):
-        wanted = oracle.pair(samples[a], samples[b], mixed(tilts, PAIR), noise, epsilon)
-        assert pair(told, a, b, tilts, noise, epsilon) == pytest.approx(wanted, abs=1e-6)
+        wanted = oracle.pair(samples[a], samples[b], mixed(tilts, TILT_PAIR), noise, epsilon)
+        assert pair_log_evidence(told, a, b, tilts, noise, epsilon) == pytest.approx(wanted, abs=1e-6)
 
 
 @pytest.mark.parametrize("noise", [0.0, 0.49])
@@ -89,12 +89,12 @@ def test_a_process_counts_the_rewards_of_whoever_looked_best(noise: float) -> No
     trials[:6] = [(a, y) for a in range(3) for y in (0.0, 1.0)]
     for arm, reward in trials:
         process.observe(arm, reward)
-    led = oracle.rewards_of_leaders(trials, 3, SHRINKAGE)
+    led = oracle.rewards_of_leaders(trials, 3, COUNT_SHRINKAGE)
     assert process.led.tolist() == [len(each) for each in led]
     assert process.led_sum == pytest.approx([sum(each) for each in led])
     samples = [[y for a, y in trials if a == arm] for arm in range(3)]
     for b in range(3):
-        wanted = oracle.pooled(samples, led, b, mixed(process.tilts, TASK), noise)
+        wanted = oracle.pooled(samples, led, b, mixed(process.tilts, TILT_TASK), noise)
         assert process.log_value[b] == pytest.approx(wanted, abs=1e-6)
 
 
@@ -116,8 +116,8 @@ def test_unequal_counts_are_worth_as_much_as_equal_ones(ratio: float, noise: flo
     Pooled, the rival leads, and mostly has the larger count.
     """
     tilts, samples = new_tilts(noise), at_ratio(ratio, 0.5, 0.45, noise, 8.0)
-    assert pair(samples, 0, 1, tilts, noise, 0.0) > 4.5
-    for row, leading, trailing in ((LOCAL, 4.5, 4.0), (TASK, 4.7, 3.7)):
+    assert pair_log_evidence(samples, 0, 1, tilts, noise, 0.0) > 4.5
+    for row, leading, trailing in ((TILT_LOCAL, 4.5, 4.0), (TILT_TASK, 4.7, 3.7)):
         found = pooled(samples, tilts, row, noise, 0.0, np.zeros(2, np.bool_))[1]
         assert found > (leading if ratio >= 1 else trailing)
 
@@ -132,7 +132,7 @@ def test_many_arms_cost_no_more_than_two(rivals: int, noise: float) -> None:
     number[:2], mean[:2], excess[:2] = two.number, two.mean, two.excess
     led = np.where(np.arange(n) == 0, number, 0.0)
     samples = Samples(number, mean, excess, led, led * mean)
-    assert pooled(samples, tilts, LOCAL, noise, 0.0, np.zeros(n, np.bool_))[1] > 4.5
+    assert pooled(samples, tilts, TILT_LOCAL, noise, 0.0, np.zeros(n, np.bool_))[1] > 4.5
 
 
 def test_a_margin_is_a_gap_that_need_not_be_seen() -> None:
@@ -140,18 +140,20 @@ def test_a_margin_is_a_gap_that_need_not_be_seen() -> None:
     noise, tilts, behind = 0.25, new_tilts(0.25), np.array([True, False])
     equal, apart = (at_ratio(2.0, top, 0.4, noise, 8.0) for top in (0.4 + 1e-12, 0.5))
     level = Samples(apart.number, np.full(2, 0.4), np.array(apart.excess), equal.led, equal.led_sum)
-    assert pair(level, 0, 1, tilts, noise, 0.1) == pytest.approx(pair(apart, 0, 1, tilts, noise, 0.0), abs=1e-6)
-    assert pooled(level, tilts, LOCAL, noise, 0.1, behind)[1] == pytest.approx(
-        pooled(apart, tilts, LOCAL, noise, 0.0, behind)[1], abs=1e-6
+    assert pair_log_evidence(level, 0, 1, tilts, noise, 0.1) == pytest.approx(
+        pair_log_evidence(apart, 0, 1, tilts, noise, 0.0), abs=1e-6
     )
-    assert pair(level, 0, 1, tilts, noise, 0.0) == -math.inf
+    assert pooled(level, tilts, TILT_LOCAL, noise, 0.1, behind)[1] == pytest.approx(
+        pooled(apart, tilts, TILT_LOCAL, noise, 0.0, behind)[1], abs=1e-6
+    )
+    assert pair_log_evidence(level, 0, 1, tilts, noise, 0.0) == -math.inf
 
 
 def test_against_the_best_of_several_is_the_average_over_rivals() -> None:
     told = summarised([[0, 1, 1, 0, 1], [0, 0, 1], [1, 1, 1, 0], [0, 1]], 0.0)
     tilts = new_tilts(0.0)
     for b, found in enumerate(against_best(told, tilts, 0.0)):
-        rivals = [pair(told, a, b, tilts, 0.0, 0.0) for a in range(4) if a != b]
+        rivals = [pair_log_evidence(told, a, b, tilts, 0.0, 0.0) for a in range(4) if a != b]
         assert found == pytest.approx(logsumexp(rivals) - math.log(3))
 
 
@@ -182,7 +184,7 @@ def test_ten_million_rewards_and_rewards_that_never_vary_are_no_trouble(sums: fl
     told, tilts = samples_of(pulls, total, none, none, none, 0.0), new_tilts(0.0)
     assert (told.excess <= 0).all()
     for found in (
-        pooled(told, tilts, TASK, 0.0, 0.0, np.zeros(2, np.bool_)),
+        pooled(told, tilts, TILT_TASK, 0.0, 0.0, np.zeros(2, np.bool_)),
         universal(told, 0.0),
         against_best(told, tilts, 0.0),
     ):
@@ -217,7 +219,7 @@ def test_true_nulls_are_rarely_rejected_by_a_rule_that_hunts_for_it(arms: int, e
             number[a] += 1
             total[a] += reward
             samples = samples_of(number, total, first, led, led_sum, noise)
-            if pooled(samples, tilts, LOCAL, noise, epsilon, behind)[0] >= math.log(1 / delta):
+            if pooled(samples, tilts, TILT_LOCAL, noise, epsilon, behind)[0] >= math.log(1 / delta):
                 rejected += 1
                 break
     assert rejected <= binom.ppf(0.999, runs, delta)

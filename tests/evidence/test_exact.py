@@ -19,12 +19,11 @@ from scipy.stats import norm
 
 from osrl.evidence.betting import log_mixture, new_bets, rank, settle, write_ticket
 from osrl.evidence.counts import against, rises_of, samples_of, universal
-from osrl.evidence.exponential_tilts import DOWN, LOCAL, MIXTURE, PAIR, UP, new_tilts
-from osrl.evidence.pairs import against_best, pair
-from osrl.hypotheses.product import evidence_against
-from osrl.hypotheses.state import OF_TASK, WEALTH, new_hypotheses
-from osrl.hypotheses.trials import take_reward, take_ticket, ticket_size
-from osrl.hypotheses.vectors import evidence_of_vector
+from osrl.evidence.exponential_tilts import SHARE_MIXTURE, TILT_DOWN, TILT_LOCAL, TILT_PAIR, TILT_UP, new_tilts
+from osrl.evidence.pairs import against_best, pair_log_evidence
+from osrl.hypotheses.product import evidence_against, evidence_of_vector
+from osrl.hypotheses.state import IN_TASK, TASK_WEALTH, new_hypotheses
+from osrl.hypotheses.trials import observe_reward, ticket_size, write_trial_ticket
 from osrl.model.families import Family
 from tests.oracle import evidence as oracle
 from tests.support.instances import Array
@@ -42,9 +41,11 @@ def counts_evidence(kind: str, counts: tuple[float, ...], epsilon: float = 0.0) 
     if kind == "pairs":
         found = against_best(samples, tilts, 0.0)[0]
     elif kind == "a pair":
-        found = pair(samples, 1, 0, tilts, 0.0, epsilon)
+        found = pair_log_evidence(samples, 1, 0, tilts, 0.0, epsilon)
     elif kind == "pooled":
-        found = against(samples, 0, tilts, rises_of(tilts), LOCAL, 0.0, epsilon, np.arange(pulls.size) > 0, -np.inf)
+        found = against(
+            samples, 0, tilts, rises_of(tilts), TILT_LOCAL, 0.0, epsilon, np.arange(pulls.size) > 0, -np.inf
+        )
     else:
         found = universal(samples, 0.0)[0]
     return float(np.exp(found))
@@ -138,8 +139,8 @@ def test_gaussian_counts_lie_below_a_supermartingale(seed: int, epsilon: float) 
     rng, noise, arms = np.random.default_rng(seed), 0.49, 3
     tilts = new_tilts(noise)
     mixed = oracle.Mixed(
-        list(zip(tilts.grid[UP], tilts.grid[DOWN], np.exp(tilts.grid[LOCAL]), strict=True)),
-        float(np.exp(tilts.shares[LOCAL - PAIR, MIXTURE])),
+        list(zip(tilts.grid[TILT_UP], tilts.grid[TILT_DOWN], np.exp(tilts.grid[TILT_LOCAL]), strict=True)),
+        float(np.exp(tilts.shares[TILT_LOCAL - TILT_PAIR, SHARE_MIXTURE])),
     )
     behind = np.array([False, True, False])
     truth = [0.4, 0.4 - epsilon, -0.1]
@@ -156,7 +157,9 @@ def test_gaussian_counts_lie_below_a_supermartingale(seed: int, epsilon: float) 
         counts = [np.array([f(each) for each in rows], float) for rows in (samples, led) for f in (len, sum)]
         first = np.array([each[0] for each in samples])
         told = samples_of(counts[0], counts[1], first, counts[2], counts[3], noise)
-        assert against(told, 0, tilts, rises_of(tilts), LOCAL, noise, epsilon, behind, -np.inf) <= np.log(now) + 1e-9
+        assert (
+            against(told, 0, tilts, rises_of(tilts), TILT_LOCAL, noise, epsilon, behind, -np.inf) <= np.log(now) + 1e-9
+        )
         for arm in range(arms):
             places = [samples[arm], led[arm]] if arm == leader else [samples[arm]]
             expected = 0.0
@@ -235,7 +238,7 @@ def test_bets_on_a_representation_over_two_tasks_under_any_order_of_tasks(vector
         if vector is None:
             now = evidence_against(tests.against, tests.bets, 0)
         else:
-            of_arms, held = tests.evidence[OF_TASK, :, :2], tests.wealth[WEALTH, :, :2]
+            of_arms, held = tests.evidence[IN_TASK, :, :2], tests.wealth[TASK_WEALTH, :, :2]
             room = np.empty(held.shape[2])
             now = evidence_of_vector(of_arms, held, tests.bets, vector, -math.inf, room)
         best = float(np.exp(now))
@@ -247,8 +250,8 @@ def test_bets_on_a_representation_over_two_tasks_under_any_order_of_tasks(vector
             for a in range(4):
                 for reward in (0.0, 1.0):
                     after = copy.deepcopy(tests)
-                    take_ticket(after, x, a, weights, ticket)
-                    take_reward(after, x, a, reward, ticket)
+                    write_trial_ticket(after, x, a, weights, ticket)
+                    observe_reward(after, x, a, reward, ticket)
                     chance = truth[x, a] if reward else 1 - truth[x, a]
                     later += weights[a] * chance * value(after, left - 1)
             best = max(best, later)

@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from osrl.hypotheses.refresh import recount, refresh_evidence
-from osrl.hypotheses.state import RULED_OUT, new_hypotheses, rule_out
-from osrl.hypotheses.trials import take_reward, take_ticket, ticket_size
+from osrl.hypotheses.refresh import recount_all, refresh_evidence
+from osrl.hypotheses.state import HYP_RULED_OUT, new_hypotheses, rule_out
+from osrl.hypotheses.trials import observe_reward, ticket_size, write_trial_ticket
 from osrl.model.families import Family
 from osrl.model.outcome import DECIDED, NO_SHARED
 from osrl.policies.builtin import OSRL, TAS
 from osrl.policies.contract import Criterion, Problem
 from osrl.policies.steps import design, settle, wants_design
-from osrl.policies.stopping.per_task_test import OF_X
+from osrl.policies.stopping.per_task_test import ASKED_TASK
 from osrl.study.log.export import read_log
 from osrl.study.state.state import StudyState
 from tests.support.studies import new_study, play
@@ -51,13 +51,13 @@ def test_bets_and_counts_decide_about_the_same_hypotheses(by_counts: bool) -> No
     assert ticket.size == (0 if by_counts else 24)
     for _ in range(3000):
         x, a = int(rng.integers(2)), int(rng.integers(4))
-        take_ticket(hypotheses, x, a, weights, ticket)
-        take_reward(hypotheses, x, a, float(rng.random() < means[x, a]), ticket)
+        write_trial_ticket(hypotheses, x, a, weights, ticket)
+        observe_reward(hypotheses, x, a, float(rng.random() < means[x, a]), ticket)
         if hypotheses.outcome.status[0]:
             break
     assert hypotheses.outcome.status[0] == DECIDED
     assert hypotheses.outcome.predictor[0].tolist() == [0, 1]
-    assert hypotheses.numbers[RULED_OUT] == (~hypotheses.possible_h).sum() + (~hypotheses.possible_g).sum()
+    assert hypotheses.numbers[HYP_RULED_OUT] == (~hypotheses.possible_h).sum() + (~hypotheses.possible_g).sum()
 
 
 @pytest.mark.parametrize("family", [Family("bernoulli"), Family("gaussian", 0.5)])
@@ -70,16 +70,16 @@ def test_evidence_that_was_not_searched_for_could_not_have_decided(family: Famil
     for t in range(1, 1200):
         x, a = int(rng.integers(2)), int(rng.integers(6))
         reward = rng.normal(means[x, a], 0.5) if family.noise else float(rng.random() < means[x, a])
-        take_reward(hypotheses, x, a, reward, np.zeros(0))
+        observe_reward(hypotheses, x, a, reward, np.zeros(0))
         if t % 7 == 0:
-            recount(hypotheses)
+            recount_all(hypotheses)
             exact = copy.deepcopy(hypotheses)
             refresh_evidence(exact)
             possible = exact.possible_g
             assert (exact.evidence_g[possible] < LIMIT).all()
             several = exact.possible_h.reshape(2, 3, 2).all(axis=2) & possible
             assert (exact.evidence_h.reshape(2, 3, 2)[several] < LIMIT).all()
-            ruled_out = int(hypotheses.numbers[RULED_OUT])
+            ruled_out = int(hypotheses.numbers[HYP_RULED_OUT])
     assert ruled_out >= 2
 
 
@@ -88,8 +88,8 @@ def test_counts_find_that_no_representation_is_shared() -> None:
     for i in range(200):
         for x in range(2):
             for a in range(2):
-                take_reward(hypotheses, x, a, float(x == a) + 0.05 * (-1) ** i, np.zeros(0))
-    recount(hypotheses)
+                observe_reward(hypotheses, x, a, float(x == a) + 0.05 * (-1) ** i, np.zeros(0))
+    recount_all(hypotheses)
     assert hypotheses.outcome.status[0] == NO_SHARED
 
 
@@ -100,7 +100,7 @@ def test_something_ruled_out_asks_for_new_weights() -> None:
     assert wants_design(state)
     design(state)
     assert not wants_design(state)
-    state.stopping.numbers[RULED_OUT] += 1
+    state.stopping.numbers[HYP_RULED_OUT] += 1
     assert wants_design(state)
 
 
@@ -108,11 +108,11 @@ def test_a_late_reward_of_a_finished_task_does_not_lead_back_to_it() -> None:
     state = TAS.new(Problem((3, 2, 1), Family("bernoulli"), (Criterion("own", 0.1, 0.1),)), 0.0)
     nothing, asked = np.zeros(0), state.stopping.contests.asked
     for x in range(2):
-        while asked[OF_X] == x:
+        while asked[ASKED_TASK] == x:
             for a in range(2):
                 settle(state, x, a, float(a == 0), nothing)
     settle(state, 0, 0, 1.0, nothing)
-    assert asked[OF_X] == 2
+    assert asked[ASKED_TASK] == 2
 
 
 def test_evidence_is_read_without_a_forecast(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

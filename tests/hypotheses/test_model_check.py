@@ -15,7 +15,7 @@ from scipy.stats import binom
 import osrl
 from osrl.client.remote import RemoteStudy
 from osrl.errors import OsrlError, RewardRefused, StorageDamaged
-from osrl.hypotheses.tolerance import comparison
+from osrl.hypotheses.tolerance import pair_evidence
 from osrl.model.instance import Instance
 from osrl.page.view import page_view
 from osrl.study.log.chain import read_event
@@ -196,11 +196,11 @@ def test_what_is_pending_counts_by_its_worst() -> None:
     progress.count_pending()
     assert progress.hypotheses is not None and progress.hypotheses.check is not None
     check = progress.hypotheses.check
-    now = np.array([[comparison(check, 0, b, c) for c in range(4)] for b in range(4)])
+    now = np.array([[pair_evidence(check, 0, b, c) for c in range(4)] for b in range(4)])
     for trial in list(progress.pending):
         study.tell(trial, float(rng.random() < 0.5))
     progress.count_pending()
-    after = np.array([[comparison(check, 0, b, c) for c in range(4)] for b in range(4)])
+    after = np.array([[pair_evidence(check, 0, b, c) for c in range(4)] for b in range(4)])
     assert not progress.pending and (now <= after + 1e-9).all() and (now < after - 0.1).any()
 
 

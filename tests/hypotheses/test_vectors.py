@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from osrl.evidence.betting import log_mixture, new_bets
-from osrl.hypotheses.state import OF_TASK, new_hypotheses
-from osrl.hypotheses.trials import take_reward, take_ticket, ticket_size
-from osrl.hypotheses.vectors import head_starts, most_of_vectors, new_struck, still_open, strike
+from osrl.hypotheses.product import bound_of_vectors, head_starts, mark_open_arms, new_struck, strike_vectors_of
+from osrl.hypotheses.state import IN_TASK, new_hypotheses
+from osrl.hypotheses.trials import observe_reward, ticket_size, write_trial_ticket
 from osrl.model.families import Family
 from osrl.study.log.export import read_log
 from osrl.study.state.state import begin
@@ -39,11 +39,11 @@ def test_vectors_are_struck_when_their_evidence_reaches_the_limit(seed: int) -> 
     evidence = np.array([[log_mixture(held[x, h], BETS.task) for h in range(H)] for x in range(X)])
     limit, struck = rng.uniform(-1, 2), rng.random(H**X) < 0.3
     before = struck.copy()
-    every = strike(struck, evidence, held, BETS, limit)
+    every = strike_vectors_of(struck, evidence, held, BETS, limit)
     found = [evidence_of(held, list(v)) for v in itertools.product(range(H), repeat=X)]
     assert struck.tolist() == (before | (np.array(found) >= limit)).tolist()
     assert every == struck.all()
-    assert max(found) <= most_of_vectors(held, np.zeros(held.shape), evidence, 0, H) + 1e-9
+    assert max(found) <= bound_of_vectors(held, np.zeros(held.shape), evidence, 0, H) + 1e-9
 
 
 @pytest.mark.nojit
@@ -64,9 +64,9 @@ def test_arms_are_ahead_by_what_the_vectors_through_them_have() -> None:
 def test_an_arm_is_open_while_a_vector_through_it_is() -> None:
     struck, passed = new_struck((2, 1, 3), 9)[0], np.empty((2, 3), np.bool_)
     struck[[3, 4, 5, 0, 6]] = True  # all of predictor 1 in the first task, and all of 0 in the second
-    still_open(struck, passed)
+    mark_open_arms(struck, passed)
     assert passed.tolist() == [[True, False, True], [False, True, True]]
-    still_open(np.zeros(0, np.bool_), passed)
+    mark_open_arms(np.zeros(0, np.bool_), passed)
     assert passed.all()
 
 
@@ -92,12 +92,12 @@ def test_no_representation_is_ruled_out_later_than_without_them(by_counts: bool)
             x, a = int(rng.integers(2)), int(rng.integers(6))
             reward = float(rng.random() < means[x, a])
             for tests in (told, not_told):
-                take_ticket(tests, x, a, weights, ticket)
-                take_reward(tests, x, a, reward, ticket)
+                write_trial_ticket(tests, x, a, weights, ticket)
+                observe_reward(tests, x, a, reward, ticket)
             sooner += bool(not_told.possible_g[1]) and not told.possible_g[1]
         assert not told.possible_g[1] and told.possible_g[0]
         struck = told.struck[1]
-        assert struck.all() or told.evidence[OF_TASK, :, 3:].min(axis=1).sum() > 0
+        assert struck.all() or told.evidence[IN_TASK, :, 3:].min(axis=1).sum() > 0
     assert sooner > 0
 
 

@@ -42,7 +42,7 @@ def evidence_of(study: Study, trials: list[Any]) -> tuple[Any, Any]:
         elif end == LOST:
             of_hypotheses.forfeit_trial(tests, x, a, ticket)
         elif end != LEFT_OUT:
-            of_hypotheses.take_reward(tests, x, a, end, ticket)
+            of_hypotheses.observe_reward(tests, x, a, end, ticket)
     refresh_evidence(tests)
     return tests.evidence_g, tests.evidence_h
 

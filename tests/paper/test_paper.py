@@ -159,7 +159,7 @@ def test_phase_1_ends_where_the_whole_run_ends_it(experiment: Experiment, policy
 
 def traced(state: State, world: World, target: Floats, rounds: int) -> Floats:
     """The course of phase 1."""
-    estimate = state.stopping.contests.arms[contests.MEANS]
+    estimate = state.stopping.contests.arms[contests.TEST_MEANS]
     return trace_phase_1(state, state.sampling.weights, estimate, world, design_of(state), target, 1e5, rounds)
 
 
@@ -172,7 +172,7 @@ def test_a_trace_is_what_one_sees_step_by_step(experiment: Experiment) -> None:
 
     stepped = experiment.new_state("osrl-sc", criterion, key)
     world, ticket = new_world(PAPER, key), new_ticket(stepped)
-    estimate = stepped.stopping.contests.arms[contests.MEANS]
+    estimate = stepped.stopping.contests.arms[contests.TEST_MEANS]
     for t in range(rounds):
         weights, means = stepped.sampling.weights.copy(), estimate.copy()
         if wants_design(stepped):

@@ -30,7 +30,7 @@ from hypothesis.stateful import (
 )
 
 from osrl.hypotheses.refresh import refresh_evidence
-from osrl.hypotheses.trials import take_reward
+from osrl.hypotheses.trials import observe_reward
 from osrl.study.state.state import StudyState
 from osrl.study.study import Study
 from tests.oracle.trials import LEFT_OUT, handed_out
@@ -103,7 +103,7 @@ def evidence_after_each(study: Study, trials: list[Any]) -> Iterator[tuple[Any, 
     yield tests.evidence_g.copy(), tests.evidence_h.copy()
     for x, a, ticket, reward in trials:
         if reward != LEFT_OUT:
-            take_reward(tests, x, a, reward, ticket)
+            observe_reward(tests, x, a, reward, ticket)
         refresh_evidence(tests)
         yield tests.evidence_g.copy(), tests.evidence_h.copy()
 

@@ -11,10 +11,10 @@ from osrl.allocation.program import Program, build_program
 from osrl.allocation.residual import enforce_margin
 from osrl.allocation.solver import solve
 from osrl.hypotheses.refresh import refresh_evidence
-from osrl.hypotheses.state import PULLS, SUMS, new_hypotheses
+from osrl.hypotheses.state import HYP_PULLS, HYP_SUMS, new_hypotheses
 from osrl.model.families import Family
 from osrl.model.instance import Instance
-from osrl.policies.sampling.residual_needs import mix_exploration, solve_for_needs
+from osrl.policies.sampling.residual_needs import explore_open_arms, solve_for_needs
 from tests.oracle import paper as oracle
 from tests.support.instances import Array
 
@@ -122,8 +122,8 @@ def test_a_predictor_that_was_ruled_out_still_speaks_for_its_representation() ->
     """It is the best arm of all: without it, its representation would have to win by arms that trail."""
     means = np.array([[0.33, 0.66, 0.6, 0.72, 0.65, 0.43, 0.2, 0.63, 0.51]])
     hypotheses = new_hypotheses((1, 3, 3), Family("bernoulli"), (0.1, 0.1))
-    hypotheses.arms[PULLS] = 500.0
-    hypotheses.arms[SUMS] = 500.0 * means
+    hypotheses.arms[HYP_PULLS] = 500.0
+    hypotheses.arms[HYP_SUMS] = 500.0 * means
     hypotheses.possible_h[0, 3] = False
     refresh_evidence(hypotheses)
     weights = np.full((1, 9), 1 / 9)
@@ -134,8 +134,8 @@ def test_a_predictor_that_was_ruled_out_still_speaks_for_its_representation() ->
 def test_a_representation_that_was_ruled_out_still_speaks_against_the_others() -> None:
     means = np.array([[0.33, 0.66, 0.6, 0.8, 0.65, 0.43, 0.2, 0.63, 0.51]])
     hypotheses = new_hypotheses((1, 3, 3), Family("bernoulli"), (0.1, 0.1))
-    hypotheses.arms[PULLS] = 200.0
-    hypotheses.arms[SUMS] = 200.0 * means
+    hypotheses.arms[HYP_PULLS] = 200.0
+    hypotheses.arms[HYP_SUMS] = 200.0 * means
     weights = []
     for possible in (False, True):
         hypotheses.possible_g[1] = possible
@@ -149,9 +149,9 @@ def test_a_representation_that_was_ruled_out_still_speaks_against_the_others() -
 @pytest.mark.nojit
 def test_arms_that_cannot_be_best_any_more_are_not_explored() -> None:
     hypotheses = new_hypotheses((2, 2, 3), Family("bernoulli"), (0.1, 0.1))
-    hypotheses.arms[PULLS] = 1.0
+    hypotheses.arms[HYP_PULLS] = 1.0
     hypotheses.possible_h[0, 2] = False
     hypotheses.struck[1, 3:6] = True  # all vectors of the other representation with predictor 1 in task 0
     weights, nothing = np.empty((2, 6)), np.zeros((2, 6))
-    mix_exploration(hypotheses, nothing, 0.5, weights)
+    explore_open_arms(hypotheses, nothing, 0.5, weights)
     assert weights == pytest.approx(np.array([[1, 1, 0, 1, 0, 1], [1, 1, 1, 1, 1, 1]]) / 10)

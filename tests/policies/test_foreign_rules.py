@@ -25,7 +25,7 @@ from osrl.policies.contract import (
 )
 from osrl.policies.stopping import bets
 from osrl.policies.stopping import per_task as tasks
-from osrl.policies.stopping.per_task_test import OF_X
+from osrl.policies.stopping.per_task_test import ASKED_TASK
 from osrl.report.rules import RulesReport
 from osrl.testing import EASY, check_replay, check_stepping
 from tests.support.processes import run_python
@@ -34,7 +34,7 @@ from tests.validation.attacks_rules import HASTY, outside_rule_in_pairs
 
 def in_turn(tally: Any, stopping: Any, task: int, propensities: Floats) -> int:
     """The least pulled arm of the task in progress."""
-    x = int(stopping.contests.asked[OF_X])
+    x = int(stopping.contests.asked[ASKED_TASK])
     return int(x * tally.pulls.shape[1] + np.argmin(tally.pulls[x]))
 
 
@@ -210,7 +210,7 @@ def select(mode: Mode, stopping: Any, task: int, propensities: Floats) -> int:
     if mode.mode == 2 and late:
         propensities[:] = np.nan
         return -1
-    return int(stopping.contests.asked[OF_X] * n + mode.rounds[0] % n)
+    return int(stopping.contests.asked[ASKED_TASK] * n + mode.rounds[0] % n)
 
 
 @kernel

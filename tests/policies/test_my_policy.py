@@ -18,7 +18,7 @@ from osrl.model.arrays import Floats
 from osrl.model.rng import Key, new_key
 from osrl.policies.contract import Policy, Problem, find, loop_for, register
 from osrl.policies.steps import deal, settle
-from osrl.policies.stopping.per_task_test import OF_X, PULLS
+from osrl.policies.stopping.per_task_test import ASKED_TASK, TEST_PULLS
 from osrl.testing import (
     EASY,
     Designed,
@@ -62,7 +62,7 @@ def some_rounds(state: Any, key: Key, rounds: int) -> int:
 def test_a_driver_of_your_own_plays_the_same_rounds(my_policy: Policy) -> None:
     state = new_state(my_policy, EASY, criteria_for(my_policy), new_key(0, 0))
     assert loop_for(some_rounds, my_policy)(state, new_key(0, 0), 5) == 5
-    assert state.stopping.contests.arms[PULLS].sum() == state.sampling.pulls.sum() == 5
+    assert state.stopping.contests.arms[TEST_PULLS].sum() == state.sampling.pulls.sum() == 5
 
 
 def test_without_decorators_it_is_the_same_policy(my_policy: Policy, tmp_path: Path) -> None:
@@ -183,7 +183,7 @@ def test_a_memory_outside_the_state_is_found_out(my_policy: Policy) -> None:
 def test_a_choice_by_label_is_found_out(my_policy: Policy) -> None:
     def select(sampling: Other, stopping: Any, task: int, propensities: Any) -> int:
         """The least pulled arm, but the first one every other time."""
-        x = int(stopping.contests.asked[OF_X])
+        x = int(stopping.contests.asked[ASKED_TASK])
         pulls = sampling.pulls[x]
         return x * int(pulls.size) + (0 if pulls.sum() % 2 else int(np.argmin(pulls)))
 

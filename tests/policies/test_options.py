@@ -14,11 +14,10 @@ from hypothesis import strategies as st
 
 from osrl.errors import OsrlError
 from osrl.evidence.betting import Bets, check_bets, log_mixture, new_bets, rank, settle, write_ticket
-from osrl.evidence.exponential_tilts import DOWN, UP, check_tilts, new_tilts
-from osrl.hypotheses.product import evidence_against
-from osrl.hypotheses.state import WEALTH, Hypotheses
-from osrl.hypotheses.trials import take_reward, take_ticket, ticket_size
-from osrl.hypotheses.vectors import LOOKS, vectors_due
+from osrl.evidence.exponential_tilts import TILT_DOWN, TILT_UP, check_tilts, new_tilts
+from osrl.hypotheses.product import VECTOR_LOOKS, are_vectors_due, evidence_against
+from osrl.hypotheses.state import TASK_WEALTH, Hypotheses
+from osrl.hypotheses.trials import observe_reward, ticket_size, write_trial_ticket
 from osrl.model.families import Family
 from osrl.policies.builtin import OSRL, OSRL_SC
 from osrl.policies.contract import Criterion, Problem
@@ -109,7 +108,7 @@ def test_there_are_no_bets_against_what_is_ruled_out_and_the_others_stay(seed: i
 
 def wealth_of_truth(tests: Hypotheses, best: tuple[int, int]) -> float:
     """The supermartingale behind the evidence against a representation whose best arms are ``best``."""
-    wealth = [tests.wealth[WEALTH, x, b] for x, b in enumerate(best)]
+    wealth = [tests.wealth[TASK_WEALTH, x, b] for x, b in enumerate(best)]
     apart = sum(log_mixture(each, tests.bets.task) for each in wealth)
     return 0.5 * math.exp(apart) + 0.5 * math.exp(log_mixture(sum(wealth), tests.bets.shared))
 
@@ -130,8 +129,8 @@ def test_a_true_representation_earns_nothing_whatever_the_options(options: dict[
     ticket = np.zeros(ticket_size(tests))
 
     def step(tests: Hypotheses, x: int, a: int, weights: Array, reward: float) -> None:
-        take_ticket(tests, x, a, weights, ticket)
-        take_reward(tests, x, a, reward, ticket)
+        write_trial_ticket(tests, x, a, weights, ticket)
+        observe_reward(tests, x, a, reward, ticket)
 
     for _ in range(20):
         x, weights = int(rng.integers(2)), rng.dirichlet(np.ones(4))
@@ -192,12 +191,12 @@ def test_constants_of_a_log_are_checked_too() -> None:
 
 def test_a_study_looks_at_vectors_as_often_as_when_it_was_begun() -> None:
     created = MemoryStudy(tasks=1, representations=2, predictors=2, delta=0.1).progress.created
-    assert created.evidence["looks"] == LOOKS
-    for looks in (50.0, LOOKS):
+    assert created.evidence["looks"] == VECTOR_LOOKS
+    for looks in (50.0, VECTOR_LOOKS):
         begun = replace(created, evidence={**created.evidence, "looks": looks})
         hypotheses = StudyState(begun).hypotheses
         assert hypotheses is not None and hypotheses.looks == looks
-        due = [t for t in range(2000, 2040) if vectors_due(hypotheses.struck, t, looks)]
+        due = [t for t in range(2000, 2040) if are_vectors_due(hypotheses.struck, t, looks)]
         assert due == list(range(2000, 2040, round(2000 / looks)))
 
 
@@ -217,7 +216,7 @@ def test_a_study_goes_on_with_the_tilts_that_it_began_with(rule: dict[str, Any])
     }
     tilts = tilts_of(StudyState(replace(created, evidence={**kept, **old})).state)
     assert tilts is not None
-    assert tilts.by_pairs and tilts.grid[UP].tolist() == tilts.grid[DOWN].tolist() == [0.2, 0.4]
+    assert tilts.by_pairs and tilts.grid[TILT_UP].tolist() == tilts.grid[TILT_DOWN].tolist() == [0.2, 0.4]
     with refused("sum to"):
         StudyState(replace(created, evidence={**kept, **old, "tilts.mixture": 0.0}))
 
@@ -226,7 +225,7 @@ def test_the_first_studies_that_stopped_by_counts_had_no_constants_in_their_log(
     created = MemoryStudy(tasks=1, representations=2, predictors=2, delta=0.1, policy="osrl-sc", threshold="sharp")
     tilts = tilts_of(StudyState(replace(created.progress.created, evidence={})).state)
     assert tilts is not None and tilts.by_pairs
-    assert tilts.grid[UP].tolist() == pytest.approx([0.05, 0.1, 0.2, 0.4, 0.8])
+    assert tilts.grid[TILT_UP].tolist() == pytest.approx([0.05, 0.1, 0.2, 0.4, 0.8])
     assert math.exp(tilts.shares[0, 0]) == pytest.approx(0.15)
 
 

@@ -26,11 +26,10 @@ from osrl.policies.contract import (
     stop_names,
     stopping_rules,
 )
-from osrl.policies.sampling.common import TARGET
-from osrl.policies.stopping.arm_stats import lower, upper
-from osrl.policies.stopping.levels import GLR
+from osrl.policies.sampling.common import ARM_TARGET
+from osrl.policies.stopping.arm_stats import lower_bound, upper_bound
 from osrl.policies.stopping.one_phase import observe
-from osrl.policies.stopping.thresholds import phi
+from osrl.policies.stopping.thresholds import GLR_THRESHOLDS, phi
 from osrl.testing import EASY, new_state
 from tests.support.processes import run_python
 from tests.support.rule_pairs import pairs, play
@@ -101,8 +100,8 @@ def test_an_answer_that_has_to_look_right_first_does_not_wait_for_ever() -> None
     stopping, propensities = state.stopping, np.zeros((2, 4))
     stopping.possible_g[1] = False
     stopping.possible_h[:, 1] = False
-    state.sampling.arms[TARGET] = 0.0
-    state.sampling.arms[TARGET, 0, 0] = 1.0  # from before
+    state.sampling.arms[ARM_TARGET] = 0.0
+    state.sampling.arms[ARM_TARGET, 0, 0] = 1.0  # from before
     assert rule.select(state.sampling, stopping, -1, propensities) == -1
     assert propensities.min() > 0.1 and propensities.sum() == pytest.approx(1.0)
 
@@ -187,17 +186,17 @@ def test_the_ends_of_an_interval_are_where_the_divergence_is_the_rate(noise: flo
     for mean in (0.0, 0.1, 0.5, 0.97, 1.0):
         for pulls in (1.0, 7.0, 400.0):
             for rate in (0.5, 3.0, 12.0):
-                top, bottom = (end(mean, pulls, rate, noise) for end in (upper, lower))
+                top, bottom = (end(mean, pulls, rate, noise) for end in (upper_bound, lower_bound))
                 assert bottom <= mean <= top
                 for end in (top, bottom):
                     if noise > 0 or 1e-12 < end < 1 - 1e-12:
                         assert pulls * divergence(mean, end, noise) == pytest.approx(rate, rel=1e-5)
-    assert (upper(0.5, 0.0, 3.0, 0.0), lower(0.5, 0.0, 3.0, 0.0)) == (1.0, 0.0)
+    assert (upper_bound(0.5, 0.0, 3.0, 0.0), lower_bound(0.5, 0.0, 3.0, 0.0)) == (1.0, 0.0)
 
 
 def test_the_levels_are_those_that_are_printed() -> None:
     problem = Problem((2, 3, 2), Family("bernoulli"), (Criterion("tas", 0.1, 0.05),))
-    tas, slow, mixture = (GLR[name](problem, 0.1, 0.05) for name in ("tas", "gk", "kk"))
+    tas, slow, mixture = (GLR_THRESHOLDS[name](problem, 0.1, 0.05) for name in ("tas", "gk", "kk"))
     assert tas.representation.constant == pytest.approx(math.log(2 * 2 * 5 / 0.1))
     assert tas.predictor.constant == pytest.approx(math.log(2 / 0.05))
     assert slow.predictor == (math.log(20), 0.0, 0.0, 1.0)

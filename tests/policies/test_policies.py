@@ -18,9 +18,9 @@ from osrl.model.rng import new_key
 from osrl.paper.authors_code import clear_leader
 from osrl.policies.builtin import OSRL, OSRL_SC, RELEASED, TAS, TAS_TRANSFER, UNIFORM
 from osrl.policies.contract import Criterion, Policy, Problem, State, find, policy_of, registered
-from osrl.policies.sampling.per_task import AMONG_ALL
+from osrl.policies.sampling.per_task import WEIGHTS_ALL
 from osrl.policies.steps import design, settle, wants_design, write_ticket
-from osrl.policies.stopping.per_task_test import MEANS, PULLS
+from osrl.policies.stopping.per_task_test import TEST_MEANS, TEST_PULLS
 from osrl.testing import EASY, check_policy, criteria_for, new_state, run_compiled
 from tests.oracle import policies as oracle
 from tests.oracle.paper import in_class
@@ -109,7 +109,7 @@ def test_osrl_sc_does_what_algorithm_1_says(shape: Shape, seed: int, family: Fam
             stopping.threshold[:] = terms
         write_ticket(state, x, a, NOTHING, ticket)
         settle(state, x, a, y, ticket)
-    pulls, means = (stopping.contests.arms[row].reshape(shape) for row in (PULLS, MEANS))
+    pulls, means = (stopping.contests.arms[row].reshape(shape) for row in (TEST_PULLS, TEST_MEANS))
     everything = len(drawn) >= pulls.size
     for r, delta in enumerate(deltas):
         margin = oracle.osrl_sc_margin(pulls, means, delta, family.noise, theorem=name == "theorem")
@@ -133,12 +133,12 @@ def test_track_and_stop_does_what_it_should(n: int, seed: int, family: Family, m
     terms = stopping.threshold.copy()
     stopping.threshold[:, 0] = math.inf
     weights = rng.dirichlet(np.full(n, 0.5))
-    state.sampling.weights[AMONG_ALL, 0] = weights
+    state.sampling.weights[WEIGHTS_ALL, 0] = weights
     for i, (_, a, y) in enumerate(drawn):
         if i == len(drawn) - 1:
             stopping.threshold[:] = terms
         settle(state, 0, a, y, NOTHING)
-    pulls, means = stopping.contests.arms[PULLS, 0], stopping.contests.arms[MEANS, 0]
+    pulls, means = stopping.contests.arms[TEST_PULLS, 0], stopping.contests.arms[TEST_MEANS, 0]
     for r, delta in enumerate(deltas):
         margin = oracle.tas_margin(pulls, means, delta, family.noise) if drawn else -1.0
         if abs(margin) > 1e-9:
@@ -154,7 +154,7 @@ def test_a_lead_that_stays_shared_does_not_stop_exploration() -> None:
         if wants_design(state):
             design(state)
         a = choice(state)
-        settle(state, 0, a, 0.5 if a else float(state.stopping.contests.arms[PULLS, 0, 0] > 0), NOTHING)
+        settle(state, 0, a, 0.5 if a else float(state.stopping.contests.arms[TEST_PULLS, 0, 0] > 0), NOTHING)
     assert state.outcome.status[0] == DECIDED and state.outcome.representation[0, 0] == 0
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from osrl.errors import OsrlError
-from osrl.hypotheses.state import LOCAL_WEALTH, WEALTH
+from osrl.hypotheses.state import LOCAL_WEALTH, TASK_WEALTH
 from osrl.study.log.events import Asked
 from osrl.study.state.state import StudyState
 from osrl.study.study import Study
@@ -113,7 +113,7 @@ def test_a_trial_without_a_choice_is_no_evidence() -> None:
             study.abandon(one.trial)
         else:
             study.tell(one.trial, reward)
-    assert np.array_equal(wealth[WEALTH], before[WEALTH])
+    assert np.array_equal(wealth[TASK_WEALTH], before[TASK_WEALTH])
     assert np.array_equal(wealth[LOCAL_WEALTH], before[LOCAL_WEALTH])
     play(study, 20, rng)
     assert not np.array_equal(wealth[LOCAL_WEALTH], before[LOCAL_WEALTH])

@@ -15,7 +15,7 @@ from osrl.errors import OsrlError, StorageDamaged
 from osrl.model.families import Family
 from osrl.model.instance import Instance
 from osrl.policies.contract import Criterion, Problem
-from osrl.policies.stopping.epsilon_counts import answer_near, new_near, parts_of, predictor_near
+from osrl.policies.stopping.sharp_counts import epsilon_answer, epsilon_predictor, new_epsilon_pairs, split_risks
 from osrl.study.log.events import Created
 from osrl.study.log.export import read_log
 from osrl.study.state.constants import set_constants
@@ -60,14 +60,14 @@ def test_without_a_tie_it_decides_sooner_than_without_a_tolerance() -> None:
 
 @pytest.mark.parametrize("epsilon", [(0.0, 0.0), (0.1, 0.0), (0.0, 0.1), (0.1, 0.1)])
 def test_the_parts_of_a_risk_are_not_more_than_the_risk(epsilon: tuple[float, float]) -> None:
-    parts = parts_of(epsilon)
+    parts = split_risks(epsilon)
     assert parts.exact_g + parts.across == 1.0
     assert parts.first + parts.exact_h + parts.second == 1.0
 
 
 def test_the_limits_pay_for_every_answer_that_could_be_given() -> None:
     criteria = Criterion("sharp", 0.1, 0.05), Criterion("theorem", 0.1, 0.05)
-    near = new_near(Problem((2, 3, 4), Family("bernoulli"), criteria, (0.1, 0.1)))
+    near = new_epsilon_pairs(Problem((2, 3, 4), Family("bernoulli"), criteria, (0.1, 0.1)))
     assert np.exp(-near.limits[:, 0]) == pytest.approx([0.025 / 8, 0.0125 / 3, 0.025 / 3])
     assert math.isinf(near.limits[:, 1].min())
 
@@ -75,14 +75,14 @@ def test_the_limits_pay_for_every_answer_that_could_be_given() -> None:
 def test_an_answer_needs_every_other_arm_to_be_out() -> None:
     within, means = np.zeros((4, 4), np.bool_), np.array([0.6, 0.5, 0.55, 0.2])
     possible = np.array([True, True])
-    assert answer_near(within, means, possible, 0, 2) == -1
+    assert epsilon_answer(within, means, possible, 0, 2) == -1
     within[1:, 0] = True
-    assert answer_near(within, means, possible, 0, 2) == 0
+    assert epsilon_answer(within, means, possible, 0, 2) == 0
     within[2, 0] = False
-    assert answer_near(within, means, possible, 0, 2) == -1
-    assert answer_near(within, means, np.array([True, False]), 0, 2) == 0
-    assert predictor_near(within[:2, :2], means[:2], np.array([True, True])) == 0
-    assert predictor_near(within[:2, :2].T.copy(), means[:2], np.array([True, True])) == 1
+    assert epsilon_answer(within, means, possible, 0, 2) == -1
+    assert epsilon_answer(within, means, np.array([True, False]), 0, 2) == 0
+    assert epsilon_predictor(within[:2, :2], means[:2], np.array([True, True])) == 0
+    assert epsilon_predictor(within[:2, :2].T.copy(), means[:2], np.array([True, True])) == 1
 
 
 def test_other_thresholds_have_no_tolerance() -> None:

@@ -18,12 +18,12 @@ from osrl.policies.stopping.thresholds import (
     Theorem,
     Threshold,
     TrackAndStop,
-    exploration,
+    exploration_cost,
     exploration_term,
-    level,
     p_inverse,
     phi,
     threshold,
+    threshold_value,
 )
 from tests.oracle import paper as oracle
 
@@ -95,14 +95,14 @@ def test_paper_instance(delta: float, constant: float) -> None:
 @given(counts)
 def test_exploration_can_be_kept_up_to_date_arm_by_arm(pulls: list[int]) -> None:
     n = np.array(pulls, dtype=float)
-    assert exploration_term(n) == pytest.approx(sum(exploration(float(k)) for k in pulls), rel=1e-12)
+    assert exploration_term(n) == pytest.approx(sum(exploration_cost(float(k)) for k in pulls), rel=1e-12)
     assert exploration_term(n.reshape(1, -1, 1)) == exploration_term(n)
 
 
 def test_arms_that_were_hardly_sampled_add_nothing() -> None:
-    assert exploration(0.0) == exploration(0.5) == exploration(1.0) == 0.0
-    assert exploration(2.0) == pytest.approx(3.0 * math.log(1.0 + math.log(2.0)))
-    assert level(Terms(1.0, 0.0, 1.0), 0.0, 0.0) == 1.0
+    assert exploration_cost(0.0) == exploration_cost(0.5) == exploration_cost(1.0) == 0.0
+    assert exploration_cost(2.0) == pytest.approx(3.0 * math.log(1.0 + math.log(2.0)))
+    assert threshold_value(Terms(1.0, 0.0, 1.0), 0.0, 0.0) == 1.0
 
 
 @pytest.mark.parametrize("make", [Theorem, Released])

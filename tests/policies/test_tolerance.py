@@ -18,8 +18,8 @@ from osrl.errors import OsrlError
 from osrl.evidence.betting import log_mixture, settle, write_comparison
 from osrl.hypotheses.state import new_hypotheses
 from osrl.hypotheses.summary import Arm, Names, find_as_good
-from osrl.hypotheses.tolerance import EPSILON_G, EPSILON_H, EXACT, NEAR_G, NEAR_H
-from osrl.hypotheses.trials import take_reward, take_ticket, ticket_size
+from osrl.hypotheses.tolerance import EPSILON_G, EPSILON_H, EXACT_SHARES, PAIR_LIMIT_G, PAIR_LIMIT_H
+from osrl.hypotheses.trials import observe_reward, ticket_size, write_trial_ticket
 from osrl.model.families import Family
 from osrl.model.instance import Instance
 from osrl.model.outcome import RUNNING, WITHIN
@@ -51,7 +51,7 @@ def test_the_union_over_answers_is_needed() -> None:
     """29 answers are a little too bad: the risk is kept, and is not if each of them has all of it."""
 
     def without_union(hypotheses: Any) -> None:
-        hypotheses.tolerance.numbers[NEAR_H] -= math.log(29)
+        hypotheses.tolerance.numbers[PAIR_LIMIT_H] -= math.log(29)
 
     assert answers_of(MANY, RUNS).worst <= most_allowed(RUNS)
     assert answers_of(MANY, RUNS, change=without_union).worst > most_allowed(RUNS)
@@ -120,8 +120,8 @@ def test_no_stopping_rule_earns_from_a_true_comparison() -> None:
         for a, reward in itertools.product(range(2), (0.0, 1.0)):
             after = copy.deepcopy(hypotheses)
             ticket = np.zeros(ticket_size(after))
-            take_ticket(after, 0, a, weights, ticket)
-            take_reward(after, 0, a, reward, ticket)
+            write_trial_ticket(after, 0, a, weights, ticket)
+            observe_reward(after, 0, a, reward, ticket)
             chance = truth[a] if reward else 1 - truth[a]
             later += weights[a] * chance * value(after, truth, left - 1)
         return max(now, later)
@@ -149,8 +149,8 @@ def test_comparisons_are_those_of_the_oracle() -> None:
         a, reward = int(rng.integers(4)), float(rng.random())
         for each in oracle.values():
             each.play(rewards, weights, a, reward)
-        take_ticket(hypotheses, 0, a, weights, ticket)
-        take_reward(hypotheses, 0, a, reward, ticket)
+        write_trial_ticket(hypotheses, 0, a, weights, ticket)
+        observe_reward(hypotheses, 0, a, reward, ticket)
         rewards.append((a, reward))
     for (b, c), each in oracle.items():
         found = log_mixture(hypotheses.tolerance.wealth[0, 0, b, c], bets.local)
@@ -162,11 +162,11 @@ def test_comparisons_are_those_of_the_oracle() -> None:
 
 def test_the_limits_share_each_risk_between_exact_nulls_and_answers() -> None:
     made = new_hypotheses((2, 3, 4), Family("bernoulli"), (0.1, 0.05), epsilon=(0.1, 0.1))
-    assert np.exp(-made.limits) == pytest.approx([EXACT[0] * 0.1, EXACT[1] * 0.05])
-    near = np.exp(-made.tolerance.numbers[[NEAR_G, NEAR_H]])
-    assert near == pytest.approx([(1 - EXACT[0]) * 0.1 / 8, (1 - EXACT[1]) * 0.05 / 3])
+    assert np.exp(-made.limits) == pytest.approx([EXACT_SHARES[0] * 0.1, EXACT_SHARES[1] * 0.05])
+    near = np.exp(-made.tolerance.numbers[[PAIR_LIMIT_G, PAIR_LIMIT_H]])
+    assert near == pytest.approx([(1 - EXACT_SHARES[0]) * 0.1 / 8, (1 - EXACT_SHARES[1]) * 0.05 / 3])
     exact = new_hypotheses((2, 3, 4), Family("bernoulli"), (0.1, 0.05), epsilon=(0.0, 0.1))
-    assert np.exp(-exact.limits) == pytest.approx([0.1, EXACT[1] * 0.05])
+    assert np.exp(-exact.limits) == pytest.approx([0.1, EXACT_SHARES[1] * 0.05])
     none = new_hypotheses((2, 3, 4), Family("bernoulli"), (0.1, 0.05))
     assert np.exp(-none.limits) == pytest.approx([0.1, 0.05]) and none.tolerance.wealth.size == 0
 
@@ -177,8 +177,8 @@ def test_arms_that_are_as_good_are_named() -> None:
     ticket, means = np.zeros(ticket_size(hypotheses)), (0.7, 0.7, 0.1, 0.1)
     while hypotheses.outcome.status[0] == RUNNING:
         a = int(rng.integers(4))
-        take_ticket(hypotheses, 0, a, np.full(4, 0.25), ticket)
-        take_reward(hypotheses, 0, a, float(rng.random() < means[a]), ticket)
+        write_trial_ticket(hypotheses, 0, a, np.full(4, 0.25), ticket)
+        observe_reward(hypotheses, 0, a, float(rng.random() < means[a]), ticket)
     assert hypotheses.outcome.status[0] == WITHIN
     answer = int(hypotheses.outcome.predictor[0, 0])
     found = find_as_good(hypotheses, Names(["x"], ["g", "other"], ["one", "two"]))

@@ -16,9 +16,8 @@ from osrl.model.instance import Instance
 from osrl.model.outcome import DECIDED
 from osrl.model.rng import new_key
 from osrl.policies.contract import Problem, pair, sampling_rules
-from osrl.policies.sampling.common import ROUNDS
-from osrl.policies.stopping.arm_stats import MEANS, PULLS, SUMS
-from osrl.policies.stopping.posterior import chance, surely_largest
+from osrl.policies.sampling.common import BASE_ROUNDS
+from osrl.policies.stopping.arm_stats import ARM_MEANS, ARM_PULLS, ARM_SUMS, chance_of_largest, largest_with_confidence
 from osrl.testing import new_state
 from tests.oracle import rules as oracle
 
@@ -62,8 +61,8 @@ def chosen(family: str, shape: tuple[int, int, int], pulls: Counts, sums: Any, r
     state = new_state(policy, instance, criteria, new_key(0, 0))
     for beta in (1.0, 1e-300):
         arms = state.sampling.arms
-        arms[PULLS], arms[SUMS], arms[MEANS] = pulls, sums, sums / pulls
-        state.sampling.numbers[ROUNDS] = rounds
+        arms[ARM_PULLS], arms[ARM_SUMS], arms[ARM_MEANS] = pulls, sums, sums / pulls
+        state.sampling.numbers[BASE_ROUNDS] = rounds
         sampling = state.sampling._replace(beta=beta)
         found.append(int(rule.select(sampling, state.stopping, -1, np.zeros(pulls.shape))))
     return found
@@ -125,9 +124,9 @@ def test_the_posterior_probability_is_the_integral() -> None:
         beliefs = [NormalDist(m, math.sqrt(v)) for m, v in zip(means, variances, strict=True)]
         best = int(np.argmax(means))
         exact = oracle.probability_of_best(beliefs, best)
-        assert chance(means, variances, 0, size, best) == pytest.approx(exact, abs=1e-9)
+        assert chance_of_largest(means, variances, 0, size, best) == pytest.approx(exact, abs=1e-9)
         for risk in (*rng.uniform(0, 1, 3), 0.999 * (1 - exact), 1.001 * (1 - exact)):
-            assert surely_largest(means, variances, 0, size, risk) == (best if 1 - exact <= risk else -1)
+            assert largest_with_confidence(means, variances, 0, size, risk) == (best if 1 - exact <= risk else -1)
 
 
 def test_it_stops_when_every_arm_was_tried_and_the_answer_is_probable() -> None:

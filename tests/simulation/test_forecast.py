@@ -12,9 +12,9 @@ import pytest
 
 import osrl
 from osrl.cli import main
-from osrl.hypotheses.blocks import HIGH, LOST, take_block
+from osrl.hypotheses.blocks import BLOCK_HIGH, BLOCK_LOST, observe_block
 from osrl.hypotheses.posterior import plausible_means
-from osrl.hypotheses.trials import forfeit_trial, take_reward, take_ticket
+from osrl.hypotheses.trials import forfeit_trial, observe_reward, write_trial_ticket
 from osrl.model.arrays import Floats
 from osrl.model.families import Family
 from osrl.model.instance import Instance
@@ -127,13 +127,13 @@ def test_a_block_of_one_trial_is_that_trial(case: Case, check: float) -> None:
         x, a = int(rng.integers(tasks)), int(rng.integers(n))
         reward = float(rng.random() < 0.8 - 0.7 * (a > 0)) if one.noise == 0.0 else float(rng.normal(-a))
         ended = np.zeros((3, tasks, n))
-        values[HIGH], ended[LOST if i % 50 == 7 and size else HIGH, x, a] = reward, 1.0
-        take_ticket(one, x, a, propensities[x], ticket)
-        if ended[LOST].any():
+        values[BLOCK_HIGH], ended[BLOCK_LOST if i % 50 == 7 and size else BLOCK_HIGH, x, a] = reward, 1.0
+        write_trial_ticket(one, x, a, propensities[x], ticket)
+        if ended[BLOCK_LOST].any():
             forfeit_trial(one, x, a, ticket)
         else:
-            take_reward(one, x, a, reward, ticket)
-        take_block(other, propensities, ended, values, room)
+            observe_reward(one, x, a, reward, ticket)
+        observe_block(other, propensities, ended, values, room)
     assert not one.possible_h.all()
     for name in ("arms", "wealth", "possible_g", "possible_h"):
         np.testing.assert_allclose(getattr(one, name), getattr(other, name), rtol=1e-9, atol=1e-9)

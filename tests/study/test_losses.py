@@ -15,7 +15,16 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 
 from osrl.cli import main
-from osrl.evidence.missingness import COUNTED, LEFT_OUT, LEVEL, end, evidence_of, hand_out, new_watch, odds_of
+from osrl.evidence.missingness import (
+    COUNTED,
+    LEFT_OUT,
+    MISSINGNESS_LEVEL,
+    end_trial,
+    issue_trial,
+    log_odds,
+    missingness_evidence,
+    new_missingness_test,
+)
 from osrl.hypotheses.state import new_hypotheses
 from osrl.model.families import Family
 from osrl.study.state.missingness import MissingnessMonitor
@@ -26,7 +35,7 @@ from tests.support.memory_study import MemoryStudy
 from tests.support.studies import assert_sound, new_study
 from tests.validation.attacks import allowed
 
-LIMIT = math.log(1 / LEVEL)
+LIMIT = math.log(1 / MISSINGNESS_LEVEL)
 
 
 # The watch
@@ -37,20 +46,20 @@ LIMIT = math.log(1 / LEVEL)
 def test_the_watch_earns_nothing_while_losses_do_not_depend_on_the_arm(seed: int, n: int) -> None:
     """One step, exactly, from any past and whatever the chance of a loss."""
     rng = np.random.default_rng(seed)
-    watch = new_watch(1, n)
+    watch = new_missingness_test(1, n)
     watch.number[:] = np.floor(rng.exponential(5, watch.number.shape))
     watch.expected[:] = rng.exponential(5, watch.expected.shape)
     watch.wealth[:] = rng.normal(0, 2, watch.wealth.shape)
     weights, loss = rng.dirichlet(np.full(n, 0.7)), rng.random()
-    before, after = math.exp(evidence_of(watch)), 0.0
+    before, after = math.exp(missingness_evidence(watch)), 0.0
     for a in range(n):
-        odds = odds_of(watch, 0, a, weights)
+        odds = log_odds(watch, 0, a, weights)
         for fate, chance in ((COUNTED, 1 - loss), (LEFT_OUT, loss)):
             one = watch._replace(**{name: array.copy() for name, array in watch._asdict().items()})
-            hand_out(one, odds)
-            assert evidence_of(one) <= evidence_of(watch) + 1e-12  # a trial in the air earns nothing
-            end(one, 0, a, weights, odds, fate)
-            after += weights[a] * chance * math.exp(evidence_of(one))
+            issue_trial(one, odds)
+            assert missingness_evidence(one) <= missingness_evidence(watch) + 1e-12  # a trial in the air earns nothing
+            end_trial(one, 0, a, weights, odds, fate)
+            after += weights[a] * chance * math.exp(missingness_evidence(one))
     assert after == pytest.approx(before, rel=1e-9)
 
 
@@ -61,7 +70,10 @@ def test_trials_that_were_counted_one_by_one_are_counted_at_once_with_the_same_b
     tasks, arms = rng.integers(0, 3, 400), rng.integers(0, n, 400)
     propensities = rng.dirichlet(np.full(n, 0.5), 400) / 3
     hypotheses = new_hypotheses((3, 1, n), Family("bernoulli"), (0.1, 0.1), by_counts=False)
-    one_by_one, at_once = MissingnessMonitor(hypotheses, LEVEL), MissingnessMonitor(hypotheses, LEVEL)
+    one_by_one, at_once = (
+        MissingnessMonitor(hypotheses, MISSINGNESS_LEVEL),
+        MissingnessMonitor(hypotheses, MISSINGNESS_LEVEL),
+    )
     for each in (one_by_one, at_once):
         each.hand_out(1, 0, propensities[0])  # which is still out: what is pending is no whole number
     for x, a, drawn in zip(tasks.tolist(), arms.tolist(), propensities, strict=True):
@@ -75,25 +87,25 @@ def alarms(runs: int, loss: Any, delay: Any) -> int:
     """In how many runs a watch raises its alarm, when losses and delays are as given, for each arm."""
     found = 0
     for seed in range(runs):
-        rng, watch, waiting = random.Random(seed), new_watch(1, 4), []
+        rng, watch, waiting = random.Random(seed), new_missingness_test(1, 4), []
         weights = np.array([0.4, 0.3, 0.2, 0.1])
         for t in range(400):
             a = rng.choices(range(4), weights.tolist())[0]
-            odds = odds_of(watch, 0, a, weights)
-            hand_out(watch, odds)
+            odds = log_odds(watch, 0, a, weights)
+            issue_trial(watch, odds)
             waiting.append((t + delay(a), a, odds, LEFT_OUT if rng.random() < loss(a) else COUNTED))
             for one in [one for one in waiting if one[0] <= t]:
                 waiting.remove(one)
-                end(watch, 0, one[1], weights, one[2], one[3])
-            if evidence_of(watch) >= LIMIT:
+                end_trial(watch, 0, one[1], weights, one[2], one[3])
+            if missingness_evidence(watch) >= LIMIT:
                 found += 1
                 break
     return found
 
 
 def test_the_watch_rarely_raises_a_false_alarm() -> None:
-    assert alarms(200, lambda a: 0.3, lambda a: 0) <= allowed(200, LEVEL)
-    assert alarms(200, lambda a: 0.3, lambda a: 60 * a) <= allowed(200, LEVEL)  # delays depend on the arm
+    assert alarms(200, lambda a: 0.3, lambda a: 0) <= allowed(200, MISSINGNESS_LEVEL)
+    assert alarms(200, lambda a: 0.3, lambda a: 60 * a) <= allowed(200, MISSINGNESS_LEVEL)  # delays depend on the arm
 
 
 def test_the_watch_sees_losses_that_depend_on_the_arm() -> None:
@@ -105,21 +117,24 @@ def alarms_over_stages(runs: int, carried: bool) -> int:
     hypotheses = new_hypotheses((1, 2, 2), Family("bernoulli"), (0.1, 0.1), by_counts=False)
     weights, found = np.full(4, 0.25), 0
     for seed in range(runs):
-        rng, losses, stages, trials = random.Random(seed), MissingnessMonitor(hypotheses, LEVEL), 0, 0
+        rng, losses, stages, trials = random.Random(seed), MissingnessMonitor(hypotheses, MISSINGNESS_LEVEL), 0, 0
         while stages < 150:
             a, trials = rng.randrange(4), trials + 1
             if losses.end(0, a, losses.hand_out(0, a, weights), rng.random() < 0.3, final=False):
                 found += 1
                 break
-            if trials % 60 == 0 or evidence_of(losses.watch) < -0.6:
-                losses, stages = MissingnessMonitor(hypotheses, LEVEL, losses if carried else None), stages + 1
+            if trials % 60 == 0 or missingness_evidence(losses.watch) < -0.6:
+                losses, stages = (
+                    MissingnessMonitor(hypotheses, MISSINGNESS_LEVEL, losses if carried else None),
+                    stages + 1,
+                )
     return found
 
 
 def test_the_watch_rarely_raises_a_false_alarm_over_many_stages() -> None:
     """One that begins again with each stage does in 4 of 20 studies."""
-    assert binom.sf(alarms_over_stages(60, carried=True) - 1, 60, LEVEL) > 1e-3
-    assert binom.sf(alarms_over_stages(20, carried=False) - 1, 20, LEVEL) < 1e-3
+    assert binom.sf(alarms_over_stages(60, carried=True) - 1, 60, MISSINGNESS_LEVEL) > 1e-3
+    assert binom.sf(alarms_over_stages(20, carried=False) - 1, 20, MISSINGNESS_LEVEL) < 1e-3
 
 
 # A study

@@ -20,9 +20,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from osrl.errors import OsrlError, RewardRefused
-from osrl.hypotheses.pending import BACK, OUT, STEP, count_late, new_late
-from osrl.hypotheses.state import LOCAL_PENDING, LOCAL_WEALTH, PENDING, WEALTH
-from osrl.hypotheses.trials import clear_trials, forfeit_trial, pend_trial
+from osrl.hypotheses.state import LOCAL_PENDING, LOCAL_WEALTH, TASK_PENDING, TASK_WEALTH
+from osrl.hypotheses.trials import (
+    LOG_STEP,
+    TRIAL_ENDED,
+    TRIAL_ISSUED,
+    clear_pending,
+    count_pending,
+    forfeit_trial,
+    new_pending_sums,
+    pend_trial,
+)
 from osrl.policies.state_arrays import differences
 from osrl.study.log.events import Event, SnapshotTaken
 from osrl.study.state.constants import LATE
@@ -101,27 +109,27 @@ def test_sums_of_worst_factors_do_not_depend_on_the_order() -> None:
             study.tell(out.pop(rng.randrange(len(out))), float(rng.random() < 0.5))
     progress = study.progress
     assert len(progress.pending) > 20 and progress.late is not None and progress.hypotheses is not None
-    again, plain = new_late(progress.hypotheses), StudyState(progress.created).hypotheses
+    again, plain = new_pending_sums(progress.hypotheses), StudyState(progress.created).hypotheses
     assert plain is not None and plain.check is not None
     trials = list(progress.pending.values())
     for one in rng.sample(trials, len(trials)) + trials[:5]:
-        count_late(progress.hypotheses, again, one.x, one.a, one.ticket, OUT)
+        count_pending(progress.hypotheses, again, one.x, one.a, one.ticket, TRIAL_ISSUED)
         pend_trial(plain, one.x, one.a, one.ticket)
     for one in trials[:5]:
-        count_late(progress.hypotheses, again, one.x, one.a, one.ticket, BACK)
+        count_pending(progress.hypotheses, again, one.x, one.a, one.ticket, TRIAL_ENDED)
     assert np.array_equal(progress.late.sums, again.sums)
     assert np.array_equal(progress.late.compared, again.compared) and again.compared.any()
     assert np.array_equal(progress.late.checked, again.checked) and again.checked.any()
     for one in trials[:5]:
-        count_late(progress.hypotheses, again, one.x, one.a, one.ticket, OUT)
+        count_pending(progress.hypotheses, again, one.x, one.a, one.ticket, TRIAL_ISSUED)
     pairs = [
-        (again.sums, plain.wealth[[PENDING, LOCAL_PENDING]]),
+        (again.sums, plain.wealth[[TASK_PENDING, LOCAL_PENDING]]),
         (again.compared, plain.tolerance.wealth[1]),
         (again.checked, plain.check.wealth[1]),
     ]
     for sums, exact in pairs:
-        assert (sums * STEP <= exact + 1e-12).all()
-        assert (sums * STEP >= exact - (len(trials) + 5) * STEP - 1e-12).all()
+        assert (sums * LOG_STEP <= exact + 1e-12).all()
+        assert (sums * LOG_STEP >= exact - (len(trials) + 5) * LOG_STEP - 1e-12).all()
 
 
 def test_a_study_counts_all_that_are_pending_at_the_moment() -> None:
@@ -208,18 +216,18 @@ def test_after_an_alarm_every_pending_trial_stays_at_its_worst() -> None:
     assert progress.in_order is not None and progress.hypotheses is not None
     assert progress.alarm and len(progress.pending) == 10
     literal = copy.deepcopy(progress.hypotheses)
-    clear_trials(literal)
+    clear_pending(literal)
     for one in progress.pending.values():
         forfeit_trial(literal, one.x, one.a, one.ticket)
     summed = dict(progress.in_order.arrays())
     rows = (
-        ((WEALTH, LOCAL_WEALTH), literal.wealth, "wealth"),
+        ((TASK_WEALTH, LOCAL_WEALTH), literal.wealth, "wealth"),
         ((0,), literal.tolerance.wealth, "tolerance.wealth"),
     )
     for which, exact, name in rows:
         kept = summed[f"in_order.{name}"]
         assert (kept[[*which]] <= exact[[*which]] + 1e-12).all()
-        assert (kept[[*which]] >= exact[[*which]] - len(progress.pending) * STEP - 1e-12).all()
+        assert (kept[[*which]] >= exact[[*which]] - len(progress.pending) * LOG_STEP - 1e-12).all()
 
 
 def test_a_log_that_sums_otherwise_is_refused() -> None:
@@ -241,7 +249,7 @@ ACTS = st.lists(
 
 
 def recounted(progress: StudyState) -> tuple[Any, Any]:
-    """The sums of `Late`, computed anew from the tickets of the trials that are pending in this stage."""
+    """The sums of `PendingSums`, computed anew from the tickets of the trials that are pending in this stage."""
     assert progress.hypotheses is not None and progress.late is not None
     bets, wider = progress.hypotheses.bets.beta, progress.hypotheses.tolerance.bets.beta
     n, predictors = progress.shape[1] * progress.shape[2], progress.shape[2]
@@ -262,7 +270,7 @@ def recounted(progress: StudyState) -> tuple[Any, Any]:
             for j in range(1, beta.size):
                 bet = min(optimal if beta[j] < 0 else beta[j], most)
                 worst = min(math.log1p(bet * xi * (reward - level)) for reward in (0.0, 1.0))
-                to[j] += math.floor(worst / STEP)
+                to[j] += math.floor(worst / LOG_STEP)
     return sums, compared
 
 

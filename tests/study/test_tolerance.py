@@ -15,7 +15,7 @@ import pytest
 from osrl.analysis.trials import read_table
 from osrl.analysis.verdict import judge
 from osrl.errors import OsrlError, RewardRefused, StorageDamaged
-from osrl.hypotheses.tolerance import comparison
+from osrl.hypotheses.tolerance import pair_evidence
 from osrl.model.instance import Instance
 from osrl.simulation.simulate import simulate
 from osrl.study.log.chain import read_event
@@ -87,11 +87,11 @@ def test_what_is_pending_counts_by_its_worst() -> None:
     progress.count_pending()
     assert progress.hypotheses is not None
     tolerance = progress.hypotheses.tolerance
-    now = np.array([[comparison(tolerance, 0, b, c) for c in range(4)] for b in range(4)])
+    now = np.array([[pair_evidence(tolerance, 0, b, c) for c in range(4)] for b in range(4)])
     for trial in list(progress.pending):
         study.tell(trial, float(rng.random() < 0.5))
     progress.count_pending()
-    after = np.array([[comparison(tolerance, 0, b, c) for c in range(4)] for b in range(4)])
+    after = np.array([[pair_evidence(tolerance, 0, b, c) for c in range(4)] for b in range(4)])
     assert not progress.pending and (now <= after + 1e-12).all() and (now < after - 0.1).any()
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from osrl.model.environment import draw_reward, new_world
 from osrl.model.instance import Instance
-from osrl.model.rng import START, new_key, uniform
+from osrl.model.rng import START_LANE, new_key, uniform
 from osrl.policies.contract import Criterion, Problem, find
 from osrl.policies.state_arrays import contents, differences
 from osrl.policies.steps import stream
@@ -78,7 +78,7 @@ def test_a_study_is_the_simulation_one_step_at_a_time(path: str, policy: str, bu
         key = new_key(seed, 0)
         rule = find(policy)
         problem = Problem(EASY.shape, EASY.family, (Criterion(rule.thresholds[0], delta, delta),))
-        state = rule.new(problem, uniform(key, START, 0))
+        state = rule.new(problem, uniform(key, START_LANE, 0))
         assert episode(state, EASY, key, 10**6 if budget is None else budget) == rounds
         assert differences(contents(state), stepped) == []
         assert study.verdict == ("decided" if budget is None else "budget exhausted")

@@ -25,7 +25,7 @@ from osrl.model.arrays import Floats, Integers
 from osrl.model.environment import World, draw_reward, new_world
 from osrl.model.instance import Instance
 from osrl.model.outcome import RUNNING, STATUS, Outcome, is_open
-from osrl.model.rng import START, Key, new_key, uniform
+from osrl.model.rng import START_LANE, Key, new_key, uniform
 from osrl.policies.contract import Criterion, Problem, State, find
 from osrl.policies.steps import conclude, deal, design, design_of, new_ticket, settle, stream, wants_design
 from osrl.simulation.run import episode
@@ -99,7 +99,7 @@ def new_run(case: Case, instance: Instance, number: int) -> tuple[State, Key]:
     key = new_key(0, number)
     criteria = tuple(Criterion(name, RISK, RISK) for name in case.thresholds)
     problem = Problem(instance.shape, instance.family, criteria)
-    return find(case.policy).new(problem, uniform(key, START, 0), **case.options), key
+    return find(case.policy).new(problem, uniform(key, START_LANE, 0), **case.options), key
 
 
 def ending_of(found: Outcome) -> bytes:

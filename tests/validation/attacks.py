@@ -18,7 +18,7 @@ from osrl.analysis.verdict import judge
 from osrl.errors import OsrlError
 from osrl.hypotheses.refresh import refresh_evidence
 from osrl.hypotheses.state import new_hypotheses
-from osrl.hypotheses.trials import take_reward
+from osrl.hypotheses.trials import observe_reward
 from osrl.model.families import Family
 from osrl.study.log.events import SECRET_BITS, Abandoned, Event, Told
 from tests.support.memory_study import MemoryStudy
@@ -67,7 +67,7 @@ def stale_counts(seed: int) -> bool:
         a = int(rng.integers(2))
         reward = rng.normal(-0.5 * a)
         possible = tests.possible_g.copy()
-        take_reward(tests, x, a, reward, NO_TICKET)
+        observe_reward(tests, x, a, reward, NO_TICKET)
         for g in np.flatnonzero(possible & ~tests.possible_g):
             now = copy.deepcopy(tests)
             refresh_evidence(now)

@@ -15,7 +15,7 @@ import numpy as np
 
 from osrl.errors import OsrlError
 from osrl.evidence.intervals import mean_intervals
-from osrl.evidence.missingness import evidence_of
+from osrl.evidence.missingness import missingness_evidence
 from osrl.study.log.events import REVISION
 from osrl.study.state.harm import LEVEL
 from osrl.study.state.state import StudyState
@@ -67,7 +67,7 @@ def watch_over_stages(seed: int, revision: int = REVISION) -> bool:
             return True
         losses = study.progress.missingness
         assert losses is not None
-        low = evidence_of(losses.watch) < -0.6 and _since(study) > 3
+        low = missingness_evidence(losses.watch) < -0.6 and _since(study) > 3
         if (low or _since(study) >= 60) and len(study.progress.stages) < 150:
             without = not without
             study.begin_stage(["A", "B"] if without else ["A", "B", "C"])

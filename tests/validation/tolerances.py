@@ -16,7 +16,7 @@ from osrl.model.arrays import Flags
 from osrl.model.environment import new_world
 from osrl.model.instance import Instance
 from osrl.model.outcome import DECIDED, NO_SHARED, RUNNING, WITHIN
-from osrl.model.rng import START, new_key, uniform
+from osrl.model.rng import START_LANE, new_key, uniform
 from osrl.policies.builtin import OSRL, UNIFORM
 from osrl.policies.contract import Policy, Problem
 from osrl.policies.steps import design_of
@@ -98,7 +98,7 @@ def answers_of(
 
     def one(run: int) -> tuple[int, Flags, Flags]:
         key = new_key(0, run)
-        state = policy.new(problem, uniform(key, START, 0), **case.options)
+        state = policy.new(problem, uniform(key, START_LANE, 0), **case.options)
         hypotheses = state.stopping
         change(hypotheses)
         walk(

@@ -9,8 +9,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.stats import binom
 
-from osrl.hypotheses.state import PULLS, SUMS, Hypotheses
-from osrl.hypotheses.trials import clear_trials, estimate, forfeit_trial, pend_trial, take_ticket, ticket_size
+from osrl.hypotheses.state import HYP_PULLS, HYP_SUMS, Hypotheses
+from osrl.hypotheses.trials import (
+    clear_pending,
+    forfeit_trial,
+    pend_trial,
+    ticket_size,
+    update_estimates,
+    write_trial_ticket,
+)
 from osrl.jit.kernel import kernel
 from osrl.model.arrays import Flags
 from osrl.model.environment import World, draw_reward, new_world
@@ -65,13 +72,13 @@ def walk(
         x, a = chosen // n, chosen % n
         y = draw_reward(world, 0, x, a)
         if peek:
-            arms[PULLS, x, a] += 1.0
-            arms[SUMS, x, a] += y
-            estimate(hypotheses, x, a)
-            take_ticket(hypotheses, x, a, propensities[x], ticket)
-            arms[PULLS, x, a] -= 1.0
-            arms[SUMS, x, a] -= y
-            estimate(hypotheses, x, a)
+            arms[HYP_PULLS, x, a] += 1.0
+            arms[HYP_SUMS, x, a] += y
+            update_estimates(hypotheses, x, a)
+            write_trial_ticket(hypotheses, x, a, propensities[x], ticket)
+            arms[HYP_PULLS, x, a] -= 1.0
+            arms[HYP_SUMS, x, a] -= y
+            update_estimates(hypotheses, x, a)
         if y < 0.5 and uniform(world.key, LOSSES, t) < lost:
             forfeit_trial(hypotheses, x, a, ticket)
             continue
@@ -83,7 +90,7 @@ def walk(
             if 0 <= due[k] <= t:
                 due[k] = -1
                 if slots > 1:
-                    clear_trials(hypotheses)
+                    clear_pending(hypotheses)
                     for i in range(slots):
                         if due[i] >= 0:
                             pend_trial(hypotheses, arm[i] // n, arm[i] % n, tickets[i])

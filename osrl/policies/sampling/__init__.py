@@ -1,14 +1,16 @@
-"""Sampling rules: which arm is next. One file for each (see `osrl.policies.contract`).
+"""Sampling rules: which arm is next (see `osrl.policies.contract`).
 
-| rule | what it does |
-|---|---|
-| `needs` | the joint allocation for what the tests still lack, with exploration |
-| `even` | every arm with the same probability |
-| `phases` | the paper's: D-tracking, first for the representation, then in each task |
-| `released` | as the authors' released code does |
-| `tasks` | track-and-stop's: D-tracking within one task after the other |
-| `baselines` | the rules of others, lifted to representations and predictors: all of them in one state |
+| module | rules | samples |
+|---|---|---|
+| `residual_needs` | `osrl` | by the joint allocation for what the tests still need, with exploration |
+| `uniform` | `uniform` | every arm with the same probability |
+| `two_phase` | `phases` | the paper's D-tracking, first for the representation, then in each task |
+| `per_task` | `tasks` | by D-tracking within one task after the other, as track-and-stop does |
+| `proportions` | `tas`, `c-tracking`, `oracle` | by tracking the best proportions for the open questions |
+| `top_two` | `ttts`, `t3c`, `eb-tci`, `ttei` | a leader and a challenger |
+| `confidence` | `kl-lucb`, `ugape`, `racing`, `chernoff-racing` | arms whose confidence intervals overlap |
 
-`tracking` is the tracking rule that `phases`, `released` and `tasks` share. `joint` is what the
-baselines share; `proportions`, `top_two` and `confidence` are the rules.
+`baselines` assembles the rules of the last three modules, which share the state of `common`: they were published for
+one task, and are lifted to representations and predictors there. Other shared parts: `tracking` (D-tracking with
+forced exploration), `given_tasks` (tasks that arrive from outside), `needs` (needs of a tolerance and a model check).
 """

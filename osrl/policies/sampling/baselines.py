@@ -20,6 +20,7 @@ from osrl.jit.kernel import kernel, kernel_in_place
 from osrl.model.arrays import Floats
 from osrl.policies.contract import Problem, SamplingRule
 from osrl.policies.sampling.common import (
+    BASE_ROUNDS,
     C_TRACKING,
     CHERNOFF_RACING,
     D_TRACKING,
@@ -27,82 +28,81 @@ from osrl.policies.sampling.common import (
     KL_LUCB,
     ORACLE,
     RACING,
-    ROUNDS,
     T3C,
     TTEI,
     TTTS,
     UGAPE,
-    JointSampling,
-    anything_open,
-    decided,
+    BaselineSampling,
+    decided_representation,
+    is_anything_open,
     least_pulled_open,
-    new_sampling,
-    spread,
+    mix_exploration,
+    new_baseline,
 )
 from osrl.policies.sampling.confidence import (
     eliminate,
-    in_race,
-    look_at_intervals,
+    is_racing,
+    is_round_over,
+    is_task_racing,
     next_of_pair,
-    next_runner,
+    next_racing,
     optimistic_pair,
-    round_over,
-    runs,
+    refresh_intervals,
 )
 from osrl.policies.sampling.proportions import (
     add_credit,
-    draw_proportions,
-    follow,
-    proportions_due,
+    are_proportions_due,
     solve_proportions,
+    track_proportions,
+    write_proportions,
 )
-from osrl.policies.sampling.top_two import leader_first, top_two
-from osrl.policies.stopping.arm_stats import MEANS, PULLS, add
+from osrl.policies.sampling.top_two import is_leader_sampled, top_two
+from osrl.policies.stopping.arm_stats import ARM_MEANS, ARM_PULLS, add_reward_to
 
 
 @kernel_in_place
-def wants_design(sampling: JointSampling, stopping: Any) -> bool:
+def wants_design(sampling: BaselineSampling, stopping: Any) -> bool:
     """Whether weights to follow are due."""
-    return sampling.rule <= ORACLE and proportions_due(sampling, stopping)
+    return sampling.rule <= ORACLE and are_proportions_due(sampling, stopping)
 
 
 @kernel
-def design(sampling: JointSampling, stopping: Any) -> None:
+def design(sampling: BaselineSampling, stopping: Any) -> None:
     """New weights to follow."""
     solve_proportions(sampling, stopping)
 
 
 @kernel_in_place
-def observe(sampling: JointSampling, stopping: Any, x: int, a: int, reward: float) -> None:
+def observe(sampling: BaselineSampling, stopping: Any, x: int, a: int, reward: float) -> None:
     """Add a reward to the tally, and bring up to date what the rule derives from it."""
     arms, rule = sampling.arms, sampling.rule
-    add(arms, x, a, reward)
-    sampling.numbers[ROUNDS] += 1.0
+    add_reward_to(arms, x, a, reward)
+    sampling.numbers[BASE_ROUNDS] += 1.0
     if rule == C_TRACKING:
         add_credit(sampling)
-    elif TTTS <= rule <= EB_TCI and decided(stopping) < 0:
-        update_task(sampling.glr, x, arms[MEANS, x], arms[PULLS, x], sampling.noise)
+    elif TTTS <= rule <= EB_TCI and decided_representation(stopping) < 0:
+        update_task(sampling.glr, x, arms[ARM_MEANS, x], arms[ARM_PULLS, x], sampling.noise)
     elif rule >= KL_LUCB:
         if rule != CHERNOFF_RACING:
-            look_at_intervals(sampling, x, a)
+            refresh_intervals(sampling, x, a)
         if rule >= RACING and sampling.drawn:  # no rounds
             eliminate(sampling, stopping.possible_g.size, x)
-        elif rule >= RACING and round_over(sampling, stopping, x, a):
+        elif rule >= RACING and is_round_over(sampling, stopping, x, a):
             for y in range(arms.shape[1]):
                 eliminate(sampling, stopping.possible_g.size, y)
 
 
 @kernel_in_place
-def select(sampling: JointSampling, stopping: Any, task: int, propensities: Floats) -> int:
+def select(sampling: BaselineSampling, stopping: Any, task: int, propensities: Floats) -> int:
     """The next arm; where the stopping rule needs draws, the probability of each."""
     rule = sampling.rule
     if sampling.drawn:
-        fill(sampling, stopping, propensities)
+        write_propensities(sampling, stopping, propensities)
         return -1
     if rule <= ORACLE:
-        return follow(sampling, stopping)
+        return track_proportions(sampling, stopping)
     if rule >= RACING:
-        arm = next_runner(sampling, stopping)
+        arm = next_racing(sampling, stopping)
         return arm if arm >= 0 else least_pulled_open(sampling, stopping)
     forced = least_pulled_open(sampling, stopping)
     if forced >= 0:
@@ -111,11 +111,11 @@ def select(sampling: JointSampling, stopping: Any, task: int, propensities: Floa
         one, other = optimistic_pair(sampling, stopping)
         return next_of_pair(sampling, one, other)
     one, other = top_two(sampling, stopping)
-    return one if leader_first(sampling) else other
+    return one if is_leader_sampled(sampling) else other
 
 
 @kernel_in_place
-def fill(sampling: JointSampling, stopping: Any, propensities: Floats) -> None:
+def write_propensities(sampling: BaselineSampling, stopping: Any, propensities: Floats) -> None:
     """The probabilities (X, n): the weights, each of a pair, or each arm of a race, and exploration.
 
     Where nothing is open, because an answer has to look right first, all is exploration.
@@ -123,39 +123,39 @@ def fill(sampling: JointSampling, stopping: Any, propensities: Floats) -> None:
     tasks, n = propensities.shape
     rule = sampling.rule
     for x in range(tasks):
-        racing = rule >= RACING and in_race(sampling, stopping, x)
+        racing = rule >= RACING and is_task_racing(sampling, stopping, x)
         for a in range(n):
-            propensities[x, a] = 1.0 if racing and runs(sampling, stopping, x, a) else 0.0
-    if not anything_open(stopping):
+            propensities[x, a] = 1.0 if racing and is_racing(sampling, stopping, x, a) else 0.0
+    if not is_anything_open(stopping):
         pass
     elif rule <= ORACLE:
-        draw_proportions(sampling, propensities)
+        write_proportions(sampling, propensities)
     elif rule < RACING:
         one, other = optimistic_pair(sampling, stopping) if rule >= KL_LUCB else top_two(sampling, stopping)
         share = 0.5 if rule >= KL_LUCB else sampling.beta
         if one >= 0:
             propensities[one // n, one % n] = share
             propensities[other // n, other % n] = 1.0 - share
-    spread(sampling, stopping, propensities)
+    mix_exploration(sampling, stopping, propensities)
 
 
 @kernel_in_place
-def weights(sampling: JointSampling, out: Floats) -> None:
+def weights(sampling: BaselineSampling, out: Floats) -> None:
     """The proportions that are followed, of rules that do."""
     if sampling.rule <= ORACLE and not sampling.drawn:
-        draw_proportions(sampling, out)
+        write_proportions(sampling, out)
 
 
 def _rule(name: str, summary: str, code: int, draws: bool | None = None) -> SamplingRule:
     """One of the rules; they differ in a number of their state."""
 
-    def new(problem: Problem, draw: float, *, growth: float = 0.05, beta: float = 0.5) -> JointSampling:
-        return new_sampling(problem, draw, code, growth, beta)
+    def new(problem: Problem, draw: float, *, growth: float = 0.05, beta: float = 0.5) -> BaselineSampling:
+        return new_baseline(problem, draw, code, growth, beta)
 
     return SamplingRule(
         name=name,
         summary=summary,
-        state=JointSampling,
+        state=BaselineSampling,
         new=new,
         wants_design=wants_design,
         design=design,

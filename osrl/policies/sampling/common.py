@@ -26,19 +26,19 @@ from osrl.glr.statistic import Glr, new_glr
 from osrl.jit.kernel import kernel_in_place
 from osrl.model.arrays import Flags, Floats
 from osrl.model.families import divergence
-from osrl.model.rng import CHOICES, Key, new_key, uniform
+from osrl.model.outcome import sole_survivor
+from osrl.model.rng import CHOICE_LANE, Key, new_key, uniform
 from osrl.policies.contract import Problem
-from osrl.policies.sampling.tracking import explores
-from osrl.policies.stopping.arm_stats import MEANS, PULLS, best_mean, only
+from osrl.policies.sampling.tracking import must_explore
+from osrl.policies.stopping.arm_stats import ARM_LOWER, ARM_MEANS, ARM_PULLS, ARM_UPPER, best_mean
 
-UPPER, LOWER, TARGET, CREDIT = range(3, 7)  # rows of `arms` after those of a tally
-ROUNDS, DUE, KNOWN, OLD = range(4)  # places of `numbers`
-LEADER, CHALLENGER = range(2)  # the two arms of a question
+ARM_TARGET, ARM_CREDIT = 5, 6  # rows of `arms` after those of `osrl.policies.stopping.arm_stats`
+BASE_ROUNDS, BASE_DESIGN_DUE, BASE_POSSIBILITIES, BASE_INTERVALS_DUE = range(4)  # places of `numbers`
 
 D_TRACKING, C_TRACKING, ORACLE, TTTS, T3C, EB_TCI, TTEI, KL_LUCB, UGAPE, RACING, CHERNOFF_RACING = range(11)
 
 
-class JointSampling(NamedTuple):
+class BaselineSampling(NamedTuple):
     """A tally and what rules derive from it; arrays are updated in place."""
 
     arms: Floats  # (7, X, n) pulls, sums, means; ends of intervals; weights to follow, and what they add up to
@@ -55,7 +55,7 @@ class JointSampling(NamedTuple):
     noise: float
 
 
-def new_sampling(problem: Problem, draw: float, rule: int, growth: float, beta: float) -> JointSampling:
+def new_baseline(problem: Problem, draw: float, rule: int, growth: float, beta: float) -> BaselineSampling:
     """Nothing sampled yet."""
     X, G, H = problem.shape
     n = G * H
@@ -66,7 +66,7 @@ def new_sampling(problem: Problem, draw: float, rule: int, growth: float, beta: 
     if rule == ORACLE and problem.truth is None:
         raise OsrlError("the oracle samples by the true means; only a simulation knows them")
     truth = np.zeros((X, n)) if problem.truth is None else problem.truth.reshape(X, n).copy()
-    sampling = JointSampling(
+    sampling = BaselineSampling(
         arms=np.zeros((7, X, n)),
         glr=new_glr(X, G, H),
         alive=np.ones((X, n), np.bool_),
@@ -80,38 +80,38 @@ def new_sampling(problem: Problem, draw: float, rule: int, growth: float, beta: 
         beta=float(beta),
         noise=problem.family.noise,
     )
-    sampling.arms[TARGET] = 1.0 / (X * n)
-    sampling.arms[UPPER] = math.inf if problem.family.noise else 1.0
-    sampling.arms[LOWER] = -math.inf if problem.family.noise else 0.0
-    sampling.numbers[DUE] = X * n
+    sampling.arms[ARM_TARGET] = 1.0 / (X * n)
+    sampling.arms[ARM_UPPER] = math.inf if problem.family.noise else 1.0
+    sampling.arms[ARM_LOWER] = -math.inf if problem.family.noise else 0.0
+    sampling.numbers[BASE_DESIGN_DUE] = X * n
     return sampling
 
 
 @kernel_in_place
-def decided(stopping: Any) -> int:
+def decided_representation(stopping: Any) -> int:
     """The representation that is decided, or -1."""
-    return only(stopping.possible_g, 0, stopping.possible_g.size)
+    return sole_survivor(stopping.possible_g, 0, stopping.possible_g.size)
 
 
 @kernel_in_place
-def task_open(stopping: Any, g: int, x: int) -> bool:
+def is_task_open(stopping: Any, g: int, x: int) -> bool:
     """Whether task ``x`` has an open question, where representation ``g`` is decided (-1: none)."""
     predictors = stopping.possible_h.shape[1] // stopping.possible_g.size
-    return g < 0 or only(stopping.possible_h[x], g * predictors, (g + 1) * predictors) < 0
+    return g < 0 or sole_survivor(stopping.possible_h[x], g * predictors, (g + 1) * predictors) < 0
 
 
 @kernel_in_place
-def anything_open(stopping: Any) -> bool:
+def is_anything_open(stopping: Any) -> bool:
     """Whether some question is open."""
-    g = decided(stopping)
+    g = decided_representation(stopping)
     for x in range(stopping.possible_h.shape[0]):
-        if task_open(stopping, g, x):
+        if is_task_open(stopping, g, x):
             return True
     return False
 
 
 @kernel_in_place
-def open_arm(stopping: Any, anything: bool, task: bool, a: int) -> bool:
+def is_arm_open(stopping: Any, anything: bool, task: bool, a: int) -> bool:
     """Whether an arm of a task matters, where ``anything`` is open, and the ``task``.
 
     Where nothing is (the answer of a stopping rule may have to look right first) every arm counts.
@@ -121,26 +121,26 @@ def open_arm(stopping: Any, anything: bool, task: bool, a: int) -> bool:
 
 
 @kernel_in_place
-def least_pulled_open(sampling: JointSampling, stopping: Any) -> int:
+def least_pulled_open(sampling: BaselineSampling, stopping: Any) -> int:
     """The open arm x * n + a with the fewest pulls if it has to be explored now, otherwise -1."""
-    pulls = sampling.arms[PULLS]
+    pulls = sampling.arms[ARM_PULLS]
     tasks, n = pulls.shape
     found, fewest, samples, arms = -1, math.inf, 0.0, 0
-    anything, g = anything_open(stopping), decided(stopping)
+    anything, g = is_anything_open(stopping), decided_representation(stopping)
     for x in range(tasks):
-        task = task_open(stopping, g, x)
+        task = is_task_open(stopping, g, x)
         for a in range(n):
-            if open_arm(stopping, anything, task, a):
+            if is_arm_open(stopping, anything, task, a):
                 samples += pulls[x, a]
                 arms += 1
                 if pulls[x, a] < fewest:
                     found, fewest = x * n + a, pulls[x, a]
-    due = fewest < 1.0 if sampling.rule == TTEI and g >= 0 else explores(fewest, samples, arms)
+    due = fewest < 1.0 if sampling.rule == TTEI and g >= 0 else must_explore(fewest, samples, arms)
     return found if due or not anything else -1
 
 
 @kernel_in_place
-def leading(sampling: JointSampling, stopping: Any) -> int:
+def leading_representation(sampling: BaselineSampling, stopping: Any) -> int:
     """The representation that is decided, otherwise the possible one with the largest estimates."""
     possible_g, arms = stopping.possible_g, sampling.arms
     n = arms.shape[2]
@@ -150,56 +150,56 @@ def leading(sampling: JointSampling, stopping: Any) -> int:
         if possible_g[g]:
             total = 0.0
             for x in range(arms.shape[1]):
-                total += arms[MEANS, x, best_mean(arms, x, g * predictors, (g + 1) * predictors)]
+                total += arms[ARM_MEANS, x, best_mean(arms, x, g * predictors, (g + 1) * predictors)]
             if total > most:
                 found, most = g, total
     return found
 
 
 @kernel_in_place
-def information(one: float, other: float, noise: float) -> float:
+def information_about_order(one: float, other: float, noise: float) -> float:
     """What a sample says about which of two means is larger, when both arms get as many."""
     middle = 0.5 * (one + other)
     return 0.5 * (divergence(one, middle, noise) + divergence(other, middle, noise))
 
 
 @kernel_in_place
-def turn_of_representations(sampling: JointSampling, stopping: Any, g: int) -> bool:
+def is_turn_of_representations(sampling: BaselineSampling, stopping: Any, g: int) -> bool:
     """Whether this sample is for the representations: two in four while predictors of ``g`` are open too."""
-    if decided(stopping) >= 0:
+    if decided_representation(stopping) >= 0:
         return False
     several = False
     for x in range(stopping.possible_h.shape[0]):
-        several = several or task_open(stopping, g, x)
-    return not several or int(sampling.numbers[ROUNDS]) // 2 % 2 == 0
+        several = several or is_task_open(stopping, g, x)
+    return not several or int(sampling.numbers[BASE_ROUNDS]) // 2 % 2 == 0
 
 
 @kernel_in_place
-def coin(sampling: JointSampling, number: int) -> float:
+def round_uniform(sampling: BaselineSampling, number: int) -> float:
     """The ``number``-th random number in [0, 1) of this round."""
-    return uniform(sampling.key, CHOICES + number, int(sampling.numbers[ROUNDS]))
+    return uniform(sampling.key, CHOICE_LANE + number, int(sampling.numbers[BASE_ROUNDS]))
 
 
 @kernel_in_place
-def spread(sampling: JointSampling, stopping: Any, propensities: Floats) -> None:
+def mix_exploration(sampling: BaselineSampling, stopping: Any, propensities: Floats) -> None:
     """Mix exploration into probabilities (X, n): min(1/2, sqrt(K / 4t)) on open arms, as 1 / (1 + N)."""
-    pulls = sampling.arms[PULLS]
+    pulls = sampling.arms[ARM_PULLS]
     tasks, n = pulls.shape
-    anything, g = anything_open(stopping), decided(stopping)
+    anything, g = is_anything_open(stopping), decided_representation(stopping)
     total, mass = 0.0, 0.0
     for x in range(tasks):
-        task = task_open(stopping, g, x)
+        task = is_task_open(stopping, g, x)
         for a in range(n):
             mass += propensities[x, a]
-            if open_arm(stopping, anything, task, a):
+            if is_arm_open(stopping, anything, task, a):
                 total += 1.0 / (1.0 + pulls[x, a])
-    share = min(0.5, math.sqrt(pulls.size / (4.0 * max(sampling.numbers[ROUNDS], 1.0))))
+    share = min(0.5, math.sqrt(pulls.size / (4.0 * max(sampling.numbers[BASE_ROUNDS], 1.0))))
     if mass <= 0.0:
         share, mass = 1.0, 1.0
     for x in range(tasks):
-        task = task_open(stopping, g, x)
+        task = is_task_open(stopping, g, x)
         for a in range(n):
             own = (1.0 - share) * propensities[x, a] / mass
-            if open_arm(stopping, anything, task, a):
+            if is_arm_open(stopping, anything, task, a):
                 own += share / ((1.0 + pulls[x, a]) * total)
             propensities[x, a] = own

@@ -22,52 +22,58 @@ from typing import Any
 
 from osrl.jit.kernel import kernel_in_place
 from osrl.policies.sampling.common import (
+    BASE_INTERVALS_DUE,
+    BASE_ROUNDS,
     CHERNOFF_RACING,
-    LOWER,
-    OLD,
-    ROUNDS,
     UGAPE,
-    UPPER,
-    JointSampling,
-    decided,
-    leading,
-    task_open,
-    turn_of_representations,
+    BaselineSampling,
+    decided_representation,
+    is_task_open,
+    is_turn_of_representations,
+    leading_representation,
 )
-from osrl.policies.stopping.arm_stats import MEANS, PULLS, best_mean, lower, ratio, upper
-
-PATIENCE = 0.01  # growth of the run between two looks at intervals of arms that were not sampled
+from osrl.policies.stopping.arm_stats import (
+    ARM_LOWER,
+    ARM_MEANS,
+    ARM_PULLS,
+    ARM_UPPER,
+    INTERVAL_GROWTH,
+    best_mean,
+    likelihood_ratio,
+    lower_bound,
+    upper_bound,
+)
 
 
 @kernel_in_place
-def rate_now(sampling: JointSampling) -> float:
+def exploration_rate(sampling: BaselineSampling) -> float:
     """ln((ln t + 1) / delta)."""
-    return sampling.rate + math.log(math.log(max(sampling.numbers[ROUNDS], 1.0)) + 1.0)
+    return sampling.rate + math.log(math.log(max(sampling.numbers[BASE_ROUNDS], 1.0)) + 1.0)
 
 
 @kernel_in_place
-def look_at_intervals(sampling: JointSampling, x: int, a: int) -> None:
+def refresh_intervals(sampling: BaselineSampling, x: int, a: int) -> None:
     """Bring the interval of the arm that was sampled up to date, and from time to time all of them."""
     numbers, arms = sampling.numbers, sampling.arms
     _look(sampling, x, a)
-    if numbers[ROUNDS] >= numbers[OLD]:
-        numbers[OLD] = numbers[ROUNDS] * (1.0 + PATIENCE) + 1.0
+    if numbers[BASE_ROUNDS] >= numbers[BASE_INTERVALS_DUE]:
+        numbers[BASE_INTERVALS_DUE] = numbers[BASE_ROUNDS] * (1.0 + INTERVAL_GROWTH) + 1.0
         for y in range(arms.shape[1]):
             for b in range(arms.shape[2]):
                 _look(sampling, y, b)
 
 
 @kernel_in_place
-def _look(sampling: JointSampling, x: int, a: int) -> None:
-    arms, rate = sampling.arms, rate_now(sampling)
-    arms[UPPER, x, a] = upper(arms[MEANS, x, a], arms[PULLS, x, a], rate, sampling.noise)
-    arms[LOWER, x, a] = lower(arms[MEANS, x, a], arms[PULLS, x, a], rate, sampling.noise)
+def _look(sampling: BaselineSampling, x: int, a: int) -> None:
+    arms, rate = sampling.arms, exploration_rate(sampling)
+    arms[ARM_UPPER, x, a] = upper_bound(arms[ARM_MEANS, x, a], arms[ARM_PULLS, x, a], rate, sampling.noise)
+    arms[ARM_LOWER, x, a] = lower_bound(arms[ARM_MEANS, x, a], arms[ARM_PULLS, x, a], rate, sampling.noise)
 
 
 @kernel_in_place
-def most_optimistic(sampling: JointSampling, x: int, first: int, last: int, except_for: int) -> int:
+def most_optimistic(sampling: BaselineSampling, x: int, first: int, last: int, except_for: int) -> int:
     """The arm with the largest upper end among first .. last - 1, other than ``except_for``, or -1."""
-    ends, found = sampling.arms[UPPER, x], -1
+    ends, found = sampling.arms[ARM_UPPER, x], -1
     for a in range(first, last):
         if a != except_for and (found < 0 or ends[a] > ends[found]):
             found = a
@@ -75,7 +81,7 @@ def most_optimistic(sampling: JointSampling, x: int, first: int, last: int, exce
 
 
 @kernel_in_place
-def front(sampling: JointSampling, x: int, first: int, last: int) -> int:
+def leader_for_pair(sampling: BaselineSampling, x: int, first: int, last: int) -> int:
     """The leader among the arms first .. last - 1 of task ``x``."""
     arms = sampling.arms
     if sampling.rule != UGAPE:
@@ -85,69 +91,69 @@ def front(sampling: JointSampling, x: int, first: int, last: int) -> int:
     found, least = first, math.inf
     for a in range(first, last):
         other = second if a == top else top
-        loss = (arms[UPPER, x, other] if other >= 0 else 0.0) - arms[LOWER, x, a]
+        loss = (arms[ARM_UPPER, x, other] if other >= 0 else 0.0) - arms[ARM_LOWER, x, a]
         if loss < least:
             found, least = a, loss
     return found
 
 
 @kernel_in_place
-def optimistic_pair(sampling: JointSampling, stopping: Any) -> tuple[int, int]:
+def optimistic_pair(sampling: BaselineSampling, stopping: Any) -> tuple[int, int]:
     """The two arms x * n + a to compare now, the leader's first; -1 where there is no question."""
     arms, possible_g, possible_h = sampling.arms, stopping.possible_g, stopping.possible_h
     _, tasks, n = arms.shape
     predictors = n // possible_g.size
-    g = leading(sampling, stopping)
+    g = leading_representation(sampling, stopping)
     one, other, widest = -1, -1, -math.inf
-    if turn_of_representations(sampling, stopping, g):
+    if is_turn_of_representations(sampling, stopping, g):
         for rival in range(possible_g.size):
             if rival == g or not possible_g[rival]:
                 continue
             a, b, closest = -1, -1, math.inf
             for x in range(tasks):
-                mine = front(sampling, x, g * predictors, (g + 1) * predictors)
+                mine = leader_for_pair(sampling, x, g * predictors, (g + 1) * predictors)
                 theirs = most_optimistic(sampling, x, rival * predictors, (rival + 1) * predictors, -1)
-                gap = arms[UPPER, x, theirs] - arms[LOWER, x, mine]
+                gap = arms[ARM_UPPER, x, theirs] - arms[ARM_LOWER, x, mine]
                 if gap < closest or a < 0:
                     a, b, closest = x * n + mine, x * n + theirs, gap
             if closest > widest or one < 0:
                 one, other, widest = a, b, closest
         return one, other
-    known = decided(stopping)
+    known = decided_representation(stopping)
     for x in range(tasks):
-        if not task_open(stopping, known, x):
+        if not is_task_open(stopping, known, x):
             continue
-        mine = front(sampling, x, g * predictors, (g + 1) * predictors)
+        mine = leader_for_pair(sampling, x, g * predictors, (g + 1) * predictors)
         for b in range(g * predictors, (g + 1) * predictors):
             if b != mine and possible_h[x, b]:
-                gap = arms[UPPER, x, b] - arms[LOWER, x, mine]
+                gap = arms[ARM_UPPER, x, b] - arms[ARM_LOWER, x, mine]
                 if gap > widest or one < 0:
                     one, other, widest = x * n + mine, x * n + b, gap
     return one, other
 
 
 @kernel_in_place
-def next_of_pair(sampling: JointSampling, one: int, other: int) -> int:
+def next_of_pair(sampling: BaselineSampling, one: int, other: int) -> int:
     """Which of the two arms is next: the one with fewer samples for UGapE, otherwise they take turns."""
-    pulls = sampling.arms[PULLS]
+    pulls = sampling.arms[ARM_PULLS]
     n = pulls.shape[1]
     if sampling.rule == UGAPE:
         fewer = pulls[one // n, one % n] <= pulls[other // n, other % n]
         return one if fewer else other
-    return one if int(sampling.numbers[ROUNDS]) % 2 == 0 else other
+    return one if int(sampling.numbers[BASE_ROUNDS]) % 2 == 0 else other
 
 
 @kernel_in_place
-def beats(sampling: JointSampling, x: int, a: int, b: int) -> bool:
+def is_eliminated_by(sampling: BaselineSampling, x: int, a: int, b: int) -> bool:
     """Whether arm ``a`` eliminates arm ``b``."""
     arms = sampling.arms
     if sampling.rule == CHERNOFF_RACING:
-        return ratio(arms, x, a, b, sampling.noise) > rate_now(sampling)
-    return bool(arms[LOWER, x, a] > arms[UPPER, x, b])
+        return likelihood_ratio(arms, x, a, b, sampling.noise) > exploration_rate(sampling)
+    return bool(arms[ARM_LOWER, x, a] > arms[ARM_UPPER, x, b])
 
 
 @kernel_in_place
-def eliminate(sampling: JointSampling, representations: int, x: int) -> None:
+def eliminate(sampling: BaselineSampling, representations: int, x: int) -> None:
     """Take out of the race what is beaten in task ``x``."""
     arms, alive = sampling.arms, sampling.alive
     _, tasks, n = arms.shape
@@ -158,8 +164,8 @@ def eliminate(sampling: JointSampling, representations: int, x: int) -> None:
         own = best_mean(arms, x, first, last)
         lost = g != best // predictors
         for b in range(first, last):
-            lost = lost and beats(sampling, x, best, b)
-            if b != own and beats(sampling, x, own, b):
+            lost = lost and is_eliminated_by(sampling, x, best, b)
+            if b != own and is_eliminated_by(sampling, x, own, b):
                 alive[x, b] = False
         if lost:
             for y in range(tasks):
@@ -168,59 +174,59 @@ def eliminate(sampling: JointSampling, representations: int, x: int) -> None:
 
 
 @kernel_in_place
-def runs(sampling: JointSampling, stopping: Any, x: int, a: int) -> bool:
+def is_racing(sampling: BaselineSampling, stopping: Any, x: int, a: int) -> bool:
     """Whether an arm of a task that is in the race is: alive and possible."""
     predictors = sampling.alive.shape[1] // stopping.possible_g.size
     return bool(sampling.alive[x, a] and stopping.possible_g[a // predictors])
 
 
 @kernel_in_place
-def in_race(sampling: JointSampling, stopping: Any, x: int) -> bool:
+def is_task_racing(sampling: BaselineSampling, stopping: Any, x: int) -> bool:
     """Whether a task is in the race: something is open in it, and several of its arms run."""
     runners = 0
     for a in range(sampling.alive.shape[1]):
-        if runs(sampling, stopping, x, a):
+        if is_racing(sampling, stopping, x, a):
             runners += 1
-    return runners > 1 and task_open(stopping, decided(stopping), x)
+    return runners > 1 and is_task_open(stopping, decided_representation(stopping), x)
 
 
 @kernel_in_place
-def last_runner(sampling: JointSampling, stopping: Any) -> int:
+def least_pulled_racing(sampling: BaselineSampling, stopping: Any) -> int:
     """The arm x * n + a of the race with the fewest pulls, or -1 when it is over."""
-    pulls = sampling.arms[PULLS]
+    pulls = sampling.arms[ARM_PULLS]
     tasks, n = pulls.shape
     found, fewest = -1, math.inf
     for x in range(tasks):
-        if in_race(sampling, stopping, x):
+        if is_task_racing(sampling, stopping, x):
             for a in range(n):
-                if pulls[x, a] < fewest and runs(sampling, stopping, x, a):
+                if pulls[x, a] < fewest and is_racing(sampling, stopping, x, a):
                     found, fewest = x * n + a, pulls[x, a]
     return found
 
 
 @kernel_in_place
-def round_over(sampling: JointSampling, stopping: Any, x: int, a: int) -> bool:
+def is_round_over(sampling: BaselineSampling, stopping: Any, x: int, a: int) -> bool:
     """Whether the arm just sampled was the last one of its round."""
-    pulls = sampling.arms[PULLS]
-    last = last_runner(sampling, stopping)
+    pulls = sampling.arms[ARM_PULLS]
+    last = least_pulled_racing(sampling, stopping)
     return last < 0 or bool(pulls[last // pulls.shape[1], last % pulls.shape[1]] >= pulls[x, a])
 
 
 @kernel_in_place
-def next_runner(sampling: JointSampling, stopping: Any) -> int:
+def next_racing(sampling: BaselineSampling, stopping: Any) -> int:
     """The next arm x * n + a of the race; when the race is over, of those that are open.
 
     The stopping rule may want to know more than the race does: then all arms that it has left open go on.
     """
-    found, fewest = last_runner(sampling, stopping), math.inf
+    found, fewest = least_pulled_racing(sampling, stopping), math.inf
     if found >= 0:
         return found
-    pulls = sampling.arms[PULLS]
+    pulls = sampling.arms[ARM_PULLS]
     tasks, n = pulls.shape
     predictors = n // stopping.possible_g.size
-    known = decided(stopping)
+    known = decided_representation(stopping)
     for x in range(tasks):
-        open_still = task_open(stopping, known, x)
+        open_still = is_task_open(stopping, known, x)
         for a in range(n):
             if pulls[x, a] < fewest and open_still and stopping.possible_g[a // predictors]:
                 found, fewest = x * n + a, pulls[x, a]

@@ -15,28 +15,29 @@ from __future__ import annotations
 
 import math
 
-from osrl.hypotheses.model_check import lacks_check
-from osrl.hypotheses.state import MEANS, WAITING, Hypotheses, doubtful, survivor
-from osrl.hypotheses.tolerance import answer_within
+from osrl.hypotheses.model_check import is_check_open
+from osrl.hypotheses.state import HYP_MEANS, HYP_WAITING, Hypotheses, best_rival_if_unclear
+from osrl.hypotheses.tolerance import answer_within_tolerance
 from osrl.jit.kernel import kernel_in_place
 from osrl.jit.reductions import sum_of
 from osrl.model.arrays import Floats
+from osrl.model.outcome import sole_survivor
 
 
 @kernel_in_place
-def write_arrival(hypotheses: Hypotheses, x: int, holdout: float, arms: Floats) -> None:
+def write_task_propensities(hypotheses: Hypotheses, x: int, holdout: float, arms: Floats) -> None:
     """Turn the weights ``arms`` (n,) of task ``x`` into the probabilities with which its arms are drawn."""
     possible_g, possible_h = hypotheses.possible_g, hypotheses.possible_h[x]
-    means, waiting = hypotheses.arms[MEANS, x], hypotheses.numbers[WAITING]
-    g = survivor(possible_g) if waiting == 0.0 else int(waiting) - 1
-    rival = doubtful(hypotheses, x, g) if g >= 0 else -1
+    means, waiting = hypotheses.arms[HYP_MEANS, x], hypotheses.numbers[HYP_WAITING]
+    g = sole_survivor(possible_g, 0, possible_g.size) if waiting == 0.0 else int(waiting) - 1
+    rival = best_rival_if_unclear(hypotheses, x, g) if g >= 0 else -1
     # While the verdict waits for this task, the weights are those of the doubt; none if it is a new one.
     if g >= 0 and (waiting == 0.0 or rival < 0 or sum_of(arms) == 0.0):
-        answer = answer_within(hypotheses.tolerance, x, g, means, possible_g, possible_h)
-        if answer >= 0 and not lacks_check(hypotheses.check, x, answer):
+        answer = answer_within_tolerance(hypotheses.tolerance, x, g, means, possible_g, possible_h)
+        if answer >= 0 and not is_check_open(hypotheses.check, x, answer):
             _play(answer, rival, holdout, arms)
             return
-    if rival < 0 and (g < 0 or not lacks_check(hypotheses.check, x, _likely(hypotheses, x, g))):
+    if rival < 0 and (g < 0 or not is_check_open(hypotheses.check, x, _likely(hypotheses, x, g))):
         _leave_out(hypotheses, x, g, arms)
     total = sum_of(arms)
     for a in range(arms.size):
@@ -46,8 +47,8 @@ def write_arrival(hypotheses: Hypotheses, x: int, holdout: float, arms: Floats) 
 @kernel_in_place
 def _likely(hypotheses: Hypotheses, x: int, g: int) -> int:
     """The arm of ``g`` that is the answer of task ``x``, or looks most like it."""
-    means, possible_g, possible_h = hypotheses.arms[MEANS, x], hypotheses.possible_g, hypotheses.possible_h[x]
-    answer = answer_within(hypotheses.tolerance, x, g, means, possible_g, possible_h)
+    means, possible_g, possible_h = hypotheses.arms[HYP_MEANS, x], hypotheses.possible_g, hypotheses.possible_h[x]
+    answer = answer_within_tolerance(hypotheses.tolerance, x, g, means, possible_g, possible_h)
     if answer >= 0:
         return answer
     predictors = means.size // possible_g.size
@@ -59,7 +60,7 @@ def _likely(hypotheses: Hypotheses, x: int, g: int) -> int:
 
 @kernel_in_place
 def _play(answer: int, rival: int, holdout: float, arms: Floats) -> None:
-    """Play the answer of a task; and as often its ``rival``, if there is one (`doubtful`)."""
+    """Play the answer of a task; and as often its ``rival``, if there is one (`best_rival_if_unclear`)."""
     for a in range(arms.size):
         arms[a] = holdout / arms.size if rival < 0 else 0.0
     if rival < 0:
@@ -76,7 +77,7 @@ def _leave_out(hypotheses: Hypotheses, x: int, g: int, arms: Floats) -> None:
     While several representations are possible (``g`` < 0) all arms of these stay: a representation is out
     only when every one of its predictors is. Where no arm that stays has any weight, they get the same.
     """
-    means, possible_g, possible_h = hypotheses.arms[MEANS, x], hypotheses.possible_g, hypotheses.possible_h[x]
+    means, possible_g, possible_h = hypotheses.arms[HYP_MEANS, x], hypotheses.possible_g, hypotheses.possible_h[x]
     predictors = arms.size // possible_g.size
     best, total = -math.inf, 0.0
     for a in range(arms.size):

@@ -18,15 +18,23 @@ from osrl.jit.kernel import kernel, kernel_in_place
 from osrl.jit.reductions import copy_to
 from osrl.model.arrays import Floats
 from osrl.policies.contract import Problem, SamplingRule
-from osrl.policies.sampling.tracking import explores, least_pulled, track
-from osrl.policies.stopping.per_task_test import MEANS, OF_G, OF_X, PULLS, Contests, competing, leader_of
+from osrl.policies.sampling.tracking import least_pulled, must_explore, track
+from osrl.policies.stopping.per_task_test import (
+    ASKED_G,
+    ASKED_TASK,
+    TEST_MEANS,
+    TEST_PULLS,
+    PerTaskTest,
+    competing_arms,
+    unique_leader,
+)
 
-GROWTH = 0.02
+DESIGN_GROWTH = 0.02
 
-AMONG_ALL, AMONG_PREDICTORS = range(2)  # rows of `weights`
+WEIGHTS_ALL, WEIGHTS_PREDICTORS = range(2)  # rows of `weights`
 
 
-class TaskWeights(NamedTuple):
+class PerTaskSampling(NamedTuple):
     """The proportions to follow in each contest, and when to compute them again; updated in place."""
 
     weights: Floats  # (2, X, n) among all arms of a task, and among those of each representation
@@ -34,54 +42,54 @@ class TaskWeights(NamedTuple):
     growth: float
 
 
-def new(problem: Problem, draw: float, *, growth: float = GROWTH) -> TaskWeights:
+def new(problem: Problem, draw: float, *, growth: float = DESIGN_GROWTH) -> PerTaskSampling:
     """Equal proportions, until every arm that competes could have been tried."""
     if not 0 <= growth < math.inf:
-        raise OsrlError(f"growth is {growth}; give a number from 0 on, such as {GROWTH}")
+        raise OsrlError(f"growth is {growth}; give a number from 0 on, such as {DESIGN_GROWTH}")
     X, G, H = problem.shape
-    tasks = TaskWeights(weights=np.empty((2, X, G * H)), due=np.full((X, 1 + G), float(H)), growth=growth)
-    tasks.weights[AMONG_ALL] = 1.0 / (G * H)
-    tasks.weights[AMONG_PREDICTORS] = 1.0 / H
+    tasks = PerTaskSampling(weights=np.empty((2, X, G * H)), due=np.full((X, 1 + G), float(H)), growth=growth)
+    tasks.weights[WEIGHTS_ALL] = 1.0 / (G * H)
+    tasks.weights[WEIGHTS_PREDICTORS] = 1.0 / H
     tasks.due[:, 0] = float(G * H)
     return tasks
 
 
 @kernel_in_place
-def weights_due(tasks: TaskWeights, contests: Contests) -> bool:
+def are_weights_due(tasks: PerTaskSampling, contests: PerTaskTest) -> bool:
     """Whether the proportions of the contest in progress are to be computed again."""
-    x, g = contests.asked[OF_X], contests.asked[OF_G]
-    first, last = competing(contests)
+    x, g = contests.asked[ASKED_TASK], contests.asked[ASKED_G]
+    first, last = competing_arms(contests)
     old = contests.rounds[x] >= tasks.due[x, 1 + g]
-    return bool(old and leader_of(contests.arms[MEANS, x, first:last]) >= 0)
+    return bool(old and unique_leader(contests.arms[TEST_MEANS, x, first:last]) >= 0)
 
 
 @kernel
-def compute_weights(tasks: TaskWeights, contests: Contests) -> None:
+def compute_weights(tasks: PerTaskSampling, contests: PerTaskTest) -> None:
     """New proportions for the contest in progress."""
-    x, g = contests.asked[OF_X], contests.asked[OF_G]
-    first, last = competing(contests)
-    row = AMONG_ALL if g < 0 else AMONG_PREDICTORS
-    best = single_task(contests.arms[MEANS, x, first:last], contests.noise)
+    x, g = contests.asked[ASKED_TASK], contests.asked[ASKED_G]
+    first, last = competing_arms(contests)
+    row = WEIGHTS_ALL if g < 0 else WEIGHTS_PREDICTORS
+    best = single_task(contests.arms[TEST_MEANS, x, first:last], contests.noise)
     copy_to(best.weights, tasks.weights[row, x, first:last])
     rounds = contests.rounds[x]
     tasks.due[x, 1 + g] = max(rounds + 1.0, rounds * (1.0 + tasks.growth))
 
 
 @kernel_in_place
-def next_arm(tasks: TaskWeights, contests: Contests) -> int:
+def next_arm(tasks: PerTaskSampling, contests: PerTaskTest) -> int:
     """The arm x * n + a to pull; while some share the lead, one of those (Garivier and Kaufmann).
 
     Forced exploration comes first: rewards that repeat exactly may keep a lead shared for ever.
     """
-    x, arms = int(contests.asked[OF_X]), contests.arms
-    first, last = competing(contests)
-    row = AMONG_ALL if contests.asked[OF_G] < 0 else AMONG_PREDICTORS
-    means, pulls = arms[MEANS, x, first:last], arms[PULLS, x : x + 1, first:last]
+    x, arms = int(contests.asked[ASKED_TASK]), contests.arms
+    first, last = competing_arms(contests)
+    row = WEIGHTS_ALL if contests.asked[ASKED_G] < 0 else WEIGHTS_PREDICTORS
+    means, pulls = arms[TEST_MEANS, x, first:last], arms[TEST_PULLS, x : x + 1, first:last]
     before = x * int(arms.shape[2]) + first
-    if leader_of(means) >= 0:
+    if unique_leader(means) >= 0:
         return before + track(pulls, tasks.weights[row, x : x + 1, first:last], contests.rounds[x])
     least = least_pulled(pulls)
-    forced = explores(pulls[0, least], contests.rounds[x], means.size)
+    forced = must_explore(pulls[0, least], contests.rounds[x], means.size)
     return before + (least if forced else tied_leader(pulls[0], means))
 
 
@@ -96,19 +104,19 @@ def tied_leader(pulls: Floats, means: Floats) -> int:
 
 
 @kernel_in_place
-def wants_design(tasks: TaskWeights, stopping: Any) -> bool:
+def wants_design(tasks: PerTaskSampling, stopping: Any) -> bool:
     """Whether the proportions of the contest in progress are old."""
-    return weights_due(tasks, stopping.contests)
+    return are_weights_due(tasks, stopping.contests)
 
 
 @kernel
-def design(tasks: TaskWeights, stopping: Any) -> None:
+def design(tasks: PerTaskSampling, stopping: Any) -> None:
     """New proportions for the contest in progress."""
     compute_weights(tasks, stopping.contests)
 
 
 @kernel_in_place
-def select(tasks: TaskWeights, stopping: Any, task: int, propensities: Floats) -> int:
+def select(tasks: PerTaskSampling, stopping: Any, task: int, propensities: Floats) -> int:
     """The arm that lags behind its share in the contest in progress."""
     return next_arm(tasks, stopping.contests)
 
@@ -116,7 +124,7 @@ def select(tasks: TaskWeights, stopping: Any, task: int, propensities: Floats) -
 RULE = SamplingRule(
     name="tasks",
     summary="track the best proportions of the task in progress",
-    state=TaskWeights,
+    state=PerTaskSampling,
     new=new,
     wants_design=wants_design,
     design=design,

@@ -24,26 +24,26 @@ from osrl.jit.kernel import kernel, kernel_in_place
 from osrl.jit.reductions import is_any
 from osrl.model.arrays import Floats
 from osrl.policies.sampling.common import (
+    ARM_CREDIT,
+    ARM_TARGET,
+    BASE_DESIGN_DUE,
+    BASE_POSSIBILITIES,
+    BASE_ROUNDS,
     C_TRACKING,
-    CREDIT,
-    DUE,
-    KNOWN,
     ORACLE,
-    ROUNDS,
-    TARGET,
-    JointSampling,
-    anything_open,
-    decided,
+    BaselineSampling,
+    decided_representation,
+    is_anything_open,
+    is_arm_open,
+    is_task_open,
     least_pulled_open,
-    open_arm,
-    task_open,
 )
-from osrl.policies.sampling.residual_needs import believed, solve_program
-from osrl.policies.stopping.arm_stats import PULLS, SUMS
+from osrl.policies.sampling.residual_needs import cheapest_possible, solve_program
+from osrl.policies.stopping.arm_stats import ARM_PULLS, ARM_SUMS
 
 
 @kernel_in_place
-def possibilities(stopping: Any) -> float:
+def count_possibilities(stopping: Any) -> float:
     """How many representations and predictors are possible."""
     possible_g, possible_h = stopping.possible_g, stopping.possible_h
     tasks, n = possible_h.shape
@@ -57,29 +57,29 @@ def possibilities(stopping: Any) -> float:
 
 
 @kernel_in_place
-def proportions_due(sampling: JointSampling, stopping: Any) -> bool:
+def are_proportions_due(sampling: BaselineSampling, stopping: Any) -> bool:
     """Whether the weights are old, or something was decided since they were made."""
     numbers = sampling.numbers
-    if sampling.rule != ORACLE and numbers[ROUNDS] >= numbers[DUE]:
+    if sampling.rule != ORACLE and numbers[BASE_ROUNDS] >= numbers[BASE_DESIGN_DUE]:
         return True
-    return bool(numbers[KNOWN] != possibilities(stopping) and anything_open(stopping))
+    return bool(numbers[BASE_POSSIBILITIES] != count_possibilities(stopping) and is_anything_open(stopping))
 
 
 @kernel
-def solve_proportions(sampling: JointSampling, stopping: Any) -> None:
+def solve_proportions(sampling: BaselineSampling, stopping: Any) -> None:
     """New weights for what is open."""
     arms, numbers, noise = sampling.arms, sampling.numbers, sampling.noise
     possible_g, possible_h = stopping.possible_g, stopping.possible_h
     tasks, n = possible_h.shape
     predictors = n // possible_g.size
-    pulls, sums = arms[PULLS].copy(), arms[SUMS].copy()
+    pulls, sums = arms[ARM_PULLS].copy(), arms[ARM_SUMS].copy()
     means = np.empty((tasks, n))
     for x in range(tasks):
         if sampling.rule == ORACLE:
             means[x], pulls[x], sums[x] = sampling.truth[x], 1e9, 1e9 * sampling.truth[x]
         else:
             shrunk_means(pulls[x], sums[x], PRIOR_SAMPLES, means[x])
-    g = believed(means, pulls, possible_g, noise)
+    g = cheapest_possible(means, pulls, possible_g, noise)
     leader = np.empty(tasks, np.int64)
     need_g, need_h = np.zeros(possible_g.size), np.zeros((tasks, n))
     for other in range(possible_g.size):
@@ -94,61 +94,61 @@ def solve_proportions(sampling: JointSampling, stopping: Any) -> None:
         for a in range(g * predictors, (g + 1) * predictors):
             if a != leader[x] and possible_h[x, a]:
                 need_h[x, a] = 1.0
-    numbers[DUE] = max(numbers[ROUNDS] + 4.0, numbers[ROUNDS] * (1.0 + sampling.growth))
-    numbers[KNOWN] = possibilities(stopping)
+    numbers[BASE_DESIGN_DUE] = max(numbers[BASE_ROUNDS] + 4.0, numbers[BASE_ROUNDS] * (1.0 + sampling.growth))
+    numbers[BASE_POSSIBILITIES] = count_possibilities(stopping)
     if not is_any(need_g) and not is_any(need_h):
         return
-    weights = arms[TARGET].copy()
+    weights = arms[ARM_TARGET].copy()
     solve_program(means, leader, need_g, need_h, noise, weights)
     alone = weights.copy()
     if is_any(need_g) and is_any(need_h):
         solve_program(means, leader, need_g, np.zeros((tasks, n)), noise, alone)
     for x in range(tasks):
         for a in range(n):
-            arms[TARGET, x, a] = 0.5 * (weights[x, a] + alone[x, a])
+            arms[ARM_TARGET, x, a] = 0.5 * (weights[x, a] + alone[x, a])
 
 
 @kernel_in_place
-def add_credit(sampling: JointSampling) -> None:
+def add_credit(sampling: BaselineSampling) -> None:
     """Add the weights of a round to what they sum up to."""
-    arms, rounds = sampling.arms, sampling.numbers[ROUNDS]
+    arms, rounds = sampling.arms, sampling.numbers[BASE_ROUNDS]
     _, tasks, n = arms.shape
     K = float(tasks * n)
     share = 0.5 / math.sqrt(K * K + rounds)
     for x in range(tasks):
         for a in range(n):
-            arms[CREDIT, x, a] += (1.0 - K * share) * arms[TARGET, x, a] + share
+            arms[ARM_CREDIT, x, a] += (1.0 - K * share) * arms[ARM_TARGET, x, a] + share
 
 
 @kernel_in_place
-def follow(sampling: JointSampling, stopping: Any) -> int:
+def track_proportions(sampling: BaselineSampling, stopping: Any) -> int:
     """The open arm x * n + a that lags most behind its share."""
     arms = sampling.arms
     forced = least_pulled_open(sampling, stopping)
     if forced >= 0:
         return forced
     _, tasks, n = arms.shape
-    g, samples = decided(stopping), 0.0
+    g, samples = decided_representation(stopping), 0.0
     for x in range(tasks):
-        task = task_open(stopping, g, x)
+        task = is_task_open(stopping, g, x)
         for a in range(n):
-            if open_arm(stopping, True, task, a):
-                samples += arms[PULLS, x, a]
+            if is_arm_open(stopping, True, task, a):
+                samples += arms[ARM_PULLS, x, a]
     lagging, furthest = 0, -math.inf
     for x in range(tasks):
-        task = task_open(stopping, g, x)
+        task = is_task_open(stopping, g, x)
         for a in range(n):
-            if open_arm(stopping, True, task, a):
-                due = arms[CREDIT, x, a] if sampling.rule == C_TRACKING else samples * arms[TARGET, x, a]
-                if due - arms[PULLS, x, a] > furthest:
-                    lagging, furthest = x * n + a, due - arms[PULLS, x, a]
+            if is_arm_open(stopping, True, task, a):
+                due = arms[ARM_CREDIT, x, a] if sampling.rule == C_TRACKING else samples * arms[ARM_TARGET, x, a]
+                if due - arms[ARM_PULLS, x, a] > furthest:
+                    lagging, furthest = x * n + a, due - arms[ARM_PULLS, x, a]
     return lagging
 
 
 @kernel_in_place
-def draw_proportions(sampling: JointSampling, propensities: Floats) -> None:
+def write_proportions(sampling: BaselineSampling, propensities: Floats) -> None:
     """The weights as probabilities."""
     arms = sampling.arms
     for x in range(arms.shape[1]):
         for a in range(arms.shape[2]):
-            propensities[x, a] = arms[TARGET, x, a]
+            propensities[x, a] = arms[ARM_TARGET, x, a]

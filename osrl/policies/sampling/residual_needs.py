@@ -16,7 +16,7 @@ proportion to 1 / (1 + N): an arm that looked bad by bad luck is tried again soo
 the tail of the stopping time light. An arm does not matter any more when its predictor is ruled out, or
 every vector through it is struck.
 
-With a model check a part of the mass goes to the rivals of the answer (`osrl.policies.sampling.model_check`).
+With a model check a part of the mass goes to the rivals of the answer (`osrl.policies.sampling.needs`).
 
 The last representation stays under watch: where an arm of another one looks better, a part of the
 mass asks whether any representation is shared, and the run does not end before that is settled.
@@ -40,41 +40,39 @@ from osrl.allocation.solver import solve
 from osrl.errors import OsrlError
 from osrl.evidence.betting import shrunk_means
 from osrl.glr.statistic import cheapest, new_glr, update_task
-from osrl.hypotheses.product import APART
+from osrl.hypotheses.product import SEPARATE_SHARE, head_starts, mark_open_arms
 from osrl.hypotheses.refresh import refresh_evidence
 from osrl.hypotheses.state import (
-    LIMIT_G,
-    LIMIT_H,
-    OF_G,
-    OF_TASK,
-    PULLS,
-    RULED_OUT,
-    SAMPLES,
-    SUMS,
-    WAITING,
+    HYP_LIMIT_G,
+    HYP_LIMIT_H,
+    HYP_PULLS,
+    HYP_RULED_OUT,
+    HYP_SAMPLES,
+    HYP_SUMS,
+    HYP_WAITING,
+    IN_REPRESENTATION,
+    IN_TASK,
     Hypotheses,
-    doubtful,
-    survivor,
+    best_rival_if_unclear,
 )
-from osrl.hypotheses.targeting import aim
-from osrl.hypotheses.vectors import head_starts, still_open
 from osrl.jit.kernel import kernel, kernel_in_place
 from osrl.jit.reductions import is_any, sum_of
 from osrl.model.arrays import Flags, Floats, Integers
+from osrl.model.outcome import sole_survivor
 from osrl.policies.contract import Problem, SamplingRule
-from osrl.policies.sampling.given_tasks import write_arrival
-from osrl.policies.sampling.model_check import mix_checks
+from osrl.policies.sampling.given_tasks import write_task_propensities
+from osrl.policies.sampling.needs import sample_checks, target_shorter_route
 
-TOLERANCE = 1e-2  # certified gap of the weights
-HASTE = 4.0  # times what a representation needs when it is asked for alone, by which it is to be decided
-CLEARLY = 2.0  # standard errors by which an arm that was ruled out has to lead to be believed
-DOUBT = 0.1  # share of the mass for tasks in which the last representation may not be right
+NEEDS_MAX_GAP = 1e-2  # certified gap of the weights
+MAX_SLOWDOWN = 4.0  # times what a representation needs when it is asked for alone, by which it is to be decided
+CLEAR_STANDARD_ERRORS = 2.0  # standard errors by which an arm that was ruled out has to lead to be believed
+DOUBT_SHARE = 0.1  # share of the mass for tasks in which the last representation may not be right
 
-OPTIMAL, DRAWN = range(2)  # rows of `shares`
-DUE, KNOWN = range(2)  # places of `due`
+SHARES_OPTIMAL, SHARES_DRAWN = range(2)  # rows of `shares`
+DESIGN_DUE, DESIGN_RULED_OUT = range(2)  # places of `due`
 
 
-class NeedsWeights(NamedTuple):
+class ResidualNeedsSampling(NamedTuple):
     """The probabilities with which arms are drawn, and when they are made anew."""
 
     shares: Floats  # (2, X, n) the best weights for what is lacking, and the probabilities made of them
@@ -86,7 +84,7 @@ class NeedsWeights(NamedTuple):
 
 def new(
     problem: Problem, draw: float, *, growth: float = 0.05, explore: float = 1.0, holdout: float = 0.0
-) -> NeedsWeights:
+) -> ResidualNeedsSampling:
     """Every arm with the same probability; the first design is due at once.
 
     ``holdout`` is the share of arrivals in a settled task that is drawn evenly from all its arms. With 1,
@@ -97,7 +95,7 @@ def new(
     if not 0 <= holdout <= 1:
         raise OsrlError(f"holdout is {holdout}; give the share of a settled task's arrivals, from 0 to 1")
     X, G, H = problem.shape
-    return NeedsWeights(
+    return ResidualNeedsSampling(
         shares=np.full((2, X, G * H), 1.0 / (X * G * H)),
         due=np.zeros(2),
         growth=growth,
@@ -107,30 +105,30 @@ def new(
 
 
 @kernel_in_place
-def wants_design(needs: NeedsWeights, hypotheses: Hypotheses) -> bool:
+def wants_design(needs: ResidualNeedsSampling, hypotheses: Hypotheses) -> bool:
     """Whether the weights are old, or something was ruled out since they were made."""
     due, numbers = needs.due, hypotheses.numbers
-    return bool(numbers[SAMPLES] >= due[DUE] or numbers[RULED_OUT] != due[KNOWN])
+    return bool(numbers[HYP_SAMPLES] >= due[DESIGN_DUE] or numbers[HYP_RULED_OUT] != due[DESIGN_RULED_OUT])
 
 
 @kernel
-def design(needs: NeedsWeights, hypotheses: Hypotheses) -> None:
+def design(needs: ResidualNeedsSampling, hypotheses: Hypotheses) -> None:
     """Solve for what the tests still lack, and add exploration."""
-    due, optimal, weights = needs.due, needs.shares[OPTIMAL], needs.shares[DRAWN]
+    due, optimal, weights = needs.due, needs.shares[SHARES_OPTIMAL], needs.shares[SHARES_DRAWN]
     refresh_evidence(hypotheses)
     time = solve_for_needs(hypotheses, optimal)
-    samples, arms = hypotheses.numbers[SAMPLES], float(weights.size)
+    samples, arms = hypotheses.numbers[HYP_SAMPLES], float(weights.size)
     share = min(0.5, needs.explore * math.sqrt(arms / (4.0 * max(samples, 1.0))))
-    mix_exploration(hypotheses, optimal, share, weights)
-    last = survivor(hypotheses.possible_g)
-    if last < 0 and hypotheses.numbers[WAITING] > 0.0:
-        last = int(hypotheses.numbers[WAITING]) - 1
+    explore_open_arms(hypotheses, optimal, share, weights)
+    last = sole_survivor(hypotheses.possible_g, 0, hypotheses.possible_g.size)
+    if last < 0 and hypotheses.numbers[HYP_WAITING] > 0.0:
+        last = int(hypotheses.numbers[HYP_WAITING]) - 1
     if last >= 0:
         room = np.empty((2, weights.shape[0], weights.shape[1]))
-        mix_checks(hypotheses.check, hypotheses, last, time, room, weights)
-        mix_doubts(hypotheses, last, share, weights)
-    due[DUE] = max(samples + max(4.0, 0.5 * arms), samples * (1.0 + needs.growth))
-    due[KNOWN] = hypotheses.numbers[RULED_OUT]
+        sample_checks(hypotheses.check, hypotheses, last, time, room, weights)
+        sample_doubts(hypotheses, last, share, weights)
+    due[DESIGN_DUE] = max(samples + max(4.0, 0.5 * arms), samples * (1.0 + needs.growth))
+    due[DESIGN_RULED_OUT] = hypotheses.numbers[HYP_RULED_OUT]
 
 
 @kernel
@@ -142,15 +140,15 @@ def solve_for_needs(hypotheses: Hypotheses, optimal: Floats) -> float:
     predictors = n // possible_g.size
     means = np.empty((tasks, n))
     for x in range(tasks):
-        shrunk_means(arms[PULLS, x], arms[SUMS, x], PRIOR_SAMPLES, means[x])
-    g = believed(means, arms[PULLS], possible_g, noise)
+        shrunk_means(arms[HYP_PULLS, x], arms[HYP_SUMS, x], PRIOR_SAMPLES, means[x])
+    g = cheapest_possible(means, arms[HYP_PULLS], possible_g, noise)
     leader, answer = np.empty(tasks, np.int64), np.empty(tasks, np.int64)
     need_g = np.zeros(possible_g.size)
     need_h = np.zeros((tasks, n))
     for other in range(possible_g.size):
         if other != g and possible_g[other]:
             own = slice(other * predictors, (other + 1) * predictors)
-            need_g[other] = need_of(hypotheses, other, need_h[:, own])
+            need_g[other] = representation_need(hypotheses, other, need_h[:, own])
     for x in range(tasks):
         leader[x], answer[x] = g * predictors, -1
         for a in range(g * predictors, (g + 1) * predictors):
@@ -159,30 +157,30 @@ def solve_for_needs(hypotheses: Hypotheses, optimal: Floats) -> float:
             if possible_h[x, a] and (answer[x] < 0 or means[x, a] > means[x, answer[x]]):
                 answer[x] = a
         if is_any(need_g):
-            leader[x] = overlooked(means[x], arms[PULLS, x], leader[x], possible_g, noise)
-        enforce_margin(means[x], arms[PULLS, x], arms[SUMS, x], leader[x], noise)
+            leader[x] = ruled_out_leader(means[x], arms[HYP_PULLS, x], leader[x], possible_g, noise)
+        enforce_margin(means[x], arms[HYP_PULLS, x], arms[HYP_SUMS, x], leader[x], noise)
         for a in range(g * predictors, (g + 1) * predictors):
             if a != answer[x] and possible_h[x, a] and leader[x] // predictors == g:
-                need_h[x, a] = residual_need(numbers[LIMIT_H], hypotheses.evidence[OF_G, x, a])
+                need_h[x, a] = residual_need(numbers[HYP_LIMIT_H], hypotheses.evidence[IN_REPRESENTATION, x, a])
     if hypotheses.tolerance.within.size > 0:
-        aim(hypotheses, g, answer, means, need_g, need_h)
+        target_shorter_route(hypotheses, g, answer, means, need_g, need_h)
     if not is_any(need_g) and not is_any(need_h):
         return 0.0
     time, share = solve_program(means, leader, need_g, need_h, noise, optimal)
-    if is_any(need_g) and share < 1.0 / HASTE:  # of the time, the representation takes at least this share
+    if is_any(need_g) and share < 1.0 / MAX_SLOWDOWN:  # of the time, the representation takes at least this share
         alone = optimal.copy()
         for x in range(tasks):
             for a in range(n):
                 need_h[x, a] = min(need_h[x, a], 0.0)
         time_g, _ = solve_program(means, leader, need_g, need_h, noise, alone)
-        for x in range(tasks if time > HASTE * time_g else 0):
+        for x in range(tasks if time > MAX_SLOWDOWN * time_g else 0):
             for a in range(n):
                 optimal[x, a] = 0.5 * (optimal[x, a] + alone[x, a])
     return time
 
 
 @kernel_in_place
-def overlooked(means: Floats, pulls: Floats, leader: int, possible_g: Flags, noise: float) -> int:
+def ruled_out_leader(means: Floats, pulls: Floats, leader: int, possible_g: Flags, noise: float) -> int:
     """The best arm (n,) of representations that are ruled out, if it clearly beats ``leader``; or the leader.
 
     It should not have been ruled out, and nothing speaks against the others as clearly as this arm.
@@ -192,19 +190,21 @@ def overlooked(means: Floats, pulls: Floats, leader: int, possible_g: Flags, noi
     for a in range(means.size):
         spread = noise if noise > 0.0 else 0.25
         error = math.sqrt(spread * (1.0 / (1.0 + pulls[a]) + 1.0 / (1.0 + pulls[leader])))
-        if not possible_g[a // predictors] and means[a] > max(means[best], means[leader] + CLEARLY * error):
+        if not possible_g[a // predictors] and means[a] > max(
+            means[best], means[leader] + CLEAR_STANDARD_ERRORS * error
+        ):
             best = a
     return best
 
 
 @kernel_in_place
-def need_of(hypotheses: Hypotheses, g: int, need_h: Floats) -> float:
+def representation_need(hypotheses: Hypotheses, g: int, need_h: Floats) -> float:
     """What the test of ``g`` lacks; to ``need_h`` (X, H), how far its arms are ahead of those that lag."""
-    struck, limit, evidence = hypotheses.struck[g], hypotheses.numbers[LIMIT_G], hypotheses.evidence_g[g]
+    struck, limit, evidence = hypotheses.struck[g], hypotheses.numbers[HYP_LIMIT_G], hypotheses.evidence_g[g]
     tasks, predictors = need_h.shape
-    of_task = hypotheses.evidence[OF_TASK, :, g * predictors : (g + 1) * predictors]
+    of_task = hypotheses.evidence[IN_TASK, :, g * predictors : (g + 1) * predictors]
     least = head_starts(struck, of_task, need_h)
-    need = residual_need(limit, max(evidence, least + math.log(APART)) if struck.size > 0 else evidence)
+    need = residual_need(limit, max(evidence, least + math.log(SEPARATE_SHARE)) if struck.size > 0 else evidence)
     for x in range(tasks):
         for h in range(predictors):
             need_h[x, h] = -min(need_h[x, h], need)  # more is never asked for
@@ -223,7 +223,7 @@ def solve_program(
     tasks, n = means.shape
     costs, group = np.ones((tasks, n)), np.zeros(tasks, np.int64)
     program = build_program(means, leader, need_g, need_h, False, costs, group, np.ones(1), 0.0, noise)
-    solution = solve(program, weights, TOLERANCE)
+    solution = solve(program, weights, NEEDS_MAX_GAP)
     for x in range(tasks):
         for r in range(n):
             weights[x, program.arm[x, r]] = solution.q[x, r]
@@ -237,7 +237,7 @@ def solve_program(
 
 
 @kernel
-def believed(means: Floats, pulls: Floats, possible: Flags, noise: float) -> int:
+def cheapest_possible(means: Floats, pulls: Floats, possible: Flags, noise: float) -> int:
     """The possible representation that is cheapest to believe in; the first one left if none is."""
     tasks, n = means.shape
     glr = new_glr(tasks, possible.size, n // possible.size)
@@ -254,18 +254,18 @@ def believed(means: Floats, pulls: Floats, possible: Flags, noise: float) -> int
 
 
 @kernel
-def mix_exploration(hypotheses: Hypotheses, optimal: Floats, share: float, weights: Floats) -> None:
+def explore_open_arms(hypotheses: Hypotheses, optimal: Floats, share: float, weights: Floats) -> None:
     """weights = (1 - share) optimal + share spread over the arms that still matter, as 1 / (1 + N)."""
-    pulls, possible_g, possible_h = hypotheses.arms[PULLS], hypotheses.possible_g, hypotheses.possible_h
+    pulls, possible_g, possible_h = hypotheses.arms[HYP_PULLS], hypotheses.possible_g, hypotheses.possible_h
     tasks, n = optimal.shape
     predictors = n // possible_g.size
-    g = survivor(possible_g)
+    g = sole_survivor(possible_g, 0, possible_g.size)
     spread = np.zeros((tasks, n))
     matters = np.empty((tasks, n), np.bool_)
     for other in range(possible_g.size):
-        still_open(hypotheses.struck[other], matters[:, other * predictors : (other + 1) * predictors])
+        mark_open_arms(hypotheses.struck[other], matters[:, other * predictors : (other + 1) * predictors])
     for x in range(tasks):
-        if g >= 0 and survivor(possible_h[x, g * predictors : (g + 1) * predictors]) >= 0:
+        if g >= 0 and sole_survivor(possible_h[x], g * predictors, (g + 1) * predictors) >= 0:
             continue
         for a in range(n):
             if possible_g[a // predictors] and possible_h[x, a] and matters[x, a]:
@@ -280,7 +280,7 @@ def mix_exploration(hypotheses: Hypotheses, optimal: Floats, share: float, weigh
 
 
 @kernel
-def mix_doubts(hypotheses: Hypotheses, g: int, explore: float, weights: Floats) -> None:
+def sample_doubts(hypotheses: Hypotheses, g: int, explore: float, weights: Floats) -> None:
     """Where the last representation does not look right, a part of the mass asks whether any is.
 
     In such a task it goes to the arm that is in the way and to the arms of ``g``, in equal parts. It is a
@@ -289,10 +289,10 @@ def mix_doubts(hypotheses: Hypotheses, g: int, explore: float, weights: Floats) 
     """
     tasks, n = weights.shape
     predictors = n // hypotheses.possible_g.size
-    pulls, waiting = hypotheses.arms[PULLS], hypotheses.numbers[WAITING] > 0.0
+    pulls, waiting = hypotheses.arms[HYP_PULLS], hypotheses.numbers[HYP_WAITING] > 0.0
     doubts = np.zeros((tasks, n))
     for x in range(tasks):
-        rival = doubtful(hypotheses, x, g)
+        rival = best_rival_if_unclear(hypotheses, x, g)
         if rival >= 0:
             doubts[x, rival] = 0.5
             doubts[x, g * predictors : (g + 1) * predictors] = 0.5 / predictors
@@ -305,16 +305,16 @@ def mix_doubts(hypotheses: Hypotheses, g: int, explore: float, weights: Floats) 
                     doubts[x, a] = (1.0 - explore) * doubts[x, a] + least
     total = sum_of(doubts)
     if total > 0.0:
-        share = 1.0 if waiting else DOUBT
+        share = 1.0 if waiting else DOUBT_SHARE
         for x in range(tasks):
             for a in range(n):
                 weights[x, a] = (1.0 - share) * weights[x, a] + share * doubts[x, a] / total
 
 
 @kernel_in_place
-def select(needs: NeedsWeights, hypotheses: Hypotheses, task: int, propensities: Floats) -> int:
+def select(needs: ResidualNeedsSampling, hypotheses: Hypotheses, task: int, propensities: Floats) -> int:
     """The probability of each arm; in a given task, of its arms."""
-    weights = needs.shares[DRAWN]
+    weights = needs.shares[SHARES_DRAWN]
     tasks, n = weights.shape
     total = 0.0
     for x in range(tasks):
@@ -323,7 +323,7 @@ def select(needs: NeedsWeights, hypotheses: Hypotheses, task: int, propensities:
             propensities[x, a] = weights[x, a] if chosen else 0.0
             total += propensities[x, a]
     if task >= 0 and needs.holdout < 1.0:
-        write_arrival(hypotheses, task, needs.holdout, propensities[task])
+        write_task_propensities(hypotheses, task, needs.holdout, propensities[task])
     elif task >= 0:
         for a in range(n):
             propensities[task, a] = propensities[task, a] / total if total > 0.0 else 1.0 / n
@@ -333,7 +333,7 @@ def select(needs: NeedsWeights, hypotheses: Hypotheses, task: int, propensities:
 RULE = SamplingRule(
     name="needs",
     summary="the joint allocation for what the tests still lack, with exploration",
-    state=NeedsWeights,
+    state=ResidualNeedsSampling,
     new=new,
     wants_design=wants_design,
     design=design,

@@ -1,7 +1,7 @@
 """Top-two rules: a leader and a challenger; ``beta`` = 1/2 is the share of the samples that the leader gets.
 
 - **TTTS** (Russo, 2016): the leader is the answer of a sample from the posterior, the challenger that of
-  another sample with another answer. Such samples become rare: after `TRIES` the challenger is T3C's;
+  another sample with another answer. Such samples become rare: after `MAX_RESAMPLES` the challenger is T3C's;
 - **T3C** (Shang et al., 2020): the challenger is the answer that is cheapest to believe in instead;
 - **EB-TCI** (Jourdan et al., 2022): the leader is the answer of the estimate, the challenger the one with the
   least transportation cost plus ln N;
@@ -9,7 +9,7 @@
   E max(theta_i - max_j m_j, 0), the challenger on the leader, E max(theta_j - theta_I, 0). With beta = 1 it
   is expected improvement (EI), which is too greedy to stop soon.
 
-Posteriors are normal (`osrl.policies.stopping.posterior`). The answer of a sample is the g with the largest sum over
+Posteriors are normal (`osrl.policies.stopping.arm_stats`). The answer of a sample is the g with the largest sum over
 tasks of its best means, and the best predictors of it; expected improvements of representations are of these
 sums too. The transportation cost of a representation is C(g) of `osrl.glr.statistic`; N is then that of its witness, on
 average over tasks. It is compared with the leader in the task where a sample says most.
@@ -23,91 +23,101 @@ from typing import Any
 from osrl.jit.kernel import kernel_in_place
 from osrl.model.rng import threefry
 from osrl.policies.sampling.common import (
+    BASE_ROUNDS,
     EB_TCI,
-    ROUNDS,
     TTEI,
     TTTS,
-    JointSampling,
-    coin,
-    decided,
-    information,
-    leading,
-    task_open,
-    turn_of_representations,
+    BaselineSampling,
+    decided_representation,
+    information_about_order,
+    is_task_open,
+    is_turn_of_representations,
+    leading_representation,
+    round_uniform,
 )
-from osrl.policies.stopping.arm_stats import MEANS, PULLS, ratio
-from osrl.policies.stopping.posterior import below, posterior, worth
+from osrl.policies.stopping.arm_stats import (
+    ARM_MEANS,
+    ARM_PULLS,
+    likelihood_ratio,
+    normal_cdf,
+    posterior,
+    value_of_representation,
+)
 
-TRIES = 2
+MAX_RESAMPLES = 2
 _SMALL = 1.0 / 4294967296.0  # 2^-32
 
 
 @kernel_in_place
-def plausible(sampling: JointSampling, number: int, x: int, a: int) -> float:
+def plausible_mean(sampling: BaselineSampling, number: int, x: int, a: int) -> float:
     """The mean of an arm in posterior sample ``number`` of this round; for EB-TCI and TTEI the estimate."""
     arms, key = sampling.arms, sampling.key
     if sampling.rule == EB_TCI:
-        return float(arms[MEANS, x, a])
+        return float(arms[ARM_MEANS, x, a])
     mean, variance = posterior(arms, x, a, sampling.noise)
     if sampling.rule == TTEI:
         return float(mean)
     _, tasks, n = arms.shape
     lane = 16 + (number * tasks + x) * n + a
-    one, other = threefry(key.low, key.high, lane, int(sampling.numbers[ROUNDS]))
+    one, other = threefry(key.low, key.high, lane, int(sampling.numbers[BASE_ROUNDS]))
     normal = math.sqrt(-2.0 * math.log((one + 0.5) * _SMALL)) * math.cos(2.0 * math.pi * other * _SMALL)
     return float(mean + normal * math.sqrt(variance))
 
 
 @kernel_in_place
-def improvement(gap: float, variance: float) -> float:
+def expected_improvement(gap: float, variance: float) -> float:
     """E max(D, 0) of a normal D with this mean and variance."""
     spread = math.sqrt(variance)
     z = gap / spread
-    return spread * (z * below(z) + math.exp(-0.5 * z * z) / math.sqrt(2.0 * math.pi))
+    return spread * (z * normal_cdf(z) + math.exp(-0.5 * z * z) / math.sqrt(2.0 * math.pi))
 
 
 @kernel_in_place
-def improving(sampling: JointSampling, x: int, first: int, last: int, than: float, doubt: float) -> int:
+def most_improving_arm(sampling: BaselineSampling, x: int, first: int, last: int, than: float, doubt: float) -> int:
     """The arm of first .. last - 1 that is expected to improve most on a mean with this variance."""
     found, most = first, -1.0
     for a in range(first, last):
         mean, variance = posterior(sampling.arms, x, a, sampling.noise)
-        gain = improvement(mean - than, variance + doubt)
+        gain = expected_improvement(mean - than, variance + doubt)
         if gain > most:
             found, most = a, gain
     return found
 
 
 @kernel_in_place
-def plausible_best(sampling: JointSampling, number: int, x: int, first: int, last: int) -> int:
+def plausible_best_arm(sampling: BaselineSampling, number: int, x: int, first: int, last: int) -> int:
     """The best of the arms first .. last - 1 of task ``x`` in a sample; for TTEI the one to try."""
     best, most = first, -math.inf
     for a in range(first, last):
-        value = plausible(sampling, number, x, a)
+        value = plausible_mean(sampling, number, x, a)
         if value > most:
             best, most = a, value
     if sampling.rule == TTEI:
-        return improving(sampling, x, first, last, most, 0.0)
+        return most_improving_arm(sampling, x, first, last, most, 0.0)
     return best
 
 
 @kernel_in_place
-def improving_representation(sampling: JointSampling, stopping: Any, leader: int, than: float, doubt: float) -> int:
+def most_improving_representation(
+    sampling: BaselineSampling, stopping: Any, leader: int, than: float, doubt: float
+) -> int:
     """The possible representation that is expected to improve most, other than the leader (-1: of all)."""
     possible_g = stopping.possible_g
     predictors = sampling.arms.shape[2] // possible_g.size
     found, most = -1, -1.0
     for g in range(possible_g.size):
         if possible_g[g] and g != leader:
-            mean, variance = worth(sampling.arms, g * predictors, (g + 1) * predictors, sampling.noise)
-            gain = improvement(mean - than, variance + doubt)
+            mean, variance = value_of_representation(
+                sampling.arms, g * predictors, (g + 1) * predictors, sampling.noise
+            )
+            gain = expected_improvement(mean - than, variance + doubt)
             if gain > most:
                 found, most = g, gain
     return found
 
 
 @kernel_in_place
-def plausible_representation(sampling: JointSampling, stopping: Any, number: int) -> int:
+def plausible_representation(sampling: BaselineSampling, stopping: Any, number: int) -> int:
     """The best possible representation in a sample; for TTEI the one to try."""
     possible_g = stopping.possible_g
     _, tasks, n = sampling.arms.shape
@@ -120,22 +130,22 @@ def plausible_representation(sampling: JointSampling, stopping: Any, number: int
         for x in range(tasks):
             best = -math.inf
             for a in range(g * predictors, (g + 1) * predictors):
-                best = max(best, plausible(sampling, number, x, a))
+                best = max(best, plausible_mean(sampling, number, x, a))
             total += best
         if total > most:
             found, most = g, total
     if sampling.rule == TTEI:
-        return improving_representation(sampling, stopping, -1, most, 0.0)
+        return most_improving_representation(sampling, stopping, -1, most, 0.0)
     return found
 
 
 @kernel_in_place
-def believed_representation(sampling: JointSampling, stopping: Any) -> int:
+def leading_for_predictors(sampling: BaselineSampling, stopping: Any) -> int:
     """The representation whose predictors are compared: the one that is cheapest to believe in."""
     possible_g, total = stopping.possible_g, sampling.glr.total
     if sampling.rule == TTEI:
-        return leading(sampling, stopping)
-    found = decided(stopping)
+        return leading_representation(sampling, stopping)
+    found = decided_representation(stopping)
     if found >= 0:
         return found
     for g in range(possible_g.size):
@@ -145,15 +155,17 @@ def believed_representation(sampling: JointSampling, stopping: Any) -> int:
 
 
 @kernel_in_place
-def rival_representation(sampling: JointSampling, stopping: Any, leader: int) -> int:
+def challenger_of(sampling: BaselineSampling, stopping: Any, leader: int) -> int:
     """The challenger of a representation."""
-    possible_g, glr, pulls = stopping.possible_g, sampling.glr, sampling.arms[PULLS]
+    possible_g, glr, pulls = stopping.possible_g, sampling.glr, sampling.arms[ARM_PULLS]
     predictors = pulls.shape[1] // possible_g.size
     if sampling.rule == TTEI:
-        mean, variance = worth(sampling.arms, leader * predictors, (leader + 1) * predictors, sampling.noise)
-        return improving_representation(sampling, stopping, leader, mean, variance)
+        mean, variance = value_of_representation(
+            sampling.arms, leader * predictors, (leader + 1) * predictors, sampling.noise
+        )
+        return most_improving_representation(sampling, stopping, leader, mean, variance)
     if sampling.rule == TTTS:
-        for number in range(1, 1 + TRIES):
+        for number in range(1, 1 + MAX_RESAMPLES):
             other = plausible_representation(sampling, stopping, number)
             if other != leader:
                 return other
@@ -171,26 +183,26 @@ def rival_representation(sampling: JointSampling, stopping: Any, leader: int) ->
 
 
 @kernel_in_place
-def pair_of_representations(sampling: JointSampling, stopping: Any) -> tuple[int, int]:
+def pair_of_representations(sampling: BaselineSampling, stopping: Any) -> tuple[int, int]:
     """The arms x * n + a of two representations to compare, the leader's first."""
     glr, noise = sampling.glr, sampling.noise
     _, tasks, n = sampling.arms.shape
     predictors = n // stopping.possible_g.size
     if sampling.rule == EB_TCI:
-        leader = believed_representation(sampling, stopping)
+        leader = leading_for_predictors(sampling, stopping)
     else:
         leader = plausible_representation(sampling, stopping, 0)
-    rival = rival_representation(sampling, stopping, leader)
+    rival = challenger_of(sampling, stopping, leader)
     one, other, most = 0, 0, -1.0
     for x in range(tasks):
-        a = plausible_best(sampling, 0, x, leader * predictors, (leader + 1) * predictors)
+        a = plausible_best_arm(sampling, 0, x, leader * predictors, (leader + 1) * predictors)
         if sampling.rule == TTEI:
             mean, variance = posterior(sampling.arms, x, a, noise)
-            b = improving(sampling, x, rival * predictors, (rival + 1) * predictors, mean, variance)
+            b = most_improving_arm(sampling, x, rival * predictors, (rival + 1) * predictors, mean, variance)
         else:
             b = rival * predictors + int(glr.predictor[x, rival])
-        told = information(
-            _inside(plausible(sampling, 0, x, a), noise), _inside(plausible(sampling, 0, x, b), noise), noise
+        told = information_about_order(
+            _inside(plausible_mean(sampling, 0, x, a), noise), _inside(plausible_mean(sampling, 0, x, b), noise), noise
         )
         if told > most:
             one, other, most = x * n + a, x * n + b, told
@@ -204,54 +216,54 @@ def _inside(mean: float, noise: float) -> float:
 
 
 @kernel_in_place
-def pair_of_predictors(sampling: JointSampling, stopping: Any, g: int) -> tuple[int, int]:
+def pair_of_predictors(sampling: BaselineSampling, stopping: Any, g: int) -> tuple[int, int]:
     """The arms of two predictors of ``g`` to compare, in one of the open tasks, the leader's first."""
     arms, possible_h = sampling.arms, stopping.possible_h
     _, tasks, n = arms.shape
     predictors = n // stopping.possible_g.size
     first, last = g * predictors, (g + 1) * predictors
-    known = decided(stopping)
+    known = decided_representation(stopping)
     if sampling.rule == TTTS:
-        offset = int(sampling.numbers[ROUNDS])
+        offset = int(sampling.numbers[BASE_ROUNDS])
         for i in range(tasks):
             x = (i + offset) % tasks
-            if task_open(stopping, known, x):
-                a = plausible_best(sampling, 0, x, first, last)
-                for number in range(1, 1 + TRIES):
-                    b = plausible_best(sampling, number, x, first, last)
+            if is_task_open(stopping, known, x):
+                a = plausible_best_arm(sampling, 0, x, first, last)
+                for number in range(1, 1 + MAX_RESAMPLES):
+                    b = plausible_best_arm(sampling, number, x, first, last)
                     if a != b:
                         return x * n + a, x * n + b
     one, other, least = -1, -1, math.inf
     for x in range(tasks):
-        if not task_open(stopping, known, x):
+        if not is_task_open(stopping, known, x):
             continue
-        leader = plausible_best(sampling, 0, x, first, last)
+        leader = plausible_best_arm(sampling, 0, x, first, last)
         mean, variance = posterior(arms, x, leader, sampling.noise)
         for b in range(first, last):
             if b == leader or not possible_h[x, b]:
                 continue
             if sampling.rule == TTEI:
                 hope, doubt = posterior(arms, x, b, sampling.noise)
-                cost = -improvement(hope - mean, doubt + variance)
+                cost = -expected_improvement(hope - mean, doubt + variance)
             else:
-                cost = max(ratio(arms, x, leader, b, sampling.noise), 0.0)
+                cost = max(likelihood_ratio(arms, x, leader, b, sampling.noise), 0.0)
             if sampling.rule == EB_TCI:
-                cost += math.log(max(arms[PULLS, x, b], 1.0))
+                cost += math.log(max(arms[ARM_PULLS, x, b], 1.0))
             if cost < least:
                 one, other, least = x * n + leader, x * n + b, cost
     return one, other
 
 
 @kernel_in_place
-def top_two(sampling: JointSampling, stopping: Any) -> tuple[int, int]:
+def top_two(sampling: BaselineSampling, stopping: Any) -> tuple[int, int]:
     """The two arms x * n + a to compare now, the leader's first; -1 where there is no question."""
-    g = believed_representation(sampling, stopping)
-    if turn_of_representations(sampling, stopping, g):
+    g = leading_for_predictors(sampling, stopping)
+    if is_turn_of_representations(sampling, stopping, g):
         return pair_of_representations(sampling, stopping)
     return pair_of_predictors(sampling, stopping, g)
 
 
 @kernel_in_place
-def leader_first(sampling: JointSampling) -> bool:
+def is_leader_sampled(sampling: BaselineSampling) -> bool:
     """Whether the leader is sampled: a coin."""
-    return coin(sampling, 0) < sampling.beta
+    return round_uniform(sampling, 0) < sampling.beta

@@ -25,7 +25,7 @@ def least_pulled(pulls: Floats) -> int:
 
 
 @kernel_in_place
-def explores(fewest: float, rounds: float, arms: int) -> bool:
+def must_explore(fewest: float, rounds: float, arms: int) -> bool:
     """Whether an arm with ``fewest`` pulls, of ``rounds``, has to be pulled."""
     return fewest < 1.0 or fewest < math.sqrt(rounds) - 0.5 * arms
 
@@ -43,4 +43,4 @@ def track(pulls: Floats, weights: Floats, rounds: float) -> int:
             behind = rounds * weights[x, a] - pulls[x, a]
             if behind > furthest:
                 lagging, furthest = x * n + a, behind
-    return least if explores(fewest, rounds, pulls.size) else lagging
+    return least if must_explore(fewest, rounds, pulls.size) else lagging

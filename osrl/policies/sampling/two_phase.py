@@ -19,34 +19,34 @@ from osrl.jit.kernel import kernel, kernel_in_place
 from osrl.model.arrays import Floats
 from osrl.policies.contract import Problem, SamplingRule
 from osrl.policies.sampling import per_task as tasks
-from osrl.policies.sampling.per_task import TaskWeights, compute_weights, next_arm, weights_due
+from osrl.policies.sampling.per_task import PerTaskSampling, are_weights_due, compute_weights, next_arm
 from osrl.policies.sampling.tracking import least_pulled, track
-from osrl.policies.stopping.per_task_test import MEANS, PULLS
+from osrl.policies.stopping.per_task_test import TEST_MEANS, TEST_PULLS
 from osrl.policies.stopping.phase2 import in_phase_2
-from osrl.policies.stopping.two_phase import ROUNDS, Phases, estimated
+from osrl.policies.stopping.two_phase import PHASE1_ROUNDS, TwoPhaseStopping, estimated_representation
 
-SIGMA = 1e5
-TOLERANCE = 1e-3  # certified gap of the weights that are tracked
+DEFAULT_SIGMA = 1e5
+TRACKING_MAX_GAP = 1e-3  # certified gap of the weights that are tracked
 
 
-class PhaseWeights(NamedTuple):
+class TwoPhaseSampling(NamedTuple):
     """The weights of phase 1, when to compute them again, and those of phase 2."""
 
     weights: Floats  # (X, n) q_sigma* at the last design
     due: Floats  # (1,) round of the next design
-    tasks: TaskWeights
+    tasks: PerTaskSampling
     inverse_sigma: float
     period: int
 
 
-def new(problem: Problem, draw: float, *, sigma: float = SIGMA, period: int | None = None) -> PhaseWeights:
+def new(problem: Problem, draw: float, *, sigma: float = DEFAULT_SIGMA, period: int | None = None) -> TwoPhaseSampling:
     """Equal weights."""
     X, G, H = problem.shape
     if not 0 < sigma < math.inf:
-        raise OsrlError(f"sigma is {sigma}; give a positive number, such as {SIGMA:g}")
+        raise OsrlError(f"sigma is {sigma}; give a positive number, such as {DEFAULT_SIGMA:g}")
     if period is not None and period < 1:
         raise OsrlError(f"period is {period}; give the rounds between two designs, at least 1")
-    return PhaseWeights(
+    return TwoPhaseSampling(
         weights=np.full((X, G * H), 1.0 / (X * G * H)),
         due=np.zeros(1),
         tasks=tasks.new(problem, draw),
@@ -56,15 +56,15 @@ def new(problem: Problem, draw: float, *, sigma: float = SIGMA, period: int | No
 
 
 @kernel_in_place
-def wants_design(sampling: PhaseWeights, phases: Phases) -> bool:
+def wants_design(sampling: TwoPhaseSampling, phases: TwoPhaseStopping) -> bool:
     """Whether the weights are old: in phase 1 every ``period`` rounds, if the estimate is in M."""
     if in_phase_2(phases.contests):
-        return weights_due(sampling.tasks, phases.contests)
-    return bool(phases.times[ROUNDS] >= sampling.due[0] and estimated(phases) >= 0)
+        return are_weights_due(sampling.tasks, phases.contests)
+    return bool(phases.times[PHASE1_ROUNDS] >= sampling.due[0] and estimated_representation(phases) >= 0)
 
 
 @kernel
-def design(sampling: PhaseWeights, phases: Phases) -> None:
+def design(sampling: TwoPhaseSampling, phases: TwoPhaseStopping) -> None:
     """New weights: q_sigma*(mu-hat) in phase 1, those of the task in progress in phase 2."""
     if in_phase_2(phases.contests):
         compute_weights(sampling.tasks, phases.contests)
@@ -72,9 +72,9 @@ def design(sampling: PhaseWeights, phases: Phases) -> None:
     weights, arms = sampling.weights, phases.contests.arms
     shape = weights.shape
     need_g = np.ones(phases.glr.total.size)
-    need_g[estimated(phases)] = 0.0
+    need_g[estimated_representation(phases)] = 0.0
     program = build_program(
-        arms[MEANS],
+        arms[TEST_MEANS],
         phases.leaders,
         need_g,
         np.zeros(shape),
@@ -85,26 +85,26 @@ def design(sampling: PhaseWeights, phases: Phases) -> None:
         sampling.inverse_sigma,
         phases.contests.noise,
     )
-    solution = solve(program, weights, TOLERANCE)
+    solution = solve(program, weights, TRACKING_MAX_GAP)
     for x in range(shape[0]):
         for r in range(shape[1]):
             weights[x, program.arm[x, r]] = solution.q[x, r]
-    sampling.due[0] = phases.times[ROUNDS] + sampling.period
+    sampling.due[0] = phases.times[PHASE1_ROUNDS] + sampling.period
 
 
 @kernel_in_place
-def select(sampling: PhaseWeights, phases: Phases, task: int, propensities: Floats) -> int:
+def select(sampling: TwoPhaseSampling, phases: TwoPhaseStopping, task: int, propensities: Floats) -> int:
     """The arm that lags behind its share, among all in phase 1 and within a task in phase 2."""
-    pulls = phases.contests.arms[PULLS]
+    pulls = phases.contests.arms[TEST_PULLS]
     if in_phase_2(phases.contests):
         return next_arm(sampling.tasks, phases.contests)
-    if estimated(phases) < 0:
+    if estimated_representation(phases) < 0:
         return least_pulled(pulls)
-    return track(pulls, sampling.weights, phases.times[ROUNDS])
+    return track(pulls, sampling.weights, phases.times[PHASE1_ROUNDS])
 
 
 @kernel_in_place
-def weights(sampling: PhaseWeights, out: Floats) -> None:
+def weights(sampling: TwoPhaseSampling, out: Floats) -> None:
     """The weights of phase 1."""
     for x in range(out.shape[0]):
         for a in range(out.shape[1]):
@@ -114,7 +114,7 @@ def weights(sampling: PhaseWeights, out: Floats) -> None:
 RULE = SamplingRule(
     name="phases",
     summary="the paper's: D-tracking of the best allocation, first for the representation, then in each task",
-    state=PhaseWeights,
+    state=TwoPhaseSampling,
     new=new,
     wants_design=wants_design,
     design=design,

@@ -13,20 +13,20 @@ from osrl.model.arrays import Floats
 from osrl.policies.contract import Problem, SamplingRule
 
 
-class Even(NamedTuple):
+class UniformSampling(NamedTuple):
     """Nothing to remember but how many arms there are."""
 
     arms: int
 
 
-def new(problem: Problem, draw: float) -> Even:
+def new(problem: Problem, draw: float) -> UniformSampling:
     """Before the first sample."""
     X, G, H = problem.shape
-    return Even(X * G * H)
+    return UniformSampling(X * G * H)
 
 
 @kernel_in_place
-def select(even: Even, stopping: Any, task: int, propensities: Floats) -> int:
+def select(even: UniformSampling, stopping: Any, task: int, propensities: Floats) -> int:
     """The same probability for every arm, or for every arm of the given task."""
     tasks, n = propensities.shape
     for x in range(tasks):
@@ -38,7 +38,7 @@ def select(even: Even, stopping: Any, task: int, propensities: Floats) -> int:
 RULE = SamplingRule(
     name="even",
     summary="every arm with the same probability",
-    state=Even,
+    state=UniformSampling,
     new=new,
     select=select,
     given_tasks=True,

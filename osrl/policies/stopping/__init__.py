@@ -1,15 +1,25 @@
-"""Stopping rules: when a run is over, and what the answer is. One file for each (see `osrl.policies.contract`).
+"""Stopping rules: when a run is over, and what the answer is (see `osrl.policies.contract`).
 
-| rule | what it does |
-|---|---|
-| `bets` | bets on randomised draws rule out what is not best |
-| `counts` | the same with evidence from counts, which holds for any sampling |
-| `joint` | likelihood ratios (`glr`), intervals or posteriors, in one phase; `levels`: thresholds, proofs |
-| `phases` | the paper's: the representation first, then the predictor of each task |
-| `released` | as the authors' released code does, without a guarantee |
-| `tasks` | each task by itself, with the threshold of track-and-stop |
-| `transfer` | one task with all arms; the others with those of its representation |
+| module | rules | stops when |
+|---|---|---|
+| `bets` | `bets` | bets on randomised draws rule out all but one answer |
+| `counts` | `counts` | evidence from counts does, whatever the sampling |
+| `one_phase` | `glr`, `race`, `intervals`, `posterior` | likelihood ratios, intervals or posteriors do, in one phase |
+| `two_phase` | `phases` | the paper's: the representation first, then the predictor of each task |
+| `per_task` | `tasks` | each task by itself, with the threshold of track-and-stop |
+| `transfer` | `transfer` | one task with all arms; the others with those of its representation |
 
-`contests` and `phase2` are what the last four share; `counting`: how the paper's algorithm stops by counts;
-`tally`, `duels`, `posterior`: pulls and means, their likelihood ratios and posteriors, for the joint rules.
+Shared parts: `thresholds` (published thresholds and their proofs), `arm_stats` (pulls and means, likelihood ratios,
+posteriors), `per_task_test` (the best arm of one task), `phase2` (the predictors of a representation that was chosen),
+`sharp_counts` (evidence from counts for the paper's algorithm).
+
+**Traces** read the evidence against each representation and each arm. A run ends when the evidence against all but
+the answer exceeds its limit. Reading changes nothing.
+
+| state | against a representation | against an arm |
+|---|---|---|
+| `Hypotheses` (`bets`, `counts`) | log E_g | log E of the predictor, among those of its representation |
+| `OnePhaseStopping` | its statistic against the representation | the likelihood ratio of the best predictor to it |
+| `TwoPhaseStopping` | C(g), in phase 1 | in phase 2 the likelihood ratio of the leader to it |
+| `PerTaskStopping`, `TransferStopping` | | the likelihood ratio of the leader to it |
 """

@@ -6,21 +6,25 @@ that of the hypotheses. Gaussian rewards are judged by counts, which need no pro
 
 from __future__ import annotations
 
-from osrl.evidence.betting import new_bets
-from osrl.hypotheses.refresh import best_guess
-from osrl.hypotheses.state import Hypotheses, new_hypotheses
+import math
+
+import numpy as np
+
+from osrl.evidence.betting import BET_LOCAL, log_mixture, new_bets
+from osrl.hypotheses.product import DEFAULT_VECTORS, evidence_against
+from osrl.hypotheses.refresh import best_guess, count_predictors, count_representation, task_samples
+from osrl.hypotheses.state import LOCAL_PENDING, LOCAL_WEALTH, Hypotheses, new_hypotheses
 from osrl.hypotheses.trials import (
-    clear_trials,
+    clear_pending,
     forfeit_trial,
+    observe_reward,
     pend_trial,
-    take_reward,
-    take_ticket,
     ticket_size,
+    write_trial_ticket,
 )
-from osrl.hypotheses.vectors import VECTORS
 from osrl.jit.kernel import kernel
+from osrl.model.arrays import Floats
 from osrl.policies.contract import Problem, StoppingRule
-from osrl.policies.stopping.trace_readers import read_hypotheses
 
 
 def new(
@@ -36,7 +40,7 @@ def new(
     shrinkage: float = 60.0,
     safe: float = 0.98,
     peak: float = 0.2,
-    vectors: int = VECTORS,
+    vectors: int = DEFAULT_VECTORS,
     model_check: float = 0.0,
 ) -> Hypotheses:
     """Everything is possible; the options are those of `new_bets`, and ``vectors`` of `new_hypotheses`.
@@ -58,6 +62,26 @@ def new(
 
 
 @kernel
+def read_hypotheses(hypotheses: Hypotheses, of_g: Floats, of_h: Floats) -> None:
+    """Log evidence; that of counts is counted again."""
+    if hypotheses.by_counts:
+        of_g[:] = 0.0
+        for x in range(of_h.shape[0]):
+            samples, of_task = task_samples(hypotheses, x), np.empty(of_h.shape[1])
+            for g in range(of_g.size):
+                of_g[g] += count_representation(hypotheses, samples, g, -math.inf, of_task)[0]
+                count_predictors(hypotheses, samples, x, g, -math.inf, of_h[x])
+        return
+    for g in range(of_g.size):
+        of_g[g] = evidence_against(hypotheses.against, hypotheses.bets, g)
+    wealth = hypotheses.wealth
+    for x in range(of_h.shape[0]):
+        for a in range(of_h.shape[1]):
+            held = wealth[LOCAL_WEALTH, x, a] + wealth[LOCAL_PENDING, x, a]
+            of_h[x, a] = log_mixture(held, hypotheses.bets.grid[BET_LOCAL])
+
+
+@kernel
 def conclude(hypotheses: Hypotheses, criterion: int) -> None:
     """The best guess."""
     best_guess(hypotheses)
@@ -68,12 +92,12 @@ RULE = StoppingRule(
     summary="bets on randomised draws rule out what is not best",
     state=Hypotheses,
     new=new,
-    observe=take_reward,
+    observe=observe_reward,
     conclude=conclude,
     evidence=read_hypotheses,
     ticket_size=ticket_size,
-    ticket=take_ticket,
-    clear_pending=clear_trials,
+    ticket=write_trial_ticket,
+    clear_pending=clear_pending,
     pend=pend_trial,
     forfeit=forfeit_trial,
     proofs={"own": "betting on draws with known probabilities, Ville's inequality: docs/guarantee.md"},

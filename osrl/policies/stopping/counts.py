@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from osrl.hypotheses.product import DEFAULT_VECTORS
 from osrl.hypotheses.state import Hypotheses, new_hypotheses
-from osrl.hypotheses.vectors import VECTORS
 from osrl.policies.contract import Problem
 from osrl.policies.stopping import bets
 
 
-def new(problem: Problem, draw: float, *, vectors: int = VECTORS) -> Hypotheses:
+def new(problem: Problem, draw: float, *, vectors: int = DEFAULT_VECTORS) -> Hypotheses:
     """Everything is possible; ``vectors`` as in `new_hypotheses`."""
     criterion = problem.criteria[0]
     risks = (criterion.delta_g, criterion.delta_h)

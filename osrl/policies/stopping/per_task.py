@@ -30,77 +30,77 @@ from osrl.model.outcome import (
 )
 from osrl.policies.contract import Problem, StoppingRule
 from osrl.policies.stopping.per_task_test import (
-    OF_X,
-    PULLS,
-    Contests,
-    best_of,
-    contest_evidence,
-    contest_observe,
-    contest_stops,
-    contest_thresholds,
-    new_contests,
+    ASKED_TASK,
+    TEST_PULLS,
+    PerTaskTest,
+    best_competing_arm,
+    count_reward,
+    exceeds_threshold,
+    leader_evidence,
+    new_per_task_test,
+    read_per_task,
     risk_of_arm,
+    track_and_stop_terms,
 )
-from osrl.policies.stopping.trace_readers import read_tasks
 
 
-class Tasks(NamedTuple):
+class PerTaskStopping(NamedTuple):
     """One contest for each task, all arms in it."""
 
-    contests: Contests
+    contests: PerTaskTest
     threshold: Floats  # (R, 3) terms of each criterion
     stopped: Integers  # (R, X) pulls of the task when it stopped, 0 before
     outcome: Outcome
 
 
-def new(problem: Problem, draw: float) -> Tasks:
+def new(problem: Problem, draw: float) -> PerTaskStopping:
     """Nothing known yet. The smaller risk is that of the whole answer of a task."""
     X, G, H = problem.shape
     deltas = tuple(risk_of_arm(criterion, problem.shape) for criterion in problem.criteria)
     noise = problem.family.noise
-    return Tasks(
-        contests=new_contests(problem.shape, noise, task=0),
-        threshold=contest_thresholds(G * H, deltas, noise),
+    return PerTaskStopping(
+        contests=new_per_task_test(problem.shape, noise, task=0),
+        threshold=track_and_stop_terms(G * H, deltas, noise),
         stopped=np.zeros((len(deltas), X), np.int64),
         outcome=new_outcome(len(deltas), X, G * H),
     )
 
 
 @kernel_in_place
-def observe(tasks: Tasks, x: int, a: int, reward: float, ticket: Floats) -> None:
+def observe(tasks: PerTaskStopping, x: int, a: int, reward: float, ticket: Floats) -> None:
     """Take in a reward; on to the next task when every criterion is met in this one."""
     contests, stopped = tasks.contests, tasks.stopped
-    contest_observe(contests, x, a, reward)
-    evidence = contest_evidence(contests, x, tasks.threshold)
+    count_reward(contests, x, a, reward)
+    evidence = leader_evidence(contests, x, tasks.threshold)
     undecided = False
     for r in range(stopped.shape[0]):
         if stopped[r, x] == 0:
-            if contest_stops(contests, x, evidence, tasks.threshold[r]):
+            if exceeds_threshold(contests, x, evidence, tasks.threshold[r]):
                 _note(tasks, r, x)
                 stopped[r, x] = np.int64(contests.rounds[x])
                 if np.all(stopped[r]):
                     tasks.outcome.reached[STATUS, r] = DECIDED
             else:
                 undecided = True
-    if not undecided and x == contests.asked[OF_X] and x + 1 < stopped.shape[1]:
-        contests.asked[OF_X] = x + 1
+    if not undecided and x == contests.asked[ASKED_TASK] and x + 1 < stopped.shape[1]:
+        contests.asked[ASKED_TASK] = x + 1
 
 
 @kernel_in_place
-def _note(tasks: Tasks, r: int, x: int) -> None:
+def _note(tasks: PerTaskStopping, r: int, x: int) -> None:
     """Write down the answer of task ``x`` and what it has used."""
     contests, outcome = tasks.contests, tasks.outcome
-    best = best_of(contests, x)
+    best = best_competing_arm(contests, x)
     outcome.answer[REPRESENTATION, r, x] = best // contests.predictors
     outcome.answer[PREDICTOR, r, x] = best % contests.predictors
     outcome.reached[TAU, r] += np.int64(contests.rounds[x])
     outcome.reached[TAU_G, r] = outcome.reached[TAU, r]
     for a in range(contests.arms.shape[2]):
-        outcome.pulls[r, x, a] = np.int64(contests.arms[PULLS, x, a])
+        outcome.pulls[r, x, a] = np.int64(contests.arms[TEST_PULLS, x, a])
 
 
 @kernel
-def conclude(tasks: Tasks, criterion: int) -> None:
+def conclude(tasks: PerTaskStopping, criterion: int) -> None:
     """The best guess of every task that is not finished."""
     for x in range(tasks.stopped.shape[1]):
         if tasks.stopped[criterion, x] == 0:
@@ -111,10 +111,10 @@ def conclude(tasks: Tasks, criterion: int) -> None:
 RULE = StoppingRule(
     name="tasks",
     summary="each task by itself, with the threshold of track-and-stop",
-    state=Tasks,
+    state=PerTaskStopping,
     new=new,
     observe=observe,
     conclude=conclude,
-    evidence=read_tasks,
+    evidence=read_per_task,
     proofs={"own": "Garivier and Kaufmann (2016, Theorem 10), each task at the smaller risk"},
 )

@@ -7,21 +7,21 @@ samples that count for that, and how clearly the leader leads. Tracking rules (`
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from osrl.jit.kernel import kernel_in_place
+from osrl.jit.kernel import kernel, kernel_in_place
 from osrl.model.arrays import Floats, Integers
 from osrl.model.families import divergence
 from osrl.policies.contract import Criterion
-from osrl.policies.stopping.thresholds import track_and_stop
+from osrl.policies.stopping.thresholds import TERM_CONSTANT, TERM_LOG_LOG_T, TERM_LOG_T, track_and_stop
 
-PULLS, SUMS, FIRST, LED, LED_SUM, MEANS = range(6)  # rows of `arms`
-OF_G, OF_X = range(2)  # places of `asked`
+TEST_PULLS, TEST_SUMS, TEST_FIRST, TEST_LED, TEST_LED_SUM, TEST_MEANS = range(6)  # rows of `arms`
+ASKED_G, ASKED_TASK = range(2)  # places of `asked`
 
 
-class Contests(NamedTuple):
+class PerTaskTest(NamedTuple):
     """The question in progress and the samples that count for it; arrays are updated in place."""
 
     arms: Floats  # (6, X, n) pulls, sums, first reward; number and sum of those that came while it led; means
@@ -31,10 +31,10 @@ class Contests(NamedTuple):
     noise: float
 
 
-def new_contests(shape: tuple[int, int, int], noise: float, task: int = -1) -> Contests:
+def new_per_task_test(shape: tuple[int, int, int], noise: float, task: int = -1) -> PerTaskTest:
     """No samples yet; the first question is about the arms of ``task``, or of all tasks together."""
     X, G, H = shape
-    return Contests(
+    return PerTaskTest(
         arms=np.zeros((6, X, G * H)),
         rounds=np.zeros(X),
         asked=np.array([-1, task]),
@@ -43,9 +43,9 @@ def new_contests(shape: tuple[int, int, int], noise: float, task: int = -1) -> C
     )
 
 
-def contest_thresholds(arms: int, deltas: tuple[float, ...], noise: float) -> Floats:
+def track_and_stop_terms(arms: int, deltas: tuple[float, ...], noise: float) -> Floats:
     """The terms of the thresholds of contests of ``arms`` arms at the risks ``deltas``, (R, 3)."""
-    return np.array([track_and_stop(arms, delta, noise).terms for delta in deltas])
+    return np.array([track_and_stop(arms, delta, noise).terms[:TERM_LOG_LOG_T] for delta in deltas])
 
 
 def risk_of_arm(criterion: Criterion, shape: tuple[int, int, int]) -> float:
@@ -57,16 +57,16 @@ def risk_of_arm(criterion: Criterion, shape: tuple[int, int, int]) -> float:
 
 
 @kernel_in_place
-def competing(contests: Contests) -> tuple[int, int]:
+def competing_arms(contests: PerTaskTest) -> tuple[int, int]:
     """The arms that compete now: the first one, and one past the last one."""
-    g, predictors = contests.asked[OF_G], contests.predictors
+    g, predictors = contests.asked[ASKED_G], contests.predictors
     if g < 0:
         return 0, contests.arms.shape[2]
     return g * predictors, (g + 1) * predictors
 
 
 @kernel_in_place
-def leader_of(means: Floats) -> int:
+def unique_leader(means: Floats) -> int:
     """The arm with the largest mean, or -1 when two share it."""
     best, unique = 0, True
     for a in range(1, means.size):
@@ -78,10 +78,10 @@ def leader_of(means: Floats) -> int:
 
 
 @kernel_in_place
-def best_of(contests: Contests, x: int) -> int:
+def best_competing_arm(contests: PerTaskTest, x: int) -> int:
     """The competing arm of task ``x`` with the largest mean; of several, the first."""
-    means = contests.arms[MEANS, x]
-    first, last = competing(contests)
+    means = contests.arms[TEST_MEANS, x]
+    first, last = competing_arms(contests)
     best = first
     for a in range(first + 1, last):
         if means[a] > means[best]:
@@ -90,10 +90,10 @@ def best_of(contests: Contests, x: int) -> int:
 
 
 @kernel_in_place
-def leads(contests: Contests, x: int, a: int) -> bool:
+def is_leading(contests: PerTaskTest, x: int, a: int) -> bool:
     """Whether an arm of task ``x`` has a larger mean than every other one that competes and was tried."""
-    pulls, means = contests.arms[PULLS, x], contests.arms[MEANS, x]
-    first, last = competing(contests)
+    pulls, means = contests.arms[TEST_PULLS, x], contests.arms[TEST_MEANS, x]
+    first, last = competing_arms(contests)
     for b in range(first, last):
         if b != a and pulls[b] > 0.0 and means[b] >= means[a]:
             return False
@@ -101,47 +101,47 @@ def leads(contests: Contests, x: int, a: int) -> bool:
 
 
 @kernel_in_place
-def contest_observe(contests: Contests, x: int, a: int, reward: float) -> None:
+def count_reward(contests: PerTaskTest, x: int, a: int, reward: float) -> None:
     """Take in a reward of arm ``a`` of task ``x``."""
     add_reward(contests, x, a, reward)
     contests.rounds[x] += 1.0
 
 
 @kernel_in_place
-def add_reward(contests: Contests, x: int, a: int, reward: float) -> None:
+def add_reward(contests: PerTaskTest, x: int, a: int, reward: float) -> None:
     """Bring pulls, sums and means up to date."""
     arms = contests.arms
-    arms[PULLS, x, a] += 1.0
-    arms[SUMS, x, a] += reward
-    arms[MEANS, x, a] = arms[SUMS, x, a] / arms[PULLS, x, a]
+    arms[TEST_PULLS, x, a] += 1.0
+    arms[TEST_SUMS, x, a] += reward
+    arms[TEST_MEANS, x, a] = arms[TEST_SUMS, x, a] / arms[TEST_PULLS, x, a]
 
 
 @kernel_in_place
-def note_lead(contests: Contests, x: int, a: int, reward: float) -> None:
+def note_leading_reward(contests: PerTaskTest, x: int, a: int, reward: float) -> None:
     """What evidence from counts needs of a reward, before it is added: the first one, those of a leader."""
     arms = contests.arms
-    if arms[PULLS, x, a] == 0.0:
-        arms[FIRST, x, a] = reward
-    if leads(contests, x, a):
-        arms[LED, x, a] += 1.0
-        arms[LED_SUM, x, a] += reward
+    if arms[TEST_PULLS, x, a] == 0.0:
+        arms[TEST_FIRST, x, a] = reward
+    if is_leading(contests, x, a):
+        arms[TEST_LED, x, a] += 1.0
+        arms[TEST_LED_SUM, x, a] += reward
 
 
 @kernel_in_place
-def contest_evidence(contests: Contests, x: int, thresholds: Floats) -> float:
+def leader_evidence(contests: PerTaskTest, x: int, thresholds: Floats) -> float:
     """How clearly the leader of task ``x`` leads: the least likelihood ratio of it and another arm.
 
     -1 where that is not above the least of the ``thresholds`` (R, 3), for a tie, and while an arm is untried.
     The arm with the next largest mean mostly has the least one, so it comes first.
     """
-    first, last = competing(contests)
-    means, pulls = contests.arms[MEANS, x, first:last], contests.arms[PULLS, x, first:last]
-    leader = leader_of(means)
+    first, last = competing_arms(contests)
+    means, pulls = contests.arms[TEST_MEANS, x, first:last], contests.arms[TEST_PULLS, x, first:last]
+    leader = unique_leader(means)
     if leader < 0:
         return -1.0
     enough = math.inf
     for r in range(thresholds.shape[0]):
-        enough = min(enough, contest_threshold(contests, x, thresholds[r]))
+        enough = min(enough, threshold_of_task(contests, x, thresholds[r]))
     next_best = -1
     for b in range(means.size):
         if pulls[b] < 1.0:
@@ -160,21 +160,44 @@ def contest_evidence(contests: Contests, x: int, thresholds: Floats) -> float:
 
 
 @kernel_in_place
-def _ratio(contests: Contests, x: int, a: int, b: int) -> float:
+def _ratio(contests: PerTaskTest, x: int, a: int, b: int) -> float:
     """N_a kl(mu_a, m) + N_b kl(mu_b, m), m the pooled mean of the two arms."""
-    pulls, sums = contests.arms[PULLS, x], contests.arms[SUMS, x]
-    means, noise = contests.arms[MEANS, x], contests.noise
+    pulls, sums = contests.arms[TEST_PULLS, x], contests.arms[TEST_SUMS, x]
+    means, noise = contests.arms[TEST_MEANS, x], contests.noise
     m = (sums[a] + sums[b]) / (pulls[a] + pulls[b])
     return float(pulls[a] * divergence(means[a], m, noise) + pulls[b] * divergence(means[b], m, noise))
 
 
 @kernel_in_place
-def contest_stops(contests: Contests, x: int, evidence: float, terms: Floats) -> bool:
+def exceeds_threshold(contests: PerTaskTest, x: int, evidence: float, terms: Floats) -> bool:
     """Whether the evidence of task ``x`` exceeds the threshold with these ``terms``."""
-    return evidence >= 0.0 and evidence > contest_threshold(contests, x, terms)
+    return evidence >= 0.0 and evidence > threshold_of_task(contests, x, terms)
 
 
 @kernel_in_place
-def contest_threshold(contests: Contests, x: int, terms: Floats) -> float:
+def threshold_of_task(contests: PerTaskTest, x: int, terms: Floats) -> float:
     """The threshold with these ``terms`` for task ``x``."""
-    return float(terms[0] + terms[2] * math.log(max(contests.rounds[x], 1.0)))
+    return float(terms[TERM_CONSTANT] + terms[TERM_LOG_T] * math.log(max(contests.rounds[x], 1.0)))
+
+
+@kernel
+def read_leader_ratios(contests: PerTaskTest, of_h: Floats) -> None:
+    """The likelihood ratios of the contest in progress; nothing while all tasks are asked together."""
+    x, arms = int(contests.asked[ASKED_TASK]), contests.arms
+    if x < 0:
+        return
+    first, last = competing_arms(contests)
+    best = best_competing_arm(contests, x)
+    for b in range(first, last):
+        if b != best and arms[TEST_PULLS, x, best] > 0.0 and arms[TEST_PULLS, x, b] > 0.0:
+            m = (arms[TEST_SUMS, x, best] + arms[TEST_SUMS, x, b]) / (
+                arms[TEST_PULLS, x, best] + arms[TEST_PULLS, x, b]
+            )
+            value = arms[TEST_PULLS, x, best] * divergence(arms[TEST_MEANS, x, best], m, contests.noise)
+            of_h[x, b] = value + arms[TEST_PULLS, x, b] * divergence(arms[TEST_MEANS, x, b], m, contests.noise)
+
+
+@kernel
+def read_per_task(tasks: Any, of_g: Floats, of_h: Floats) -> None:
+    """The contest in progress."""
+    read_leader_ratios(tasks.contests, of_h)

@@ -9,11 +9,10 @@ representation share its contests.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from osrl.hypotheses.state import survivor
 from osrl.jit.kernel import kernel, kernel_in_place
 from osrl.jit.reductions import copy_to
 from osrl.model.arrays import Flags, Floats
@@ -27,25 +26,35 @@ from osrl.model.outcome import (
     TAU_G,
     WITHIN,
     Outcome,
+    sole_survivor,
 )
 from osrl.policies.contract import Problem
-from osrl.policies.stopping.epsilon_counts import Near, new_near, parts_of, predictor_near
 from osrl.policies.stopping.per_task_test import (
-    MEANS,
-    OF_G,
-    OF_X,
-    PULLS,
-    SUMS,
-    Contests,
-    best_of,
-    competing,
-    contest_evidence,
-    contest_observe,
-    contest_stops,
-    contest_thresholds,
-    note_lead,
+    ASKED_G,
+    ASKED_TASK,
+    TEST_MEANS,
+    TEST_PULLS,
+    TEST_SUMS,
+    PerTaskTest,
+    best_competing_arm,
+    competing_arms,
+    count_reward,
+    exceeds_threshold,
+    leader_evidence,
+    note_leading_reward,
+    read_leader_ratios,
+    track_and_stop_terms,
 )
-from osrl.policies.stopping.sharp_counts import Counting, count_predictors, look_due, new_counting
+from osrl.policies.stopping.sharp_counts import (
+    EpsilonPairs,
+    SharpCounts,
+    epsilon_predictor,
+    judge_predictors,
+    new_epsilon_pairs,
+    new_sharp_counts,
+    recount_due,
+    split_risks,
+)
 
 
 class Phase2(NamedTuple):
@@ -54,8 +63,8 @@ class Phase2(NamedTuple):
     threshold: Floats  # (R, 3) terms of each criterion
     stopped: Flags  # (R, X) whether the predictor of the task is known
     earlier: Floats  # (6, X, n) the arms of phase 1: what counts of them (nothing without reuse), and means
-    counting: Counting  # for criteria that stop by counts
-    near: Near  # and within a tolerance, in both phases
+    counting: SharpCounts  # for criteria that stop by counts
+    near: EpsilonPairs  # and within a tolerance, in both phases
 
 
 def new_phase_2(problem: Problem) -> Phase2:
@@ -63,18 +72,18 @@ def new_phase_2(problem: Problem) -> Phase2:
     X, G, H = problem.shape
     criteria, noise = problem.criteria, problem.family.noise
     deltas = tuple(criterion.delta_h for criterion in criteria)
-    exact = tuple(parts_of(problem.epsilon).exact_h * delta for delta in deltas)
+    exact = tuple(split_risks(problem.epsilon).exact_h * delta for delta in deltas)
     return Phase2(
-        threshold=contest_thresholds(H, deltas, noise),
+        threshold=track_and_stop_terms(H, deltas, noise),
         stopped=np.zeros((len(criteria), X), np.bool_),
         earlier=np.zeros((6, X, G * H)),
-        counting=new_counting(criteria, exact, (X, H), H, noise),
-        near=new_near(problem),
+        counting=new_sharp_counts(criteria, exact, (X, H), H, noise),
+        near=new_epsilon_pairs(problem),
     )
 
 
 @kernel_in_place
-def choose_representation(outcome: Outcome, r: int, g: int, rounds: int, pulls: Floats) -> None:
+def write_representation(outcome: Outcome, r: int, g: int, rounds: int, pulls: Floats) -> None:
     """Criterion ``r`` has found representation ``g`` after ``rounds`` rounds with ``pulls`` (X, n)."""
     outcome.reached[TAU_G, r] = rounds
     outcome.reached[TAU, r] = rounds
@@ -85,21 +94,21 @@ def choose_representation(outcome: Outcome, r: int, g: int, rounds: int, pulls: 
 
 
 @kernel_in_place
-def in_phase_2(contests: Contests) -> bool:
+def in_phase_2(contests: PerTaskTest) -> bool:
     """Whether phase 2 has begun."""
-    return bool(contests.asked[OF_G] >= 0)
+    return bool(contests.asked[ASKED_G] >= 0)
 
 
 @kernel_in_place
-def write_phase(contests: Contests, ticket: Floats) -> None:
+def write_phase(contests: PerTaskTest, ticket: Floats) -> None:
     """Write down the phase of a trial: 0 before phase 2, then 1 + the representation in progress."""
-    ticket[0] = 1.0 + contests.asked[OF_G]
+    ticket[0] = 1.0 + contests.asked[ASKED_G]
 
 
 @kernel_in_place
 def phase_2_observe(
     phase: Phase2,
-    contests: Contests,
+    contests: PerTaskTest,
     outcome: Outcome,
     x: int,
     a: int,
@@ -112,36 +121,36 @@ def phase_2_observe(
     The late reward of a trial of phase 1, or of another representation, says nothing here; with ``reuse``
     those of phase 1 count, where their arm is in the contest.
     """
-    g = contests.asked[OF_G]
+    g = contests.asked[ASKED_G]
     if a // contests.predictors != g or (ticket[0] != 1.0 + g and not reuse):
         return
     if phase.counting.wanted:
-        note_lead(contests, x, a, reward)
-    contest_observe(contests, x, a, reward)
+        note_leading_reward(contests, x, a, reward)
+    count_reward(contests, x, a, reward)
     if not _goes_on(phase, contests, outcome, x):
-        next_contest(phase, contests, outcome)
+        start_next_test(phase, contests, outcome)
 
 
 @kernel_in_place
-def _goes_on(phase: Phase2, contests: Contests, outcome: Outcome, x: int) -> bool:
+def _goes_on(phase: Phase2, contests: PerTaskTest, outcome: Outcome, x: int) -> bool:
     """Note the criteria for which the predictor of task ``x`` is known; whether there are others."""
-    counting, stopped, near, g = phase.counting, phase.stopped, phase.near, contests.asked[OF_G]
-    looked = look_due(counting, x, contests.rounds[x])
+    counting, stopped, near, g = phase.counting, phase.stopped, phase.near, contests.asked[ASKED_G]
+    looked = recount_due(counting, x, contests.rounds[x])
     if looked:
-        count_predictors(counting, x, contests, near)
-    evidence = contest_evidence(contests, x, phase.threshold)
+        judge_predictors(counting, x, contests, near)
+    evidence = leader_evidence(contests, x, phase.threshold)
     undecided = False
     for r in range(stopped.shape[0]):
         if outcome.answer[REPRESENTATION, r, x] == g and not stopped[r, x]:
             if counting.limit[r] < math.inf:
-                best = survivor(counting.possible[r, x])
+                best = sole_survivor(counting.possible[r, x], 0, contests.predictors)
                 if best < 0 and looked and near.local.shape[2] > 0:
-                    first, last = competing(contests)
-                    means = contests.arms[MEANS, x, first:last]
-                    best = predictor_near(near.local[r, x], means, counting.possible[r, x])
+                    first, last = competing_arms(contests)
+                    means = contests.arms[TEST_MEANS, x, first:last]
+                    best = epsilon_predictor(near.local[r, x], means, counting.possible[r, x])
                     near.used[r] = near.used[r] or best >= 0
-            elif contest_stops(contests, x, evidence, phase.threshold[r]):
-                best = best_of(contests, x) - int(g) * contests.predictors
+            elif exceeds_threshold(contests, x, evidence, phase.threshold[r]):
+                best = best_competing_arm(contests, x) - int(g) * contests.predictors
             else:
                 best = -1
             if best >= 0:
@@ -161,27 +170,27 @@ def stop_task(phase: Phase2, outcome: Outcome, r: int, x: int) -> None:
 
 
 @kernel_in_place
-def _note_predictor(phase: Phase2, contests: Contests, outcome: Outcome, r: int, x: int, best: int) -> None:
+def _note_predictor(phase: Phase2, contests: PerTaskTest, outcome: Outcome, r: int, x: int, best: int) -> None:
     """Write down the predictor ``best`` of task ``x`` for criterion ``r`` and what it has cost."""
     predictors = contests.predictors
     outcome.answer[PREDICTOR, r, x] = best
     for h in range(predictors):
         a = outcome.answer[REPRESENTATION, r, x] * predictors + h
-        spent = np.int64(contests.arms[PULLS, x, a] - phase.earlier[PULLS, x, a])
+        spent = np.int64(contests.arms[TEST_PULLS, x, a] - phase.earlier[TEST_PULLS, x, a])
         outcome.pulls[r, x, a] += spent
         outcome.reached[TAU, r] += spent
 
 
 @kernel
-def keep_phase_1(phase: Phase2, contests: Contests, reuse: bool) -> None:
+def keep_phase_1(phase: Phase2, contests: PerTaskTest, reuse: bool) -> None:
     """Keep the means of phase 1, for a best guess; with ``reuse``, all its samples count in phase 2."""
-    copy_to(contests.arms[MEANS], phase.earlier[MEANS])
+    copy_to(contests.arms[TEST_MEANS], phase.earlier[TEST_MEANS])
     if reuse:
-        copy_to(contests.arms[:MEANS], phase.earlier[:MEANS])
+        copy_to(contests.arms[:TEST_MEANS], phase.earlier[:TEST_MEANS])
 
 
 @kernel_in_place
-def next_contest(phase: Phase2, contests: Contests, outcome: Outcome) -> None:
+def start_next_test(phase: Phase2, contests: PerTaskTest, outcome: Outcome) -> None:
     """Begin the next contest, the first one too; without one left, every criterion is met.
 
     A single predictor needs no contest, and neither does a task that earlier samples decide.
@@ -195,40 +204,48 @@ def next_contest(phase: Phase2, contests: Contests, outcome: Outcome) -> None:
                 outcome.answer[PREDICTOR, r, x] = 0
                 stop_task(phase, outcome, r, x)
                 continue
-            if outcome.answer[REPRESENTATION, r, x] != contests.asked[OF_G]:
+            if outcome.answer[REPRESENTATION, r, x] != contests.asked[ASKED_G]:
                 _begin_contests(phase, contests, outcome.answer[REPRESENTATION, r, x])
-            contests.asked[OF_X] = x
+            contests.asked[ASKED_TASK] = x
             if _goes_on(phase, contests, outcome, x):
                 return
 
 
 @kernel_in_place
-def _begin_contests(phase: Phase2, contests: Contests, g: int) -> None:
+def _begin_contests(phase: Phase2, contests: PerTaskTest, g: int) -> None:
     """Set up the contests among the arms of ``g``, with the samples that count from the start."""
     arms, predictors = contests.arms, contests.predictors
     phase.counting.possible[:] = True
     phase.counting.due[:] = 0.0
     phase.near.local[:] = False
-    contests.asked[OF_G] = g
+    contests.asked[ASKED_G] = g
     for x in range(arms.shape[1]):
         contests.rounds[x] = 0.0
         for a in range(g * predictors, (g + 1) * predictors):
-            for row in range(MEANS):
+            for row in range(TEST_MEANS):
                 arms[row, x, a] = phase.earlier[row, x, a]
-            arms[MEANS, x, a] = arms[SUMS, x, a] / max(arms[PULLS, x, a], 1.0)
-            contests.rounds[x] += arms[PULLS, x, a]
+            arms[TEST_MEANS, x, a] = arms[TEST_SUMS, x, a] / max(arms[TEST_PULLS, x, a], 1.0)
+            contests.rounds[x] += arms[TEST_PULLS, x, a]
 
 
 @kernel
-def conclude_phase_2(phase: Phase2, contests: Contests, outcome: Outcome, r: int, means: Floats) -> None:
+def guess_phase_2(phase: Phase2, contests: PerTaskTest, outcome: Outcome, r: int, means: Floats) -> None:
     """The best guess of every task: by its samples in phase 2, without any by ``means`` (X, n) of phase 1."""
     predictors = contests.predictors
     for x in range(phase.stopped.shape[1]):
         if phase.stopped[r, x]:
             continue
         g = outcome.answer[REPRESENTATION, r, x]
-        if g == contests.asked[OF_G] and contests.rounds[x] > 0.0:
-            _note_predictor(phase, contests, outcome, r, x, best_of(contests, x) - g * predictors)
+        if g == contests.asked[ASKED_G] and contests.rounds[x] > 0.0:
+            _note_predictor(phase, contests, outcome, r, x, best_competing_arm(contests, x) - g * predictors)
         else:
             outcome.answer[PREDICTOR, r, x] = np.argmax(means[x, g * predictors : (g + 1) * predictors])
     outcome.reached[STATUS, r] = EXHAUSTED
+
+
+@kernel
+def read_two_phase(phases: Any, of_g: Floats, of_h: Floats) -> None:
+    """C(g) of phase 1, and the contest of phase 2."""
+    for g in range(of_g.size):
+        of_g[g] = phases.glr.total[g]
+    read_leader_ratios(phases.contests, of_h)

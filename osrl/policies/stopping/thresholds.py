@@ -1,11 +1,46 @@
 """Thresholds: how much evidence a test must collect before it may stop.
 
-One small type for each published threshold. All of them have the form
+All of them have the form
 
-    beta = constant + explored * beta_1(N) + rounds * ln t,    beta_1(N) = 3 sum ln(1 + ln N(x, g, h)),
+    constant + explored * beta_1(N) + rounds * ln t + slowly * ln(ln t + 1),    beta_1(N) = 3 sum ln(1 + ln N),
 
-so a threshold is three numbers, its `Terms`, and compiled loops evaluate it with `level`. They may
-keep beta_1 up to date with `exploration`, one arm at a time.
+the sum over the arms of the test and t their samples. So a threshold is four numbers, its `Terms`. Compiled loops
+keep beta_1 up to date with `exploration_cost`, one arm at a time.
+
+The first half of the module has one small type for each published threshold. The second half pairs two of them for
+the one-phase stopping rules: is g the best representation, and is h its best predictor in task x?
+
+| name | representation | predictors |
+|---|---|---|
+| ``theorem`` | C(g) against Theorem 2: (*) with S all arms | ln(2 t (H - 1) / delta_h), two arms |
+| ``kk`` | pairs, summed over tasks, against (*) with two arms in each task | two arms against (*) |
+| ``tas`` | two arms in one task against ln(2 t X (n - 1) / delta_g) | as ``theorem`` |
+| ``released`` | C(g) against beta_2 alone, as the authors' code does: not proved | as ``theorem`` |
+| ``gk`` | C(g) against ln((ln t + 1) / delta_g): not proved | two arms against ln((ln t + 1) / delta_h) |
+
+For ``posterior`` the constants are the risks themselves (`osrl.policies.stopping.arm_stats`): not proved.
+
+C(g) = sum_x min_h ell(N; (g, h)) as in the paper. *Pairs*: V(g) = sum_x min_h max_a of the likelihood ratio
+of a against (g, h) less their exploration costs 3 ln(1 + ln N), 0 where no arm leads.
+
+**Proofs**, for any sampling rule. With kl(muhat_a, mu_a) the deviation of an arm, Kaufmann and Koolen (2021,
+Theorem 7) prove for any set S of arms and any sampling rule
+
+    P( for some t: sum_S [N_a kl(muhat_a, mu_a) - 3 ln(1 + ln N_a)] >= |S| phi(y / |S|) ) <= exp(-y).      (*)
+
+A wrong representation is answered only if the true one, g*, was beaten. The likelihood ratio of an arm a against
+b = (g*, h*_x) that it seems to beat is at most the sum of both deviations, because the true means are among those
+that it minimises over.
+
+- ``kk``: so V(g*) >= threshold needs (*) for a set of two arms in each task, or fewer; b is fixed, and a is one
+  of n - 1 arms or none: n^X sets, y = ln(n^X / delta_g). The threshold is the largest over |S| = 1, ..., 2X.
+  For predictors the set is (h, h*_x): H - 1 sets of two, y = ln((H - 1) / delta_h).
+- ``tas``: in one of X tasks one of n - 1 arms beats b by ln(2 t / delta'), delta' = delta_g / (X (n - 1)):
+  Garivier and Kaufmann (2016, Theorem 10) for two arms, at most delta' each. That holds at all times, so it
+  does not matter that the others are beaten at different times (`BY_ELIMINATION`).
+- intervals (`BY_INTERVALS`): (*) for every arm alone, |S| = 1: all X n intervals hold with probability
+  1 - delta_g at y = ln(X n / delta_g), those of the H predictors in question at y = ln(H / delta_h). What
+  intervals that hold rule out is not the best.
 
 >>> theorem = Theorem(shape=(2, 3, 2), delta=0.1)
 >>> round(theorem.value([100] * 12), 3)
@@ -16,7 +51,9 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -24,35 +61,44 @@ from numpy.typing import ArrayLike, NDArray
 
 from osrl.errors import OsrlError
 from osrl.jit.kernel import kernel
+from osrl.policies.contract import Problem
+
+TERM_CONSTANT, TERM_EXPLORED, TERM_LOG_T, TERM_LOG_LOG_T = range(4)  # places of `Terms` in an array
+
+# Forms of the test of representations: four by likelihood ratios, then two others.
+BY_COSTS, BY_PAIRS, BY_ONE_TASK, BY_ELIMINATION, BY_INTERVALS, BY_POSTERIOR = range(6)
 
 
 class Terms(NamedTuple):
-    """A threshold as kernels see it: constant + explored * beta_1(N) + rounds * ln t."""
+    """A threshold: constant + explored * beta_1(N) + rounds * ln t + slowly * ln(ln t + 1)."""
 
     constant: float
-    explored: float
-    rounds: float
+    explored: float = 0.0
+    rounds: float = 0.0
+    slowly: float = 0.0
 
 
 @kernel
-def exploration(pulls: float) -> float:
-    """The price of looking at one arm after every sample: 3 ln(1 + ln N), 0 before the second one."""
+def exploration_cost(pulls: float) -> float:
+    """Return 3 ln(1 + ln N), what looking at one arm after every sample costs; 0 before the second one."""
     return 3.0 * math.log(1.0 + math.log(pulls)) if pulls > 1.0 else 0.0
 
 
 @kernel
 def exploration_term(pulls: NDArray[np.float64]) -> float:
-    """beta_1(N) = 3 sum ln(1 + ln N(x, g, h)) over an array of any shape."""
+    """Return beta_1(N) = 3 sum ln(1 + ln N(x, g, h)) over an array of any shape."""
     total = 0.0
     for n in pulls.flat:
-        total += exploration(n)
+        total += exploration_cost(n)
     return total
 
 
 @kernel
-def level(terms: Terms, explored: float, rounds: float) -> float:
-    """The threshold now, from ``explored`` = beta_1(N) and ``rounds`` = t; before t = 1 as at t = 1."""
-    return terms.constant + terms.explored * explored + terms.rounds * math.log(max(rounds, 1.0))
+def threshold_value(terms: Terms, explored: float, rounds: float) -> float:
+    """Return the threshold, from ``explored`` = beta_1(N) and ``rounds`` = t; before t = 1 as at t = 1."""
+    log_t = math.log(max(rounds, 1.0))
+    value = terms.constant + terms.explored * explored + terms.rounds * log_t
+    return value + terms.slowly * math.log(log_t + 1.0)
 
 
 class Threshold(ABC):
@@ -66,7 +112,7 @@ class Threshold(ABC):
     def value(self, pulls: ArrayLike) -> float:
         """The threshold once the arms of the test were pulled ``pulls`` times (any shape)."""
         n = np.asarray(pulls, dtype=np.float64)
-        return level(self.terms, exploration_term(n), float(n.sum()))
+        return threshold_value(self.terms, exploration_term(n), float(n.sum()))
 
 
 @dataclass(frozen=True)
@@ -224,3 +270,82 @@ def _check(delta: float, *counts: int) -> None:
         raise OsrlError(f"the risk delta is {delta}; give a number strictly between 0 and 1")
     if min(counts) < 1:
         raise OsrlError(f"a threshold for {' x '.join(map(str, counts))} arms; every count must be at least 1")
+
+
+class ThresholdPair(NamedTuple):
+    """The form of the test of representations, its threshold, and that of two predictors."""
+
+    form: int
+    representation: Terms
+    predictor: Terms
+
+
+def _two_arms(pairs: int, delta: float, noise: float) -> Terms:
+    """Return ln(2 t pairs / delta), or the Gaussian threshold where there is ``noise``."""
+    return track_and_stop(pairs + 1, delta, noise).terms
+
+
+def _mixture(arms: int, sets: float, delta: float) -> Terms:
+    """Return (*) for ``exp(sets)`` sets of so many arms, or fewer."""
+    y = sets + math.log(1.0 / delta)
+    return Terms(max(size * phi(y / size) for size in range(1, arms + 1)), explored=1.0)
+
+
+def _theorem(problem: Problem, delta_g: float, delta_h: float, explored: float = 1.0) -> ThresholdPair:
+    of_g = Terms(beta_2(problem.shape, delta_g), explored)
+    return ThresholdPair(BY_COSTS, of_g, _two_arms(problem.shape[2] - 1, delta_h, problem.family.noise))
+
+
+def _tas(problem: Problem, delta_g: float, delta_h: float, form: int = BY_ONE_TASK) -> ThresholdPair:
+    X, G, H = problem.shape
+    noise = problem.family.noise
+    return ThresholdPair(form, _two_arms(X * (G * H - 1), delta_g, noise), _two_arms(H - 1, delta_h, noise))
+
+
+def _gk(problem: Problem, delta_g: float, delta_h: float, form: int = BY_COSTS) -> ThresholdPair:
+    of_g, of_h = (Terms(math.log(1.0 / delta), slowly=1.0) for delta in (delta_g, delta_h))
+    return ThresholdPair(form, of_g, of_h)
+
+
+def _kk(problem: Problem, delta_g: float, delta_h: float) -> ThresholdPair:
+    X, G, H = problem.shape
+    of_g = _mixture(2 * X, X * math.log(G * H), delta_g)
+    return ThresholdPair(BY_PAIRS, of_g, _mixture(2, math.log(max(H - 1, 1)), delta_h))
+
+
+def _interval_kk(problem: Problem, delta_g: float, delta_h: float) -> ThresholdPair:
+    X, G, H = problem.shape
+    of_g = _mixture(1, math.log(X * G * H), delta_g)
+    return ThresholdPair(BY_INTERVALS, of_g, _mixture(1, math.log(H), delta_h))
+
+
+def _posterior(problem: Problem, delta_g: float, delta_h: float) -> ThresholdPair:
+    return ThresholdPair(BY_POSTERIOR, Terms(delta_g), Terms(delta_h))
+
+
+ThresholdMaker = Callable[[Problem, float, float], ThresholdPair]
+GLR_THRESHOLDS: dict[str, ThresholdMaker] = {
+    "tas": _tas,
+    "kk": _kk,
+    "theorem": _theorem,
+    "released": partial(_theorem, explored=0.0),
+    "gk": _gk,
+}
+RACE_THRESHOLDS: dict[str, ThresholdMaker] = {
+    "tas": partial(_tas, form=BY_ELIMINATION),
+    "gk": partial(_gk, form=BY_ELIMINATION),
+}
+INTERVAL_THRESHOLDS: dict[str, ThresholdMaker] = {"kk": _interval_kk, "gk": partial(_gk, form=BY_INTERVALS)}
+POSTERIOR_THRESHOLDS: dict[str, ThresholdMaker] = {"own": _posterior}
+_TWO_ARMS = "Garivier and Kaufmann (2016, Theorem 10) for two arms, a union over tasks and arms"
+_MIXTURES = "Kaufmann and Koolen (2021, Theorem 7)"
+# What each threshold of the one-phase rules is proved by; the proofs are at the top of this module.
+ONE_PHASE_PROOFS = {
+    "glr": {
+        "tas": _TWO_ARMS,
+        "kk": f"{_MIXTURES}, a union over sets of two arms in each task",
+        "theorem": "Theorem 2 of the paper; predictors: Garivier and Kaufmann (2016, Theorem 10)",
+    },
+    "race": {"tas": _TWO_ARMS},
+    "intervals": {"kk": f"{_MIXTURES} for every arm alone, a union over arms"},
+}

@@ -17,111 +17,111 @@ from osrl.model.arrays import Floats
 from osrl.model.outcome import PREDICTOR, REPRESENTATION, TAU, TAU_G, Outcome, new_outcome
 from osrl.policies.contract import Problem, StoppingRule
 from osrl.policies.stopping.per_task_test import (
-    MEANS,
-    OF_X,
-    PULLS,
-    Contests,
-    best_of,
-    contest_evidence,
-    contest_observe,
-    contest_stops,
-    contest_thresholds,
-    new_contests,
+    ASKED_TASK,
+    TEST_MEANS,
+    TEST_PULLS,
+    PerTaskTest,
+    best_competing_arm,
+    count_reward,
+    exceeds_threshold,
+    leader_evidence,
+    new_per_task_test,
+    read_per_task,
     risk_of_arm,
+    track_and_stop_terms,
 )
 from osrl.policies.stopping.phase2 import (
     Phase2,
-    conclude_phase_2,
+    guess_phase_2,
     in_phase_2,
     new_phase_2,
-    next_contest,
     phase_2_observe,
+    start_next_test,
     stop_task,
     write_phase,
 )
-from osrl.policies.stopping.trace_readers import read_tasks
 
 
-class Transfer(NamedTuple):
+class TransferStopping(NamedTuple):
     """The contest of the first task, with all arms, then those of the other tasks."""
 
-    contests: Contests
+    contests: PerTaskTest
     threshold: Floats  # (R, 3) terms of each criterion, in the first task
     phase2: Phase2
     outcome: Outcome
 
 
-def new(problem: Problem, draw: float) -> Transfer:
+def new(problem: Problem, draw: float) -> TransferStopping:
     """Nothing known yet; ``draw`` in [0, 1) picks the first task."""
     X, G, H = problem.shape
     deltas = tuple(risk_of_arm(criterion, problem.shape) for criterion in problem.criteria)
     noise = problem.family.noise
-    return Transfer(
-        contests=new_contests(problem.shape, noise, task=int(draw * X)),
-        threshold=contest_thresholds(G * H, deltas, noise),
+    return TransferStopping(
+        contests=new_per_task_test(problem.shape, noise, task=int(draw * X)),
+        threshold=track_and_stop_terms(G * H, deltas, noise),
         phase2=new_phase_2(problem),
         outcome=new_outcome(len(deltas), X, G * H),
     )
 
 
 @kernel_in_place
-def ticket(transfer: Transfer, x: int, a: int, propensities: Floats, ticket: Floats) -> None:
+def ticket(transfer: TransferStopping, x: int, a: int, propensities: Floats, ticket: Floats) -> None:
     """Which phase the trial belongs to: its reward may come late."""
     write_phase(transfer.contests, ticket)
 
 
 @kernel_in_place
-def observe(transfer: Transfer, x: int, a: int, reward: float, ticket: Floats) -> None:
+def observe(transfer: TransferStopping, x: int, a: int, reward: float, ticket: Floats) -> None:
     """Take in a reward; on to the other tasks when every criterion is met in the first one."""
     contests, phase2, outcome = transfer.contests, transfer.phase2, transfer.outcome
     representation = outcome.answer[REPRESENTATION]
     if in_phase_2(contests):
         phase_2_observe(phase2, contests, outcome, x, a, reward, ticket, False)
         return
-    contest_observe(contests, x, a, reward)
-    evidence = contest_evidence(contests, x, transfer.threshold)
+    count_reward(contests, x, a, reward)
+    evidence = leader_evidence(contests, x, transfer.threshold)
     undecided = False
     for r in range(representation.shape[0]):
         if representation[r, 0] < 0:
-            if contest_stops(contests, x, evidence, transfer.threshold[r]):
+            if exceeds_threshold(contests, x, evidence, transfer.threshold[r]):
                 _answer(transfer, r)
             else:
                 undecided = True
     if not undecided:
-        next_contest(phase2, contests, outcome)
+        start_next_test(phase2, contests, outcome)
 
 
 @kernel_in_place
-def _answer(transfer: Transfer, r: int) -> None:
+def _answer(transfer: TransferStopping, r: int) -> None:
     """Criterion ``r`` takes the leader of the first task: its predictor, and its representation for all."""
-    outcome, contests, x = transfer.outcome, transfer.contests, int(transfer.contests.asked[OF_X])
-    best = best_of(contests, x)
+    outcome, contests, x = transfer.outcome, transfer.contests, int(transfer.contests.asked[ASKED_TASK])
+    best = best_competing_arm(contests, x)
     outcome.answer[REPRESENTATION, r] = best // contests.predictors
     outcome.answer[PREDICTOR, r, x] = best % contests.predictors
     outcome.reached[TAU_G, r] = np.int64(contests.rounds[x])
     outcome.reached[TAU, r] = outcome.reached[TAU_G, r]
     for a in range(contests.arms.shape[2]):
-        outcome.pulls[r, x, a] = np.int64(contests.arms[PULLS, x, a])
+        outcome.pulls[r, x, a] = np.int64(contests.arms[TEST_PULLS, x, a])
     stop_task(transfer.phase2, outcome, r, x)
 
 
 @kernel
-def conclude(transfer: Transfer, criterion: int) -> None:
+def conclude(transfer: TransferStopping, criterion: int) -> None:
     """The best guess; the first predictor in a task without samples."""
     if transfer.outcome.answer[REPRESENTATION, criterion, 0] < 0:
         _answer(transfer, criterion)
-    nothing = transfer.phase2.earlier[MEANS]
-    conclude_phase_2(transfer.phase2, transfer.contests, transfer.outcome, criterion, nothing)
+    nothing = transfer.phase2.earlier[TEST_MEANS]
+    guess_phase_2(transfer.phase2, transfer.contests, transfer.outcome, criterion, nothing)
 
 
 RULE = StoppingRule(
     name="transfer",
     summary="one task with all arms; the others with those of its representation",
-    state=Transfer,
+    state=TransferStopping,
     new=new,
     observe=observe,
     conclude=conclude,
-    evidence=read_tasks,
+    evidence=read_per_task,
     proofs={"own": "Garivier and Kaufmann (2016, Theorem 10), the first task at the smaller risk"},
     ticket_size=lambda transfer: 1,
     ticket=ticket,

@@ -11,15 +11,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from osrl.hypotheses.state import OF_G, OF_TASK, Hypotheses
+from osrl.hypotheses.state import IN_REPRESENTATION, IN_TASK, Hypotheses
 from osrl.policies.contract import State, find
-from osrl.policies.sampling.per_task import AMONG_ALL, AMONG_PREDICTORS, TaskWeights
-from osrl.policies.sampling.residual_needs import DRAWN, DUE, OPTIMAL, NeedsWeights
-from osrl.policies.sampling.two_phase import PhaseWeights
+from osrl.policies.sampling.per_task import WEIGHTS_ALL, WEIGHTS_PREDICTORS, PerTaskSampling
+from osrl.policies.sampling.residual_needs import DESIGN_DUE, SHARES_DRAWN, SHARES_OPTIMAL, ResidualNeedsSampling
+from osrl.policies.sampling.two_phase import TwoPhaseSampling
 from osrl.policies.state_arrays import arrays_of
-from osrl.policies.stopping.per_task_test import OF_G as ASKED_G
-from osrl.policies.stopping.per_task_test import OF_X as ASKED_X
-from osrl.policies.stopping.per_task_test import Contests
+from osrl.policies.stopping.per_task_test import ASKED_G, PerTaskTest
+from osrl.policies.stopping.per_task_test import ASKED_TASK as ASKED_X
 
 LATER: dict[str, Any] = {
     "vectors": 0,
@@ -50,8 +49,8 @@ def old_names(state: State) -> dict[str, Renamed]:
     """What a design may have changed, by its old names."""
     sampling, stopping = state
     if isinstance(stopping, Hypotheses):
-        return _of_hypotheses(stopping) | (_of_needs(sampling) if isinstance(sampling, NeedsWeights) else {})
-    if isinstance(sampling, PhaseWeights):
+        return _of_hypotheses(stopping) | (_of_needs(sampling) if isinstance(sampling, ResidualNeedsSampling) else {})
+    if isinstance(sampling, TwoPhaseSampling):
         own = {
             "weights": Renamed(sampling.weights),
             "clock": Renamed(sampling.due, slice(1, 2)),
@@ -59,42 +58,42 @@ def old_names(state: State) -> dict[str, Renamed]:
             "times": Renamed(sampling.due, slice(1, 2)),
         }
         return own | _of_contests("phase2.contests.", sampling.tasks, stopping.contests)
-    if isinstance(sampling, TaskWeights):
+    if isinstance(sampling, PerTaskSampling):
         names = ("contests.", "first.", "phase2.contests.")
         known = [_of_contests(name, sampling, stopping.contests) for name in names]
         return known[0] | known[1] | known[2]
     return {}
 
 
-def _of_needs(needs: NeedsWeights) -> dict[str, Renamed]:
+def _of_needs(needs: ResidualNeedsSampling) -> dict[str, Renamed]:
     return {
         "shares": Renamed(needs.shares),
         "due": Renamed(needs.due),
-        "optimal": Renamed(needs.shares[OPTIMAL]),
-        "weights": Renamed(needs.shares[DRAWN]),
-        "clock": Renamed(needs.due[DUE : DUE + 1], slice(1, 2)),  # rounds were here too
+        "optimal": Renamed(needs.shares[SHARES_OPTIMAL]),
+        "weights": Renamed(needs.shares[SHARES_DRAWN]),
+        "clock": Renamed(needs.due[DESIGN_DUE : DESIGN_DUE + 1], slice(1, 2)),  # rounds were here too
     }
 
 
 def _of_hypotheses(hypotheses: Hypotheses) -> dict[str, Renamed]:
     return {f"hypotheses.{name}": Renamed(array) for name, array in arrays_of(hypotheses)} | {
         "tests.evidence_g": Renamed(hypotheses.evidence_g),
-        "tests.evidence_h": Renamed(hypotheses.evidence[OF_G]),
-        "tests.shared.arm": Renamed(hypotheses.evidence[OF_TASK]),
+        "tests.evidence_h": Renamed(hypotheses.evidence[IN_REPRESENTATION]),
+        "tests.shared.arm": Renamed(hypotheses.evidence[IN_TASK]),
         "tests.shared.least": Renamed(hypotheses.against[:-1, :, -1]),
         "tests.shared.apart": Renamed(hypotheses.against[-1, :, -1]),
     }
 
 
-def _of_contests(prefix: str, tasks: TaskWeights, contests: Contests) -> dict[str, Renamed]:
+def _of_contests(prefix: str, tasks: PerTaskSampling, contests: PerTaskTest) -> dict[str, Renamed]:
     """The weights of the contests in progress, under names that begin with ``prefix``."""
     g, x, predictors = int(contests.asked[ASKED_G]), int(contests.asked[ASKED_X]), contests.predictors
     if g >= 0:
-        weights = tasks.weights[AMONG_PREDICTORS, :, g * predictors : (g + 1) * predictors]
+        weights = tasks.weights[WEIGHTS_PREDICTORS, :, g * predictors : (g + 1) * predictors]
         due = tasks.due[:, 1 + g]
     else:
         rows = slice(x, x + 1) if prefix == "first." else slice(None)  # it had one task
-        weights, due = tasks.weights[AMONG_ALL, rows], tasks.due[rows, 0]
+        weights, due = tasks.weights[WEIGHTS_ALL, rows], tasks.due[rows, 0]
     return {
         prefix + "weights": Renamed(weights),
         prefix + "due": Renamed(due),

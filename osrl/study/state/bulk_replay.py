@@ -16,7 +16,7 @@ from osrl.errors import OsrlError
 from osrl.jit.kernel import kernel_in_place
 from osrl.model.arrays import Flags, Floats, Integers
 from osrl.model.outcome import RUNNING, STATUS, Outcome
-from osrl.model.rng import Key, pick
+from osrl.model.rng import Key, pick_arm
 from osrl.policies.contract import loop_for
 from osrl.policies.steps import choose_arm, new_ticket, settle, wants_design, write_ticket
 from osrl.study.log.events import SECRET_BITS, Asked, Event, Told
@@ -162,7 +162,7 @@ def replay(
             propensities[:] = 0.0  # they stay so where nothing is drawn
             arm = choose_arm(state, x if given[i] else -1, key, before + i, propensities)
             if arm >= 0 and draws[i] >= 0.0:
-                arm = pick(propensities, draws[i])
+                arm = pick_arm(propensities, draws[i])
             if arm != x * n + a:
                 return i
             for b in range(n):

@@ -12,20 +12,20 @@ from typing import Any, TypeVar
 import numpy as np
 
 from osrl.errors import OsrlError, StorageDamaged
-from osrl.evidence.betting import FAR, check_bets
+from osrl.evidence.betting import NEGLIGIBLE_LOG, check_bets
 from osrl.evidence.exponential_tilts import Tilts, check_tilts
-from osrl.evidence.missingness import LEVEL
-from osrl.hypotheses.pending import STEP
-from osrl.hypotheses.product import APART
-from osrl.hypotheses.state import CLEAR, PATIENCE, Hypotheses, new_hypotheses
+from osrl.evidence.missingness import MISSINGNESS_LEVEL
+from osrl.hypotheses.product import SEPARATE_SHARE
+from osrl.hypotheses.state import MIN_CLEAR_SAMPLES, RECOUNT_GROWTH, Hypotheses, new_hypotheses
+from osrl.hypotheses.trials import LOG_STEP
 from osrl.model.arrays import Floats
 from osrl.model.families import Family
 from osrl.policies.contract import Criterion, Problem
-from osrl.policies.stopping.per_task import Tasks
-from osrl.policies.stopping.per_task_test import contest_thresholds
-from osrl.policies.stopping.sharp_counts import Counting
-from osrl.policies.stopping.transfer import Transfer
-from osrl.policies.stopping.two_phase import Phases
+from osrl.policies.stopping.per_task import PerTaskStopping
+from osrl.policies.stopping.per_task_test import track_and_stop_terms
+from osrl.policies.stopping.sharp_counts import SharpCounts
+from osrl.policies.stopping.transfer import TransferStopping
+from osrl.policies.stopping.two_phase import TwoPhaseStopping
 from osrl.policies.stopping.two_phase import new as new_phases
 from osrl.study.log.events import Created, to_lists
 from osrl.study.state.in_order import PASSED, TAKEN
@@ -36,7 +36,7 @@ TOLERANCE_LIMITS, CHECK_LIMITS = "tolerance.limits", "check.limits"
 WATCH = "watch.level"  # absent from studies that were begun before losses were watched
 CONTEST_RISK = "contests.risk"  # absent from studies of `tas` that were begun when it looked at delta_g alone
 # The same where pending trials were counted one by one, and passed all at once.
-LATE = {"late.step": STEP, "late.passed": PASSED, "late.taken": TAKEN}
+LATE = {"late.step": LOG_STEP, "late.passed": PASSED, "late.taken": TAKEN}
 _TILTS = tuple(f"tilts.{name}" for name in ("up", "down", "pair", "task", "local", "shares", "by_pairs"))
 _HALF, _WEIGHT, _MIXTURE = "tilts.half", "tilts.weight", "tilts.mixture"  # of osrl 0.1
 # By osrl 0.1, which used these (and did not look at vectors).
@@ -45,7 +45,7 @@ _NOT_WRITTEN = {"apart": 0.5, "clear": 12.0, "patience": 0.02, "far": 40.0, "loo
 
 def constants_of(state: Any) -> dict[str, Any]:
     """Every constant of the evidence of a new state; none for policies that use none."""
-    if isinstance(state.stopping, Tasks | Transfer):
+    if isinstance(state.stopping, PerTaskStopping | TransferStopping):
         return {CONTEST_RISK: "smaller"}
     tilts = tilts_of(state)
     if tilts is None:
@@ -53,12 +53,12 @@ def constants_of(state: Any) -> dict[str, Any]:
     written = dict(zip(_TILTS, (*tilts.grid, tilts.shares, tilts.by_pairs), strict=True))
     constants = {name: to_lists(np.asarray(value)) for name, value in (_parts(state) | written).items()}
     hypotheses = _find(state, Hypotheses)
-    return constants | ({WATCH: LEVEL, **LATE} if hypotheses is not None and hypotheses.noise == 0 else {})
+    return constants | ({WATCH: MISSINGNESS_LEVEL, **LATE} if hypotheses is not None and hypotheses.noise == 0 else {})
 
 
 def set_constants(state: Any, created: Created) -> Any:
     """A new state that judges as the study did when it began; refused where this program cannot."""
-    if isinstance(state.stopping, Tasks | Transfer):
+    if isinstance(state.stopping, PerTaskStopping | TransferStopping):
         _set_contest_risk(state.stopping, created)
         return state
     if tilts_of(state) is None or (not created.evidence and _find(state, Hypotheses) is not None):
@@ -79,16 +79,16 @@ def set_constants(state: Any, created: Created) -> Any:
             value[...] = kept
         elif kept != value:
             raise _refusal(created, f"{name} = {kept}; this one has {value}")
-    _check(_find(state, Hypotheses), _find(state, Phases), tilts, created)
+    _check(_find(state, Hypotheses), _find(state, TwoPhaseStopping), tilts, created)
     return _with_tilts(state, tilts)
 
 
-def _set_contest_risk(stopping: Tasks | Transfer, created: Created) -> None:
+def _set_contest_risk(stopping: PerTaskStopping | TransferStopping, created: Created) -> None:
     """The risk of a task's answer: the smaller of both, or delta_g as in studies that were begun before."""
     if CONTEST_RISK not in created.evidence:
         arms = len(created.representations) * len(created.predictors)
         noise = Family(created.family, created.noise_sd).noise
-        stopping.threshold[...] = contest_thresholds(arms, (created.delta_g,), noise)
+        stopping.threshold[...] = track_and_stop_terms(arms, (created.delta_g,), noise)
 
 
 def _read_tilts(evidence: Mapping[str, Any], created: Created) -> Tilts:
@@ -110,7 +110,7 @@ def _read_tilts(evidence: Mapping[str, Any], created: Created) -> Tilts:
     return Tilts(np.stack([half, half, weight, none, none]), np.array(shares), True)
 
 
-def _check(hypotheses: Hypotheses | None, phases: Phases | None, tilts: Tilts, created: Created) -> None:
+def _check(hypotheses: Hypotheses | None, phases: TwoPhaseStopping | None, tilts: Tilts, created: Created) -> None:
     """Refuse constants in a log with which no study could have begun: they would break the risk."""
     if hypotheses is not None:
         _check_limits(hypotheses, created)
@@ -118,7 +118,7 @@ def _check(hypotheses: Hypotheses | None, phases: Phases | None, tilts: Tilts, c
         _check_limits_of(phases, created)
     if hypotheses is not None and not 1 <= hypotheses.looks < math.inf:
         raise StorageDamaged(f"the log has looks = {hypotheses.looks}; restore it from a backup")
-    if not 0 < created.evidence.get(WATCH, LEVEL) < 1:
+    if not 0 < created.evidence.get(WATCH, MISSINGNESS_LEVEL) < 1:
         raise StorageDamaged(f"the log has {WATCH} = {created.evidence[WATCH]}; restore it from a backup")
     try:
         with np.errstate(over="ignore"):  # what is infinite is refused
@@ -145,7 +145,7 @@ def _check_limits(hypotheses: Hypotheses, created: Created) -> None:
         _compare(hypotheses.check.limits, fresh.check.limits)
 
 
-def _check_limits_of(phases: Phases, created: Created) -> None:
+def _check_limits_of(phases: TwoPhaseStopping, created: Created) -> None:
     """The same for the paper's algorithm."""
     shape = len(created.tasks), len(created.representations), len(created.predictors)
     criterion = Criterion(created.threshold, created.delta_g, created.delta_h)
@@ -177,7 +177,7 @@ def _find(state: Any, kind: type[T]) -> T | None:
 
 def tilts_of(state: Any) -> Tilts | None:
     """The tilts with which a state judges, if it does."""
-    hypotheses, counting = _find(state, Hypotheses), _find(state, Counting)
+    hypotheses, counting = _find(state, Hypotheses), _find(state, SharpCounts)
     if hypotheses is not None:
         return hypotheses.tilts
     return counting.tilts if counting is not None and counting.wanted else None
@@ -197,7 +197,7 @@ def _parts(state: Any) -> dict[str, Any]:
     """Arrays and numbers other than tilts, by name."""
     hypotheses = _find(state, Hypotheses)
     if hypotheses is None:
-        return {"patience": PATIENCE, **_limits_of(_find(state, Phases))}
+        return {"patience": RECOUNT_GROWTH, **_limits_of(_find(state, TwoPhaseStopping))}
     bets, tolerance = hypotheses.bets, hypotheses.tolerance
     within = {
         TOLERANCE_LIMITS: tolerance.limits,
@@ -218,15 +218,15 @@ def _parts(state: Any) -> dict[str, Any]:
         "bets.local": bets.local,
         "bets.shrinkage": bets.shrinkage,
         "bets.safe": bets.safe,
-        "apart": APART,
-        "clear": CLEAR,
-        "patience": PATIENCE,
-        "far": FAR,
+        "apart": SEPARATE_SHARE,
+        "clear": MIN_CLEAR_SAMPLES,
+        "patience": RECOUNT_GROWTH,
+        "far": NEGLIGIBLE_LOG,
         "looks": hypotheses.looks,
     }
 
 
-def _limits_of(phases: Phases | None) -> dict[str, Floats]:
+def _limits_of(phases: TwoPhaseStopping | None) -> dict[str, Floats]:
     """The limits of the paper's algorithm where it stops by counts with a tolerance, by name."""
     if phases is None or not phases.phase2.near.within.size:
         return {}

@@ -24,10 +24,9 @@ from typing import Any, NamedTuple
 
 from numpy.typing import NDArray
 
-from osrl.hypotheses.pending import Late, forfeit_late
 from osrl.hypotheses.refresh import refresh_evidence
-from osrl.hypotheses.state import LIMIT_G, Hypotheses, settle_verdict
-from osrl.hypotheses.trials import clear_trials, forfeit_trial, take_reward
+from osrl.hypotheses.state import HYP_LIMIT_G, Hypotheses, update_verdict
+from osrl.hypotheses.trials import PendingSums, clear_pending, forfeit_pending, forfeit_trial, observe_reward
 from osrl.jit.kernel import direct
 from osrl.model.arrays import Floats
 from osrl.policies.state_arrays import arrays_of
@@ -54,10 +53,10 @@ class InOrderEvidence:
     def __init__(self, hypotheses: Hypotheses, at_once: AtOnce) -> None:
         self._all = hypotheses
         self._at_once = at_once
-        self._forfeit, self._reward = direct(forfeit_trial), direct(take_reward)
+        self._forfeit, self._reward = direct(forfeit_trial), direct(observe_reward)
         self._in_order = _like(hypotheses)  # of all tasks
         self._by_task = _like(hypotheses)  # each task in an order of its own: says nothing of representations
-        self._by_task.numbers[LIMIT_G] = math.inf
+        self._by_task.numbers[HYP_LIMIT_G] = math.inf
         self.order: deque[int] = deque()  # trials that are not in the prefix
         self.of_task: tuple[deque[int], ...] = tuple(deque() for _ in range(len(hypotheses.possible_h)))
         self.ended: dict[int, EndedTrial] = {}  # those of them that have ended
@@ -97,9 +96,9 @@ class InOrderEvidence:
             self.ended[late] = EndedTrial(pending[late].x, pending[late].a, pending[late].ticket, LOST)
             changed |= self._advance()
         if changed:
-            settle_verdict(self._all)
+            update_verdict(self._all)
 
-    def begin_again(self, pending: Mapping[int, Pending], late: Late | None) -> None:
+    def begin_again(self, pending: Mapping[int, Pending], late: PendingSums | None) -> None:
         """The tests have changed: begin with all trials so far, the pending ones at their worst for good.
 
         ``late`` are the sums of their worst factors, where they are kept.
@@ -112,7 +111,7 @@ class InOrderEvidence:
         for part in (self._in_order, self._by_task):
             _copy(self._all, part)
             if late is not None:
-                forfeit_late(part, late)
+                forfeit_pending(part, late)
                 continue
             for one in pending.values():
                 self._forfeit(part, one.x, one.a, one.ticket)
@@ -182,4 +181,4 @@ def _copy(hypotheses: Hypotheses, to: Hypotheses) -> None:
     for (_, array), (_, own) in zip(arrays_of(hypotheses), arrays_of(to), strict=True):
         own[...] = array
     to.limits[...] = limits
-    clear_trials(to)
+    clear_pending(to)

@@ -18,9 +18,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from osrl.evidence.missingness import COUNTED, LEFT_OUT, count_all, draw, end_drawn, evidence_of, new_watch
+from osrl.evidence.missingness import (
+    COUNTED,
+    LEFT_OUT,
+    count_trials,
+    end_drawn,
+    issue_drawn,
+    missingness_evidence,
+    new_missingness_test,
+)
 from osrl.hypotheses.state import Hypotheses
-from osrl.hypotheses.trials import clear_trials, forfeit_trial, take_reward
+from osrl.hypotheses.trials import clear_pending, forfeit_trial, observe_reward
 from osrl.jit.kernel import direct
 from osrl.model.arrays import Floats, Integers
 from osrl.policies.state_arrays import arrays_of
@@ -39,8 +47,8 @@ class MissingnessMonitor:
     def __init__(self, hypotheses: Hypotheses, level: float, before: MissingnessMonitor | None = None) -> None:
         self._all = hypotheses
         self._limit = math.log(1 / level) if level > 0 else math.inf
-        self.watch = new_watch(*hypotheses.possible_h.shape)
-        self._draw, self._end = direct(draw), direct(end_drawn)
+        self.watch = new_missingness_test(*hypotheses.possible_h.shape)
+        self._draw, self._end = direct(issue_drawn), direct(end_drawn)
         self._strict = copy.deepcopy(hypotheses)
         self._largest = np.zeros(1)
         self._flags = np.zeros(3, np.bool_)  # strict tests differ; alarm; alarm after a verdict rested on it
@@ -77,7 +85,7 @@ class MissingnessMonitor:
         """A trial has ended, after the verdict if ``final``; whether this raises the alarm, once."""
         if not self._end(self.watch, x, a, drawn, LEFT_OUT if ignorable else COUNTED):
             return False
-        self._largest[0] = max(self._largest[0], evidence_of(self.watch))
+        self._largest[0] = max(self._largest[0], missingness_evidence(self.watch))
         if self.alarm or self._largest[0] < self._limit:
             return False
         self._flags[1] = True
@@ -86,7 +94,7 @@ class MissingnessMonitor:
 
     def count_all(self, tasks: Integers, arms: Integers, propensities: Floats) -> None:
         """Trials of which each was told before the next was handed out, and none was lost so far."""
-        count_all(self.watch, tasks, arms, propensities)
+        count_trials(self.watch, tasks, arms, propensities)
 
     def count(self, x: int, a: int, ticket: Floats, reward: float) -> None:
         """What a trial brought, for the strict tests; NaN: it is lost, and counts by its worst factor."""
@@ -95,14 +103,14 @@ class MissingnessMonitor:
         if math.isnan(reward):
             forfeit_trial(self._strict, x, a, ticket)
         else:
-            take_reward(self._strict, x, a, reward, ticket)
+            observe_reward(self._strict, x, a, reward, ticket)
 
     def leave_out(self, x: int, a: int, ticket: Floats) -> None:
         """A loss is left out of the tests of the study. With the first one, strict tests go their own way."""
         if not self._flags[0]:
             self._flags[0] = True
             _copy(self._all, self._strict)
-            clear_trials(self._strict)
+            clear_pending(self._strict)
             self._strict.limits[:] = math.inf  # what they rule out is seen when they take over
             self._strict.tolerance.limits[:] = math.inf
             if self._strict.check is not None:

@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 
 import osrl.policies  # noqa: F401  (registers the policies of the package)
 from osrl.errors import OsrlError
-from osrl.hypotheses.pending import Late, new_late
 from osrl.hypotheses.state import Hypotheses
+from osrl.hypotheses.trials import PendingSums, new_pending_sums
 from osrl.model.families import Family
 from osrl.model.outcome import VERDICTS
-from osrl.model.rng import START, Key, new_key, uniform
+from osrl.model.rng import START_LANE, Key, new_key, uniform
 from osrl.policies.contract import Criterion, Problem, find
 from osrl.policies.state_arrays import arrays_of
 from osrl.policies.steps import Steps, conclude
@@ -61,10 +61,10 @@ class Stages:
         bets = self.hypotheses is not None and self.family.noise == 0
         summed = LATE.keys() <= created.evidence.keys()
         self.in_order: InOrderEvidence | None = None
-        self.late: Late | None = None  # None: every pending trial is counted in every tell
+        self.late: PendingSums | None = None  # None: every pending trial is counted in every tell
         if bets and self.hypotheses is not None:
             self.in_order = InOrderEvidence(self.hypotheses, AtOnce(PASSED, TAKEN) if summed else NO_LIMIT)
-            self.late = new_late(self.hypotheses) if summed else None
+            self.late = new_pending_sums(self.hypotheses) if summed else None
         before = self.missingness if created.revision else None
         self.missingness = None
         if self.hypotheses is not None and self.in_order is not None:
@@ -196,7 +196,7 @@ def new_state(created: Created) -> Any:
     problem = Problem(shape, family, (criterion,), created.tolerances)
     logged = {**old_options(created.policy), **created.options}
     options = {name: _tuples(value) for name, value in logged.items()}
-    return find(created.policy).new(problem, uniform(_key(created), START, 0), **options)
+    return find(created.policy).new(problem, uniform(_key(created), START_LANE, 0), **options)
 
 
 def _key(created: Created) -> Key:

@@ -22,11 +22,11 @@ import numpy as np
 
 import osrl.policies  # noqa: F401  (registers the policies of the package)
 from osrl.errors import OsrlError, StorageDamaged
-from osrl.hypotheses.pending import BACK, OUT, count_late, write_late
-from osrl.hypotheses.state import compare, reject
+from osrl.hypotheses.state import rule_out_by_comparisons, rule_out_by_evidence
+from osrl.hypotheses.trials import TRIAL_ENDED, TRIAL_ISSUED, count_pending, write_pending
 from osrl.jit.kernel import direct, long_job
 from osrl.model.outcome import RUNNING, STATUS, VERDICTS
-from osrl.model.rng import pick
+from osrl.model.rng import pick_arm
 from osrl.policies.contract import find
 from osrl.policies.state_arrays import digest
 from osrl.policies.steps import conclude
@@ -84,7 +84,7 @@ class StudyState(Stages):
         self.arrival_stats = ArrivalStats(self.shape[0])
         self.verdict: Verdict | None = None
         self._some_count = True  # whether pending trials may count in the state by their worst factor
-        self._count_late, self._write_late = direct(count_late), direct(write_late)
+        self._count_late, self._write_late = direct(count_pending), direct(write_pending)
 
     def begin_stage(
         self,
@@ -250,7 +250,7 @@ class StudyState(Stages):
             bits = None
         else:
             bits = secrets.randbits(SECRET_BITS) if bits is None else bits
-            arm = int(pick(propensities, bits / 2**SECRET_BITS))
+            arm = int(pick_arm(propensities, bits / 2**SECRET_BITS))
         x, a = arm // n, arm % n
         drawn = propensities[x].tolist()
         return Asked(
@@ -282,7 +282,7 @@ class StudyState(Stages):
         stage = len(self.stages)
         self.wait_for(asked.trial, Pending(x, a, event.at, ticket, event.hash, draw, asked, stage))
         if self.late is not None:
-            self._count_late(self.hypotheses, self.late, x, a, ticket, OUT)
+            self._count_late(self.hypotheses, self.late, x, a, ticket, TRIAL_ISSUED)
         if self.in_order is not None:
             self.in_order.hand_out(asked.trial, x)
         self.arrival_stats.hand_out(x, asked.given, event.at)
@@ -299,7 +299,7 @@ class StudyState(Stages):
         ended = self.pending.pop(trial)
         self.current.pop(trial, None)
         if ended.stage == len(self.stages) and self.late is not None:
-            self._count_late(self.hypotheses, self.late, ended.x, ended.a, ended.ticket, BACK)
+            self._count_late(self.hypotheses, self.late, ended.x, ended.a, ended.ticket, TRIAL_ENDED)
         self.arrival_stats.end(self.asked - trial)
         return ended
 
@@ -355,8 +355,8 @@ class StudyState(Stages):
         elif self.in_order is not None:  # without its worst factor, there is more evidence
             self.count_pending()
             first_arm = lost.a - lost.a % self.shape[2]
-            reject(self.state.stopping, lost.x, first_arm, first_arm + self.shape[2])
-            compare(self.state.stopping, lost.x)
+            rule_out_by_evidence(self.state.stopping, lost.x, first_arm, first_arm + self.shape[2])
+            rule_out_by_comparisons(self.state.stopping, lost.x)
         self._end_in_order(trial, ended)
         if not first:
             self._tell_strict(lost, ignorable)
@@ -383,8 +383,8 @@ class StudyState(Stages):
         self.in_order.begin_again(self.current, self.late)
         self.count_pending()
         for x in range(self.shape[0]):
-            reject(self.state.stopping, x, 0, self.shape[1] * self.shape[2])
-            compare(self.state.stopping, x)
+            rule_out_by_evidence(self.state.stopping, x, 0, self.shape[1] * self.shape[2])
+            rule_out_by_comparisons(self.state.stopping, x)
 
     def _tell_strict(self, lost: Pending, ignorable: bool) -> None:
         """Tell the strict tests of a loss."""
