@@ -15,7 +15,7 @@ import numpy as np
 from osrl.jit.kernel import kernel
 from osrl.model.arrays import Floats
 from osrl.policies.contract import Policy, Problem, SamplingRule, register
-from osrl.policies.stopping import per_task as tasks
+from osrl.policies.stopping import per_task
 from osrl.policies.stopping.per_task_test import ASKED_TASK
 
 
@@ -32,7 +32,7 @@ def new(problem: Problem, draw: float) -> RoundRobin:
 
 
 @kernel
-def select(robin: RoundRobin, stopping: tasks.Tasks, task: int, propensities: Floats) -> int:
+def select(robin: RoundRobin, stopping: per_task.PerTaskStopping, task: int, propensities: Floats) -> int:
     """The next arm, x * n + a with a = g * H + h. It must not change the state.
 
     A randomised rule fills ``propensities`` (X, n) and returns -1: the driver draws.
@@ -42,7 +42,7 @@ def select(robin: RoundRobin, stopping: tasks.Tasks, task: int, propensities: Fl
 
 
 @kernel
-def observe(robin: RoundRobin, stopping: tasks.Tasks, x: int, a: int, reward: float) -> None:
+def observe(robin: RoundRobin, stopping: per_task.PerTaskStopping, x: int, a: int, reward: float) -> None:
     """A reward comes in; the stopping rule takes it in afterwards."""
     robin.pulls[x, a] += 1.0
 
@@ -59,6 +59,6 @@ policy = register(
             select=select,
             observe=observe,
         ),
-        stopping=tasks.RULE,
+        stopping=per_task.RULE,
     )
 )
