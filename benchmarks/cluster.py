@@ -18,7 +18,7 @@ from unittest.mock import patch
 from distributed import Client, LocalCluster
 
 import osrl
-from osrl.simulation import cluster as engine
+from osrl.simulation import executors
 from osrl.simulation.campaign import read_campaign
 from osrl.simulation.chunk import run_chunk
 
@@ -49,7 +49,7 @@ def sizes() -> list[tuple[str, str]]:
 
 def handling(client: Client) -> list[tuple[str, str]]:
     """Many chunks of a few milliseconds: nearly all of the time goes to handing them out and back."""
-    with tempfile.TemporaryDirectory() as folder, patch.object(engine, "LEAST_SECONDS", SHORT):
+    with tempfile.TemporaryDirectory() as folder, patch.object(executors, "MIN_DASK_CHUNK_SECONDS", SHORT):
         began, used = time.monotonic(), time.process_time()
         osrl.simulate(EASY, "tas", RISKS, runs=20_000, dask=client, out=f"{folder}/out")
         wall, used = time.monotonic() - began, time.process_time() - used

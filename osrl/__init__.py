@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from osrl.allocation import Allocation, Needs, allocate
-    from osrl.analysis.analyse import analyse
+    from osrl.analysis.verdict import analyse
     from osrl.bounds.lower import LowerBound, lower_bound
     from osrl.client import connect, connect_async
     from osrl.errors import (
@@ -48,9 +48,9 @@ if TYPE_CHECKING:
     )
     from osrl.glr.statistic import rho
     from osrl.model.instance import Instance
+    from osrl.simulation.api import simulate
     from osrl.simulation.plan import plan
     from osrl.simulation.runs import Runs
-    from osrl.simulation.simulate import simulate
     from osrl.study.state.trial import Trial
     from osrl.study.study import Study
 
@@ -74,13 +74,13 @@ _HOME = {
     "Study": "osrl.study.study",
     "Trial": "osrl.study.state.trial",
     "allocate": "osrl.allocation",
-    "analyse": "osrl.analysis.analyse",
+    "analyse": "osrl.analysis.verdict",
     "connect": "osrl.client",
     "connect_async": "osrl.client",
     "lower_bound": "osrl.bounds.lower",
     "plan": "osrl.simulation.plan",
     "rho": "osrl.glr.statistic",
-    "simulate": "osrl.simulation.simulate",
+    "simulate": "osrl.simulation.api",
 }
 
 __all__ = [

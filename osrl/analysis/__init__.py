@@ -1,7 +1,6 @@
 """Logs that were collected elsewhere: what they prove.
 
-- `sources`: files as warehouses export them;
-- `columns`, `numbers`, `trials`: what their columns mean, as a table of trials, checked;
-- `judge`: the same hypotheses as those of a study, led through the rows of a table;
-- `analyse`: all of it in one call.
+- `osrl.analysis.input`: files as warehouses export them
+- `osrl.analysis.columns`, `osrl.analysis.trials`: what their columns mean, as a table of trials, checked
+- `osrl.analysis.verdict`: the hypotheses of a study, tested row by row; `analyse` does all of it in one call
 """

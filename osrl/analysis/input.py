@@ -23,11 +23,11 @@ from osrl.files import read_file
 from osrl.study.log import tables as frames
 from osrl.study.log.tables import read_frame, short, unguarded
 
-TEXTS = (".csv", ".tsv", ".txt")
-LINES = (".jsonl", ".ndjson")
+TEXT_SUFFIXES = (".csv", ".tsv", ".txt")
+JSON_LINES_SUFFIXES = (".jsonl", ".ndjson")
 SEPARATORS = ",\t;|"
-WHAT = "a table of trials as .csv, .tsv, .jsonl or .parquet, packed by gzip or not"
-MOST_LISTED = 20  # problems of a table
+ACCEPTED = "a table of trials as .csv, .tsv, .jsonl or .parquet, packed by gzip or not"
+MAX_LISTED_PROBLEMS = 20  # problems of a table
 _GZIP = b"\x1f\x8b"
 _UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 _ERRORS = (pl.exceptions.PolarsError, pl.exceptions.PanicException, ValueError, RecursionError)
@@ -43,7 +43,7 @@ class Problems:
     def add(self, describe: Callable[[], str]) -> None:
         """Add one; it is described only if it will be listed."""
         self._count += 1
-        if len(self._listed) < MOST_LISTED:
+        if len(self._listed) < MAX_LISTED_PROBLEMS:
             self._listed.append(describe())
 
     def refuse(self) -> None:
@@ -64,7 +64,7 @@ class Source(NamedTuple):
     problems: Problems
     separator: str | None = None  # of a text
 
-    def complain(self, row: int, what: str) -> None:
+    def add_problem(self, row: int, what: str) -> None:
         """Note what is wrong with a row."""
         self.problems.add(lambda: f"{self.where(row)}: {what}")
 
@@ -90,12 +90,12 @@ def read_source(path: Path) -> Source:
     packed = path.suffix.lower() == ".gz"
     suffix = (path.with_suffix("") if packed else path).suffix.lower()
     if suffix == ".parquet" and not packed:
-        return from_frame(read_frame(path, WHAT))
-    if suffix not in (*TEXTS, *LINES):
+        return from_frame(read_frame(path, ACCEPTED))
+    if suffix not in (*TEXT_SUFFIXES, *JSON_LINES_SUFFIXES):
         excel = "; save the sheet as CSV" if suffix in (".xlsx", ".xls", ".ods") else ""
-        raise OsrlError(f"unknown suffix {path.suffix!r}; give {WHAT}{excel}")
+        raise OsrlError(f"unknown suffix {path.suffix!r}; give {ACCEPTED}{excel}")
     content = _text(_unpack(path))
-    return _read_lines(content) if suffix in LINES else _read_text(content)
+    return _read_lines(content) if suffix in JSON_LINES_SUFFIXES else _read_text(content)
 
 
 def _unpack(path: Path) -> bytes:
@@ -108,11 +108,11 @@ def _unpack(path: Path) -> bytes:
                 raise OsrlError(f"unpacked it has more than {frames.MAX_TEXT:,} bytes; unpack it first")
         return content
     except FileNotFoundError:
-        raise OsrlError(f"no such file; give {WHAT}") from None
+        raise OsrlError(f"no such file; give {ACCEPTED}") from None
     except (EOFError, zlib.error) as error:
         raise OsrlError(f"the packed file is cut or damaged ({short(error)}); export it again") from None
     except OSError as error:
-        raise OsrlError(f"cannot be read ({short(error)}); give {WHAT}") from None
+        raise OsrlError(f"cannot be read ({short(error)}); give {ACCEPTED}") from None
 
 
 def _text(content: bytes) -> str:
@@ -133,7 +133,7 @@ def _text(content: bytes) -> str:
 
 def _read_text(text: str) -> Source:
     if not text.strip():
-        raise OsrlError(f"it is empty; give {WHAT}")
+        raise OsrlError(f"it is empty; give {ACCEPTED}")
     text = text.lstrip("\r\n")
     separator = _separator(text)
     header = next(_records(text, separator))[1]
@@ -144,7 +144,7 @@ def _read_text(text: str) -> Source:
         frame = unguarded(read)
     except _ERRORS as error:
         _refuse_ragged(text, separator, len(header))
-        raise OsrlError(f"cannot be read ({short(error)}); give {WHAT}") from None
+        raise OsrlError(f"cannot be read ({short(error)}); give {ACCEPTED}") from None
     filled = pl.all().is_not_null() & (pl.all().str.strip_chars() != "")
     there = frame.select(pl.any_horizontal(filled).alias("there"))["there"]
     if frame.width > 1 and frame.to_series(-1).null_count():
@@ -193,14 +193,14 @@ def _refuse_ragged(text: str, separator: str, columns: int) -> None:
 def _read_lines(text: str) -> Source:
     numbers = [i for i, line in enumerate(text.split("\n"), 1) if line.strip()]
     if not numbers:
-        raise OsrlError(f"it is empty; give {WHAT}")
+        raise OsrlError(f"it is empty; give {ACCEPTED}")
     try:
         frame = pl.read_ndjson(io.BytesIO(text.encode()), infer_schema_length=None)
     except _ERRORS as error:
         for number, line in enumerate(text.split("\n"), 1):
             if line.strip() and not _is_object(line):
                 raise OsrlError(f"line {number}: not a JSON object; correct or remove the line") from None
-        raise OsrlError(f"cannot be read ({short(error)}); give {WHAT}") from None
+        raise OsrlError(f"cannot be read ({short(error)}); give {ACCEPTED}") from None
     return Source(frame, lambda i: f"line {numbers[i]}", Problems())
 
 

@@ -11,9 +11,17 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from osrl.analysis.columns import find_column, in_order, name_columns, spellings, without_copies
+from osrl.analysis.columns import (
+    MISSING_NAMES,
+    drop_copies,
+    find_column,
+    merge_spellings,
+    name_columns,
+    order_rows,
+    read_propensities,
+    read_rewards,
+)
 from osrl.analysis.input import Source, as_type, from_frame, read_source
-from osrl.analysis.numeric import NO_NAME, read_propensities, read_rewards
 from osrl.errors import OsrlError
 from osrl.model.arrays import Flags, Floats
 from osrl.model.families import Family, read_limits
@@ -21,7 +29,7 @@ from osrl.model.instance import MOST_LETTERS
 from osrl.study.log.tables import short
 from osrl.study.views.history import arm_columns
 
-MOST_ARMS = 10**6
+MAX_ARMS = 10**6
 _PROPENSITY = "propensity["
 _OUTSIDE = ", or say with --low and --high between which limits, known beforehand, rewards lie"
 _IGNORABLE = "abandoned, ignorable"  # in the column `status` that studies write
@@ -119,16 +127,16 @@ def _read_source(
         raise OsrlError("there are no rows; give a table with at least one trial")
     remarks = []
     if order_by is not None:
-        source, said = in_order(source, order_by)
+        source, said = order_rows(source, order_by)
         remarks += said
     keys = None if distinct is None else find_column(source, distinct, "of keys")
     source, said = name_columns(source, columns)
     remarks += said
     if distinct is not None and keys is not None:
-        source, said = without_copies(source, distinct, keys)
+        source, said = drop_copies(source, distinct, keys)
         remarks += said
     _check_trials(source)
-    source, said = spellings(source, tidy)
+    source, said = merge_spellings(source, tidy)
     remarks += said
     frame = source.frame
     tasks, task_names = _index(source, "task", None, ())
@@ -139,10 +147,10 @@ def _read_source(
     h, predictors = _index(source, "predictor", names[1], [pair[1] for pair in clear])
     if not (task_names and representations and predictors):
         source.problems.refuse()
-    if len(task_names) * len(representations) * len(predictors) > MOST_ARMS:
+    if len(task_names) * len(representations) * len(predictors) > MAX_ARMS:
         raise OsrlError(
             f"{len(task_names):,} tasks, {len(representations):,} representations and {len(predictors):,} "
-            f"predictors are more than {MOST_ARMS:,} arms; are these the right columns? Use fewer names"
+            f"predictors are more than {MAX_ARMS:,} arms; are these the right columns? Use fewer names"
         )
     rewards = read_rewards(source)
     found, (low, high) = _family(rewards, *family)
@@ -150,7 +158,7 @@ def _read_source(
     possible = found.reward_range if (low, high) == (0, 1) else f"a number from {low:g} to {high:g}"
     for i in np.flatnonzero(~np.isnan(scaled)).tolist():
         if not found.accepts_reward(float(scaled[i])):
-            source.complain(i, f"column 'reward' is {rewards[i]:g}; give {possible}{_OUTSIDE}")
+            source.add_problem(i, f"column 'reward' is {rewards[i]:g}; give {possible}{_OUTSIDE}")
     arms = np.where((g < 0) | (h < 0), -1, g * len(predictors) + h)
     status = as_type(frame["status"], pl.String, "text").to_list() if "status" in frame.columns else []
     ignorable = np.array([each == _IGNORABLE for each in status] or [False] * len(frame))
@@ -181,7 +189,7 @@ def _check_trials(source: Source) -> None:
     for i in (trials.is_duplicated() & trials.is_not_null()).arg_true():
         before = first.setdefault(trials[i], i)
         if before < i:
-            source.complain(
+            source.add_problem(
                 i,
                 f"column 'trial' is {trials[i]!r:.60} as in {source.where(before)}; a trial counts once, "
                 "remove one of the rows, or say --distinct if they are copies",
@@ -200,17 +208,17 @@ def _index(
     if isinstance(longest, int) and longest > MOST_LETTERS:
         raise OsrlError(f"column {column!r} has a name of {longest:,} letters; use at most {MOST_LETTERS:,}")
     values = given.to_list()
-    there = [value for value in values if value is not None and value.strip() not in NO_NAME]
+    there = [value for value in values if value is not None and value.strip() not in MISSING_NAMES]
     known = tuple(dict.fromkeys([*named, *there])) if names is None else tuple(names)
     place = {name: i for i, name in enumerate(known)}
     for i, value in enumerate(values):
-        if value is None or value.strip() in NO_NAME:
+        if value is None or value.strip() in MISSING_NAMES:
             what = "empty" if value is None or not value.strip() else repr(value)
-            source.complain(
+            source.add_problem(
                 i, f"column {column!r} is {what}; give the {column}, or remove the row if there was no trial"
             )
         elif value not in place:
-            source.complain(
+            source.add_problem(
                 i,
                 f"column {column!r} is {value!r:.200}, not among the names given; correct the row, or add the name",
             )

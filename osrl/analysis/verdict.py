@@ -1,4 +1,4 @@
-"""`judge`: what a table of trials proves that was collected elsewhere, by any rule.
+"""`analyse` and `judge`: what a table of trials proves that was collected elsewhere, by any rule.
 
 A table has a row for each trial, in the order in which they were handed out, with the probabilities of all
 arms of its task where they are known (`osrl.analysis.trials`).
@@ -18,11 +18,12 @@ and that means did not drift (`osrl.evidence.drift`). An alarm ends every claim.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from osrl.analysis.trials import Table
+from osrl.analysis.trials import Table, read_table
 from osrl.errors import OsrlError
 from osrl.evidence.drift import DRIFT_LEVEL, drift_evidence
 from osrl.evidence.intervals import mean_intervals
@@ -54,12 +55,13 @@ from osrl.hypotheses.trials import forfeit_trial, observe_reward, ticket_size, w
 from osrl.model.arrays import Flags, Floats
 from osrl.model.families import Family
 from osrl.model.outcome import NO_SHARED, RUNNING, VERDICTS, WITHIN
+from osrl.model.risks import read_risks, read_tolerances
 from osrl.study.views.arms import COVERAGE, ArmRate, Rates, reconciled, tolerances, write_rate
 
 UNDECIDED = "undecided"
 
 
-class Doubt(NamedTuple):
+class AssumptionCheck(NamedTuple):
     """What evidence takes for granted, and the log evidence against it; from ``limit`` on nothing is claimed.
 
     ``about``: ``arms`` (those of the rows follow the propensities) or ``means`` (they stayed the same).
@@ -91,7 +93,7 @@ class Analysis(NamedTuple):
     decided_after: int | None  # rows
     hypotheses: tuple[Hypothesis, ...]
     objections: tuple[Objection, ...]
-    doubt: Doubt
+    doubt: AssumptionCheck
     delta_g: float
     delta_h: float
     epsilon: tuple[float, float]
@@ -131,8 +133,8 @@ def judge(
     if table.family.noise == 0 and max(scaled) >= 1:
         raise OsrlError(f"a tolerance is {max(epsilon):g}, and rewards lie in [{low:g}, {high:g}]; give a smaller one")
     hypotheses = new_hypotheses(table.shape, table.family, (delta_g, delta_h), epsilon=scaled, by_counts=not bets)
-    after = _lead_through(hypotheses, table, left_out)
-    doubt = _watch_arms(table, left_out) if bets else _watch_means(table)
+    after = _replay_rows(hypotheses, table, left_out)
+    doubt = _check_arms(table, left_out) if bets else _check_means(table)
     if doubt.alarm:
         after = None
     status = RUNNING if after is None else int(hypotheses.outcome.status[0])
@@ -141,7 +143,7 @@ def judge(
     best = _answer(hypotheses, names)
     told = _sums(table, ~missing)
     if status == RUNNING:
-        best = _with_results(best, told, names)
+        best = _known_arms_of(best, told, names)
     as_good = find_as_good(hypotheses, names) if status == WITHIN else ()
     return Analysis(
         verdict=UNDECIDED if status == RUNNING else VERDICTS[status],
@@ -189,7 +191,7 @@ def _claim(hypotheses: Hypotheses, names: Names, best: Answer) -> Claim | None:
     return claim_of(hypotheses, names.representations.index(best.representation), predictors, names.tasks)
 
 
-def _watch_arms(table: Table, left_out: Flags) -> Doubt:
+def _check_arms(table: Table, left_out: Flags) -> AssumptionCheck:
     """Whether the arms of the rows, and of those that are left out, follow the propensities."""
     assert table.propensities is not None
     X, G, H = table.shape
@@ -200,19 +202,19 @@ def _watch_arms(table: Table, left_out: Flags) -> Doubt:
         odds = log_odds(watch, x, a, weights)
         issue_trial(watch, odds)
         end_trial(watch, x, a, weights, odds, LEFT_OUT if left_out[i] else COUNTED)
-        largest = max(largest, missingness_evidence(watch))
-    return Doubt("arms", largest, math.log(1 / WATCH_LEVEL))
+        largest = max(largest, float(missingness_evidence(watch)))
+    return AssumptionCheck("arms", largest, math.log(1 / WATCH_LEVEL))
 
 
-def _watch_means(table: Table) -> Doubt:
+def _check_means(table: Table) -> AssumptionCheck:
     """Whether the means of the arms have stayed the same."""
     known = ~np.isnan(table.rewards)
     arms = table.tasks * (table.shape[1] * table.shape[2]) + table.arms
     found = drift_evidence(arms[known], table.rewards[known], table.family.noise)
-    return Doubt("means", max(found, 0.0), math.log(1 / DRIFT_LEVEL))
+    return AssumptionCheck("means", max(found, 0.0), math.log(1 / DRIFT_LEVEL))
 
 
-def _lead_through(hypotheses: Hypotheses, table: Table, left_out: Flags) -> int | None:
+def _replay_rows(hypotheses: Hypotheses, table: Table, left_out: Flags) -> int | None:
     """Take in row after row; after which one the answer is known, and looks right."""
     ticket = np.zeros(ticket_size(hypotheses))
     outcome = hypotheses.outcome
@@ -259,7 +261,7 @@ def _sums(table: Table, which: Flags, values: Floats | None = None) -> Floats:
     return np.bincount(place, weights, minlength=X * G * H).reshape(X, G * H).astype(float)
 
 
-def _with_results(guess: Answer, told: Floats, names: Names) -> Answer:
+def _known_arms_of(guess: Answer, told: Floats, names: Names) -> Answer:
     """Return the guess without arms that have no reward in a task: nothing is known of them."""
     known = {task: told[x, _arm(guess, task, names)] > 0 for x, task in enumerate(names.tasks)}
     predictors = {task: h if known[task] else None for task, h in guess.predictors.items()}
@@ -315,3 +317,56 @@ def _rates(
         arm = names.tasks[x], names.representations[g], names.predictors[h]
         found.append(write_rate(rates, arm, i, c, table.limits))
     return tuple(found)
+
+
+def analyse(
+    log: Any,
+    *,
+    delta: float | None = None,
+    delta_g: float | None = None,
+    delta_h: float | None = None,
+    epsilon: float | None = None,
+    epsilon_g: float | None = None,
+    epsilon_h: float | None = None,
+    columns: Mapping[str, str] | None = None,
+    order_by: str | None = None,
+    distinct: str | None = None,
+    uniform: bool = False,
+    tidy: bool = False,
+    family: str | None = None,
+    noise_sd: float | None = None,
+    low: float | None = None,
+    high: float | None = None,
+    representations: Sequence[str] | None = None,
+    predictors: Sequence[str] | None = None,
+    ignorable: bool = False,
+) -> Analysis:
+    """What a log of trials proves, whatever rule collected it; ``log`` is a frame, or a file.
+
+    ``delta`` is both risks, 0.1 by default, and ``epsilon`` both tolerances. ``ignorable``: a missing reward
+    says nothing about its value or, with propensities, about the arm. The others are those of `read_table`.
+
+    >>> rows = [("north", "new", "a", 1)] * 60 + [("north", "old", "a", 0)] * 60
+    >>> names = ["market", "design", "text", "bought"]
+    >>> frame = {name: [row[i] for row in rows] for i, name in enumerate(names)}
+    >>> roles = dict(zip(("task", "representation", "predictor", "reward"), names))
+    >>> analyse(frame, columns=roles).best.representation
+    'new'
+    """
+    risks = read_risks(delta, delta_g, delta_h)
+    tolerances = read_tolerances(epsilon, epsilon_g, epsilon_h)
+    table = read_table(
+        log,
+        columns=columns,
+        order_by=order_by,
+        distinct=distinct,
+        uniform=uniform,
+        tidy=tidy,
+        family=family,
+        noise_sd=noise_sd,
+        low=low,
+        high=high,
+        representations=representations,
+        predictors=predictors,
+    )
+    return judge(table, delta_g=risks[0], delta_h=risks[1], epsilon=tolerances, ignorable=ignorable)

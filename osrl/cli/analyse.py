@@ -66,7 +66,7 @@ def analyse(
     """What a log of trials proves, whatever rule collected it."""
     with working("reading the log ..."):
         # Here, not above: these load kernels, which help and usage errors do not need.
-        from osrl.analysis.analyse import analyse as run
+        from osrl.analysis.verdict import analyse as run
         from osrl.report.analysis import AnalysisReport
 
         found = run(

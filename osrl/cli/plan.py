@@ -68,9 +68,8 @@ def plan(
         # Here, not above: these load kernels, which help and usage errors do not need.
         from osrl.report.plan import PlanReport
         from osrl.report.sweep import SweepReport, draw_sweep
-        from osrl.simulation.plan import BUDGET, DEFAULT, RUNS
+        from osrl.simulation.plan import DEFAULT_BUDGET, DEFAULT_PLAN_RUNS, DEFAULT_POLICY, sweep
         from osrl.simulation.plan import plan as make
-        from osrl.simulation.sweep import sweep
 
     conditions: dict[str, Any] = {
         "loss": loss,
@@ -83,9 +82,9 @@ def plan(
         "ignorable": ignorable,
         "low": low,
         "high": high,
-        "runs": RUNS if runs is None else runs,
+        "runs": DEFAULT_PLAN_RUNS if runs is None else runs,
         "seed": seed,
-        "budget": BUDGET if budget is None else budget,
+        "budget": DEFAULT_BUDGET if budget is None else budget,
     }
     single: dict[str, Any] = {"delta": delta, "delta_g": delta_g, "delta_h": delta_h}
     single |= {"epsilon": epsilon, "epsilon_g": epsilon_g, "epsilon_h": epsilon_h}
@@ -100,7 +99,7 @@ def plan(
                     "--risks and --tolerances compare plans of one policy; leave --delta and --epsilon out, "
                     "and give one policy"
                 )
-            swept: dict[str, Any] = {"policy": policy or DEFAULT, **conditions}
+            swept: dict[str, Any] = {"policy": policy or DEFAULT_POLICY, **conditions}
             if risks is not None:
                 swept["risks"] = _numbers("--risks", risks)
             if tolerances is not None:

@@ -58,8 +58,8 @@ def simulate(
         # Here, not above: these load kernels, which help and usage errors do not need.
         from osrl.model.instance import Instance
         from osrl.report.simulate import SimulationReport
-        from osrl.simulation.simulate import DEFAULT_RUNS
-        from osrl.simulation.simulate import simulate as run
+        from osrl.simulation.api import DEFAULT_RUNS
+        from osrl.simulation.api import simulate as run
 
         instance = Instance.load(file)
     with progress_bar("runs") as bar:

@@ -23,7 +23,7 @@ from osrl.model.instance import Instance
 from osrl.paper.experiment import Experiment, subprogress
 from osrl.paper.published import NOT_JUDGED, Footnotes, Verdict, compare
 from osrl.report.table import Cell, Grid
-from osrl.simulation.simulate import simulate
+from osrl.simulation.api import simulate
 
 
 class Method(NamedTuple):

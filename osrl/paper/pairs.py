@@ -18,7 +18,7 @@ from osrl.paper.experiment import Experiment, subprogress
 from osrl.policies.contract import pair, split_stop
 from osrl.report.charts import BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, Figure
 from osrl.report.table import Cell, Grid
-from osrl.simulation.simulate import simulate
+from osrl.simulation.api import simulate
 
 RISK = 0.1
 MAX_RUNS_OF_A_PAIR = 100

@@ -28,8 +28,8 @@ from osrl.paper.published import (
 )
 from osrl.report.charts import BLUE, GREEN, GREY, ORANGE, SKY, Figure
 from osrl.report.table import Cell, Grid
+from osrl.simulation.api import simulate
 from osrl.simulation.runs import Z975
-from osrl.simulation.simulate import simulate
 
 COLUMNS = {TOTAL: "tau", PHASE_1: "tau_g", PHASE_2: "tau_h", TAS: "tau"}  # in the frame of runs
 

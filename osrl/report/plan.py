@@ -52,13 +52,13 @@ class PlanReport(NamedTuple):
                 for each in self.plan.policies
             ],
             "budget": self.plan.budget,
-            "loss": plan.life.loss,
-            "delay": plan.life.delay,
-            "batch": plan.life.batch,
-            "shares": list(plan.life.shares),
-            "per_day": plan.life.per_day,
-            "costs": list(plan.life.costs),
-            "ignorable": plan.life.ignorable,
+            "loss": plan.protocol.loss,
+            "delay": plan.protocol.delay,
+            "batch": plan.protocol.batch,
+            "shares": list(plan.protocol.shares),
+            "per_day": plan.protocol.per_day,
+            "costs": list(plan.protocol.costs),
+            "ignorable": plan.protocol.ignorable,
             "low": plan.limits[0] if self._is_bounded else None,
             "high": plan.limits[1] if self._is_bounded else None,
             "bottleneck": None if plan.bottleneck is None else plan.bottleneck._asdict(),
@@ -147,7 +147,7 @@ class PlanReport(NamedTuple):
 
     def _days(self, trials: float) -> float | None:
         """The days that so many trials take, where the pace is known."""
-        return None if self.plan.life.per_day is None else trials / self.plan.life.per_day
+        return None if self.plan.protocol.per_day is None else trials / self.plan.protocol.per_day
 
     @property
     def _is_bounded(self) -> bool:
@@ -161,17 +161,17 @@ class PlanReport(NamedTuple):
 
     def _life(self) -> str:
         """What the experiment brings besides rewards, for the heading."""
-        life, tasks = self.plan.life, self.plan.instance.tasks
+        protocol, tasks = self.plan.protocol, self.plan.instance.tasks
         parts = []
-        if life.loss:
-            counted = "and left out" if life.ignorable else "counted at their worst"
-            parts.append(f"{100 * life.loss:g} % of the trials lost, {counted}")
-        if life.delay:
-            parts.append(f"results {life.delay:,} trials late")
-        if life.batch > 1:
-            parts.append(f"{life.batch:,} trials at a time")
-        if life.shares:
-            arrive = (f"{task} {100 * share:.3g} %" for task, share in zip(tasks, life.shares, strict=True))
+        if protocol.loss:
+            counted = "and left out" if protocol.ignorable else "counted at their worst"
+            parts.append(f"{100 * protocol.loss:g} % of the trials lost, {counted}")
+        if protocol.delay:
+            parts.append(f"results {protocol.delay:,} trials late")
+        if protocol.batch > 1:
+            parts.append(f"{protocol.batch:,} trials at a time")
+        if protocol.shares:
+            arrive = (f"{task} {100 * share:.3g} %" for task, share in zip(tasks, protocol.shares, strict=True))
             parts.append(f"tasks arrive: {', '.join(arrive)}")
         return "".join(f"\n{printable(part[0].upper() + part[1:])}" for part in parts)
 

@@ -35,7 +35,7 @@ class SweepReport(NamedTuple):
         rows = "" if played is None else f"\n{played.runs} simulated experiments for each row, with {played.name}"
         yield Text(f"{describe(first.instance)}{rows}")
         table = Table(box=SIMPLE, padding=(0, 1, 0, 0), pad_edge=False)
-        per_day = first.life.per_day
+        per_day = first.protocol.per_day
         columns = ["tolerance", "risk", "median", "9 in 10", "bound"]
         for name in columns if per_day is None else [*columns, "days", "9 in 10"]:
             table.add_column(name, justify="right", no_wrap=True)

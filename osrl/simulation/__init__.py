@@ -1,12 +1,15 @@
 """Replications of a policy on an instance: which runs, on which machines, and what came of them.
 
-    simulate -> Campaign -> Schedule -> engine (threads, Dask) -> Store -> Runs
+    simulate -> Campaign -> Schedule -> executor (threads, Dask) -> ResultsStore -> Runs
 
-- `osrl.simulation.run`: the compiled loop of one run
+- `osrl.simulation.api`: `simulate` itself
+- `osrl.simulation.campaign`: all runs that were asked for, checked
 - `osrl.simulation.chunk`: some runs of one policy, computed anywhere, as a table
-- `osrl.simulation.campaign`: all runs that were asked for; `simulate` itself
-- `osrl.simulation.schedule`: which runs are left, in chunks of about a second
-- `osrl.simulation.threads`, `osrl.simulation.cluster`: the two engines
-- `osrl.simulation.results_store`: the folder in which finished runs are kept
-- `osrl.simulation.runs`: the results: a frame, and its summary
+- `osrl.simulation.executors`: threads and clusters, and which runs are left
+- `osrl.simulation.store`: the folder in which finished runs are kept
+- `osrl.simulation.runs`, `osrl.simulation.trace`: the results: a frame, its summary, and runs on their way
+- `osrl.simulation.rewards`: rewards of one's own
+- `osrl.simulation.run`: the compiled loop of one run
+- `osrl.simulation.plan`, `osrl.simulation.experiment`: before an experiment, how many trials to expect
+- `osrl.simulation.protocol`, `osrl.simulation.forecast`: experiments with delays and losses, and how they go on
 """

@@ -24,9 +24,9 @@ from osrl.policies.contract import Criterion, Policy, find, pair, split_stop
 from osrl.simulation.chunk import Job, versions
 from osrl.simulation.rewards import Rewards, read_rewards
 
-FORMAT = 3  # of the manifest and of the tables beside it
-MOST = 2**63 - 1
-DEFAULT = "osrl"  # policy
+MANIFEST_FORMAT = 3  # of the manifest and of the tables beside it
+MAX_WHOLE = 2**63 - 1
+DEFAULT_POLICY = "osrl"  # policy
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ def read_campaign(
         shared = budget is None and each.shares_runs(chosen[each.name])
         groups += [(each, criteria)] if shared else [(each, (criterion,)) for criterion in criteria]
     manifest = {
-        "format": FORMAT,
+        "format": MANIFEST_FORMAT,
         "versions": {key: value for each in policies for key, value in versions(each).items()},
         "instance": instance.to_dict(),
         "seed": seed,
@@ -172,7 +172,7 @@ def _try_out(job: Job) -> None:
 
 def read_whole(name: str, value: object, least: int, meaning: str) -> int:
     """A whole number, not smaller than ``least``; ``meaning`` says what to give instead."""
-    if isinstance(value, bool) or not isinstance(value, Integral) or not least <= int(value) <= MOST:
+    if isinstance(value, bool) or not isinstance(value, Integral) or not least <= int(value) <= MAX_WHOLE:
         raise OsrlError(f"{name} is {value!r}; give {meaning}")
     return int(value)
 
@@ -210,7 +210,7 @@ def _wanted(
             if threshold is not None:
                 raise OsrlError("a pair names its threshold with its stopping rule; give stop as glr-kk")
             return list(pairs.values())
-    policies = [find(name) for name in _distinct("policy", DEFAULT if policy is None else policy)]
+    policies = [find(name) for name in _distinct("policy", DEFAULT_POLICY if policy is None else policy)]
     names = [] if threshold is None else _distinct("threshold", threshold)
     return [*((each, _thresholds_of(each, names, policies)) for each in policies), *pairs.values()]
 

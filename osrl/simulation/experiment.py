@@ -14,7 +14,7 @@ from osrl.errors import OsrlError
 from osrl.model.instance import Instance
 from osrl.simulation.protocol import Conditions
 
-NOTICEABLE = 0.8  # a task is named as the bottleneck if without it so much or less would do
+BOTTLENECK_RATIO = 0.8  # a task is named as the bottleneck if without it so much or less would do
 _TOO_LITTLE = (
     "too little for so many losses: those of the one may all have been successes, and those of the other "
     "failures. Follow up, so that fewer are lost, allow a tolerance, or say --ignorable if a loss tells "
@@ -22,7 +22,7 @@ _TOO_LITTLE = (
 )
 
 
-class Life(NamedTuple):
+class ExperimentProtocol(NamedTuple):
     """What an experiment brings besides rewards, and how much its trials cost.
 
     A trial is lost with probability ``loss``, and counts by its worst reward, or is left out where losses are
@@ -62,7 +62,7 @@ class Bottleneck(NamedTuple):
     trials: int
 
 
-def read_life(
+def read_protocol(
     instance: Instance,
     loss: float,
     delay: int,
@@ -71,8 +71,8 @@ def read_life(
     per_day: float | None,
     costs: Sequence[float],
     ignorable: bool,
-) -> Life:
-    """Return a life in which all numbers make sense."""
+) -> ExperimentProtocol:
+    """Return a protocol in which all numbers make sense."""
     X, n = len(instance.tasks), instance.means[0].size
     if not 0 <= loss < 1:
         raise OsrlError(f"loss is {loss}; give the share of trials that are lost, such as 0.05")
@@ -90,13 +90,15 @@ def read_life(
         raise OsrlError(f"costs are {list(costs)}; give one for each of the {X} tasks, or for each of all {X * n} arms")
     total = sum(shares)
     of_all = tuple(share / total for share in shares)
-    return Life(loss, delay, batch, of_all, per_day, tuple(costs), ignorable)
+    return ExperimentProtocol(loss, delay, batch, of_all, per_day, tuple(costs), ignorable)
 
 
 # What cannot be, and what it waits for -----------------------------------------------------------------
 
 
-def why_never(instance: Instance, life: Life, epsilon: tuple[float, float], unit: float = 1.0) -> str | None:
+def impossibility(
+    instance: Instance, protocol: ExperimentProtocol, epsilon: tuple[float, float], unit: float = 1.0
+) -> str | None:
     """Why no number of trials decides, whatever the policy, and what would help; None where they may.
 
     Means and tolerances are in [0, 1], and shown in units of rewards: 1 is then ``unit``.
@@ -104,17 +106,19 @@ def why_never(instance: Instance, life: Life, epsilon: tuple[float, float], unit
     With a share l of trials lost, whatever the reason, an arm that is worse by d could be the better one by
     l - d (1 - l): the lost trials of the one may all have been successes, and those of the other failures.
     """
-    for task, share in zip(instance.tasks, life.shares, strict=False):
+    for task, share in zip(instance.tasks, protocol.shares, strict=False):
         if share == 0 and len(instance.predictors) > 1:
             return f"no trial arrives in {task}, where predictors are to be found; plan without it"
-    if life.ignorable or life.loss == 0:
+    if protocol.ignorable or protocol.loss == 0:
         return None
     best = int(instance.means.max(axis=2).sum(axis=0).argmax())
-    reasons = [_lost(instance, g, life.loss, epsilon, unit) for g in range(len(instance.representations))]
+    reasons = [
+        _hidden_by_losses(instance, g, protocol.loss, epsilon, unit) for g in range(len(instance.representations))
+    ]
     return None if None in reasons else reasons[best]
 
 
-def _lost(instance: Instance, g: int, loss: float, epsilon: tuple[float, float], unit: float) -> str | None:
+def _hidden_by_losses(instance: Instance, g: int, loss: float, epsilon: tuple[float, float], unit: float) -> str | None:
     """Why representation ``g`` cannot be known to be the answer; None where it may."""
     of_g = instance.means[:, g]
     apart = of_g.max(axis=1, keepdims=True) - instance.means.max(axis=2)  # (X, G)
@@ -132,9 +136,9 @@ def _lost(instance: Instance, g: int, loss: float, epsilon: tuple[float, float],
     return None
 
 
-def rarest(instance: Instance, life: Life, risks: tuple[float, float]) -> int | None:
+def rarest_task(instance: Instance, protocol: ExperimentProtocol, risks: tuple[float, float]) -> int | None:
     """The task without which the bound is lowest, if it is lower by much; None where tasks are chosen."""
-    if min(life.shares, default=0) <= 0 or len(life.shares) < 2 or not instance.in_model_class:
+    if min(protocol.shares, default=0) <= 0 or len(protocol.shares) < 2 or not instance.in_model_class:
         return None
     needs = [math.log(1 / risk) for risk in risks]
 
@@ -142,18 +146,18 @@ def rarest(instance: Instance, life: Life, risks: tuple[float, float]) -> int | 
         return 1 / allocate(some, Needs.of(some, *needs), frequencies=shares, tolerance=1e-3).upper
 
     def least_without(x: int) -> float:
-        some, own = without_task(instance, life, x)
-        return least(some, own.shares) / (1 - life.shares[x])
+        some, own = without_task(instance, protocol, x)
+        return least(some, own.shares) / (1 - protocol.shares[x])
 
-    first = min(range(len(life.shares)), key=least_without)
-    return first if least_without(first) < NOTICEABLE * least(instance, life.shares) else None
+    first = min(range(len(protocol.shares)), key=least_without)
+    return first if least_without(first) < BOTTLENECK_RATIO * least(instance, protocol.shares) else None
 
 
-def without_task(instance: Instance, life: Life, x: int) -> tuple[Instance, Life]:
+def without_task(instance: Instance, protocol: ExperimentProtocol, x: int) -> tuple[Instance, ExperimentProtocol]:
     """The experiment in the other tasks."""
     stay = [i for i in range(len(instance.tasks)) if i != x]
-    rest = 1 - life.shares[x]
-    costs = np.array(life.costs).reshape(len(instance.tasks), -1)[stay].ravel() if life.costs else ()
-    return replace(instance, means=instance.means[stay], tasks=tuple(instance.tasks[i] for i in stay)), life._replace(
-        shares=tuple(life.shares[i] / rest for i in stay), costs=tuple(costs)
-    )
+    rest = 1 - protocol.shares[x]
+    costs = np.array(protocol.costs).reshape(len(instance.tasks), -1)[stay].ravel() if protocol.costs else ()
+    some = replace(instance, means=instance.means[stay], tasks=tuple(instance.tasks[i] for i in stay))
+    shares = tuple(protocol.shares[i] / rest for i in stay)
+    return some, protocol._replace(shares=shares, costs=tuple(costs))

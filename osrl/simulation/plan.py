@@ -1,4 +1,4 @@
-"""`plan`: before an experiment, how many trials to expect if the means are as guessed.
+"""`plan`: before an experiment, how many trials to expect if the means are as guessed; `sweep`: several plans.
 
 Losses, delays, batches and tasks that arrive are simulated as a study would have them
 (`osrl.simulation.protocol`).
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,28 +20,28 @@ from osrl.model.instance import Given, Instance, read_guess
 from osrl.model.risks import read_risks, read_tolerances
 from osrl.model.rng import START_LANE, new_key, uniform
 from osrl.policies.contract import Problem, find
+from osrl.simulation.api import simulate
 from osrl.simulation.experiment import (
-    NOTICEABLE,
+    BOTTLENECK_RATIO,
     Bottleneck,
-    Life,
-    rarest,
-    read_life,
-    why_never,
+    ExperimentProtocol,
+    impossibility,
+    rarest_task,
+    read_protocol,
     without_task,
 )
 from osrl.simulation.protocol import new_course
-from osrl.simulation.simulate import simulate
 
-RUNS = 200
-BUDGET = 10**6
-DEFAULT = "osrl"
-ALL = ("osrl", "osrl-sc", "tas", "tas-transfer", "uniform")  # those with a proof
-TOLERANT = ("osrl", "uniform")  # those that may end within a tolerance, and take what an experiment brings
-THRESHOLDS = ("sharp", "theorem")  # of the paper's algorithm: those with a proof
+DEFAULT_PLAN_RUNS = 200
+DEFAULT_BUDGET = 10**6
+DEFAULT_POLICY = "osrl"
+PROVED_POLICIES = ("osrl", "osrl-sc", "tas", "tas-transfer", "uniform")  # those with a proof
+TOLERANT_POLICIES = ("osrl", "uniform")  # those that may end within a tolerance, and take what an experiment brings
+PROVED_THRESHOLDS = ("sharp", "theorem")  # of the paper's algorithm: those with a proof
 QUANTILES = (0.1, 0.5, 0.9)
 
 
-class Expected(NamedTuple):
+class PlanRow(NamedTuple):
     """What one policy needs: trials of an experiment. Those that were cut count with the budget."""
 
     policy: str
@@ -68,11 +69,11 @@ class Plan(NamedTuple):
 
     instance: Instance
     bound: LowerBound | None
-    policies: tuple[Expected, ...]
+    policies: tuple[PlanRow, ...]
     budget: int
     delta: tuple[float, float]  # of the representation, of each predictor
     epsilon: tuple[float, float]
-    life: Life = Life()
+    protocol: ExperimentProtocol = ExperimentProtocol()
     limits: tuple[float, float] = (0.0, 1.0)  # of rewards; those of bounded ones may be others
     bottleneck: Bottleneck | None = None
     never: str | None = None
@@ -83,7 +84,7 @@ class Plan(NamedTuple):
         if self.bound is None:
             return 0.0
         within = self.bound.K_epsilon
-        return (self.bound.K_sharp if within is None else within).lower / (1 - self.life.loss)
+        return (self.bound.K_sharp if within is None else within).lower / (1 - self.protocol.loss)
 
 
 def plan(
@@ -106,29 +107,30 @@ def plan(
     ignorable: bool = False,
     low: float | None = None,
     high: float | None = None,
-    runs: int = RUNS,
+    runs: int = DEFAULT_PLAN_RUNS,
     seed: int = 0,
-    budget: int = BUDGET,
+    budget: int = DEFAULT_BUDGET,
     progress: Callable[[int, int], None] | None = None,
 ) -> Plan:
     """Simulate an experiment with guessed means: how many trials it needs, beside the lower bound.
 
     ``delta`` is both risks; by default each is 0.1. ``epsilon`` is both tolerances, 0 by default. ``policy``
     is ``osrl`` unless another, several, or ``all`` with a proof are asked for. ``loss``, ``delay``,
-    ``batch``, ``shares``, ``per_day``, ``costs`` and ``ignorable``: see `Life`. ``low`` and ``high``: between
-    which limits bounded rewards lie, in whose unit means and tolerances are given. ``gaps``: every arm is so
-    many times as far below the best one of its task as guessed. Experiments are cut after ``budget`` trials.
+    ``batch``, ``shares``, ``per_day``, ``costs`` and ``ignorable``: see `ExperimentProtocol`. ``low`` and
+    ``high``: between which limits bounded rewards lie, in whose unit means and tolerances are given. ``gaps``:
+    every arm is so many times as far below the best one of its task as guessed. Experiments are cut after
+    ``budget`` trials.
     The guarantee of a policy does not depend on the guess.
     """
     if isinstance(runs, bool) or runs < 20:
         raise OsrlError(f"runs is {runs}; quantiles need at least 20")
     guess, limits = read_guess(instance, low, high)
-    instance = with_gaps(guess, gaps)
+    instance = scale_gaps(guess, gaps)
     risks = read_risks(delta, delta_g, delta_h)
     tolerances = read_tolerances(epsilon, epsilon_g, epsilon_h)
     epsilons = tolerances[0] / (limits[1] - limits[0]), tolerances[1] / (limits[1] - limits[0])
-    life = read_life(instance, loss, delay, batch, shares, per_day, costs, ignorable)
-    names = _names(policy, tolerant=max(epsilons) > 0 or not life.plain)
+    protocol = read_protocol(instance, loss, delay, batch, shares, per_day, costs, ignorable)
+    names = _names(policy, tolerant=max(epsilons) > 0 or not protocol.plain)
     bound = None
     if instance.in_model_class or max(epsilons) == 0:
         bound = lower_bound(
@@ -137,39 +139,39 @@ def plan(
             delta_h=risks[1],
             epsilon_g=epsilons[0],
             epsilon_h=epsilons[1],
-            frequencies=life.shares if min(life.shares, default=0) > 0 else None,
+            frequencies=protocol.shares if min(protocol.shares, default=0) > 0 else None,
         )
-    never = why_never(instance, life, epsilons, limits[1] - limits[0])
-    rows: list[Expected] = []
+    never = impossibility(instance, protocol, epsilons, limits[1] - limits[0])
+    rows: list[PlanRow] = []
     bottleneck = None
     if never is not None:
         pass
-    elif life.plain:
+    elif protocol.plain:
         rows = _simulate(instance, names, risks, epsilons, runs, seed, budget, progress)
     else:
-        rare = rarest(instance, life, risks)
+        rare = rarest_task(instance, protocol, risks)
         total = runs * (len(names) + (rare is not None))
 
-        def live(place: int, name: str, instance: Instance, life: Life) -> Expected:
+        def row_of(place: int, name: str, instance: Instance, protocol: ExperimentProtocol) -> PlanRow:
             def shown(done: int) -> None:
                 if progress is not None:
                     progress(place * runs + done, total)
 
             problem = Problem(instance.shape, instance.family, find(name).criteria([risks]), epsilons)
-            return _live(instance, name, problem, life, runs, seed, budget, shown)
+            return _simulate_protocol(instance, name, problem, protocol, runs, seed, budget, shown)
 
-        rows = [live(i, name, instance, life) for i, name in enumerate(names)]
+        rows = [row_of(i, name, instance, protocol) for i, name in enumerate(names)]
         if rare is not None:
             first = min(rows, key=lambda each: (each.median, each.mean))
-            found = live(len(names), first.policy, *without_task(instance, life, rare))
-            trials = round(found.median / (1 - life.shares[rare]))
-            if trials < NOTICEABLE * first.median:
-                bottleneck = Bottleneck(instance.tasks[rare], life.shares[rare], trials)
+            found = row_of(len(names), first.policy, *without_task(instance, protocol, rare))
+            trials = round(found.median / (1 - protocol.shares[rare]))
+            if trials < BOTTLENECK_RATIO * first.median:
+                bottleneck = Bottleneck(instance.tasks[rare], protocol.shares[rare], trials)
     in_order = tuple(sorted(rows, key=lambda each: (each.median, each.mean)))
-    return Plan(instance, bound, in_order, budget, risks, tolerances, life, limits, bottleneck, never)
+    return Plan(instance, bound, in_order, budget, risks, tolerances, protocol, limits, bottleneck, never)
 
 
-def with_gaps(instance: Instance, gaps: float) -> Instance:
+def scale_gaps(instance: Instance, gaps: float) -> Instance:
     """The instance with every arm ``gaps`` times as far below the best one of its task."""
     if gaps == 1:
         return instance
@@ -182,10 +184,10 @@ def with_gaps(instance: Instance, gaps: float) -> Instance:
 def _names(policy: str | Sequence[str] | None, tolerant: bool) -> list[str]:
     """The policies that are asked for."""
     if policy is None:
-        return [DEFAULT]
+        return [DEFAULT_POLICY]
     names = [policy] if isinstance(policy, str) else list(policy)
     if names == ["all"]:
-        return list(TOLERANT if tolerant else ALL)
+        return list(TOLERANT_POLICIES if tolerant else PROVED_POLICIES)
     for name in names:
         find(name)
     return names
@@ -200,7 +202,7 @@ def _simulate(
     seed: int,
     budget: int,
     progress: Callable[[int, int], None] | None,
-) -> list[Expected]:
+) -> list[PlanRow]:
     """Experiments in which every result comes at once."""
     several = any(len(find(name).thresholds) > 1 for name in names)
     finished = simulate(
@@ -212,36 +214,36 @@ def _simulate(
         delta_h=risks[1],
         epsilon_g=epsilons[0],
         epsilon_h=epsilons[1],
-        threshold=THRESHOLDS if several else None,
+        threshold=PROVED_THRESHOLDS if several else None,
         budget=budget,
         progress=progress,
     )
     return [
-        _expected(str(name), str(stops), some["tau"].to_numpy(), some["verdict"] == "budget exhausted")
+        _plan_row(str(name), str(stops), some["tau"].to_numpy(), some["verdict"] == "budget exhausted")
         for (name, stops), some in finished.frame.group_by("policy", "threshold", maintain_order=True)
     ]
 
 
-def _live(
+def _simulate_protocol(
     instance: Instance,
     name: str,
     problem: Problem,
-    life: Life,
+    protocol: ExperimentProtocol,
     runs: int,
     seed: int,
     budget: int,
     shown: Callable[[int], None],
-) -> Expected:
+) -> PlanRow:
     """Experiments with losses, delays and tasks that arrive."""
     policy = find(name)
     if policy.stopping.forfeit is None or not policy.given_tasks:
         raise OsrlError(
-            f"policy {name!r} cannot bear losses, delays and tasks that arrive; use {' or '.join(TOLERANT)}"
+            f"policy {name!r} cannot bear losses, delays and tasks that arrive; use {' or '.join(TOLERANT_POLICIES)}"
         )
     policy.check_tolerance(problem.criteria, problem.epsilon)
     compile_now()
-    conditions = life.conditions
-    each = np.array(life.costs or (1.0,) * len(instance.tasks))
+    conditions = protocol.conditions
+    each = np.array(protocol.costs or (1.0,) * len(instance.tasks))
     each = each.reshape(len(instance.tasks), -1)
     tau, cost, open_still = np.zeros(runs, np.int64), np.zeros(runs), np.zeros(runs, np.bool_)
     for run in range(runs):
@@ -252,13 +254,41 @@ def _live(
         pulls = course.state.stopping.pulls
         cost[run] = course.handed_out * (pulls * each).sum() / pulls.sum()
         shown(run + 1)
-    found = _expected(name, policy.thresholds[0], tau, open_still)
-    if not life.costs:
+    found = _plan_row(name, policy.thresholds[0], tau, open_still)
+    if not protocol.costs:
         return found
     middle, high = np.quantile(cost, QUANTILES[1:], method="inverted_cdf")
     return found._replace(cost=(float(middle), float(high)))
 
 
-def _expected(policy: str, threshold: str, tau: Any, cut: Any) -> Expected:
+def _plan_row(policy: str, threshold: str, tau: Any, cut: Any) -> PlanRow:
     low, median, high = (int(q) for q in np.quantile(tau, QUANTILES, method="inverted_cdf"))
-    return Expected(policy, threshold, low, median, high, float(tau.mean()), len(tau), int(cut.sum()))
+    return PlanRow(policy, threshold, low, median, high, float(tau.mean()), len(tau), int(cut.sum()))
+
+
+def sweep(
+    instance: Any,
+    policy: str = DEFAULT_POLICY,
+    *,
+    risks: Sequence[float] = (0.01, 0.05, 0.1),
+    tolerances: Sequence[float] = (0.0,),
+    runs: int = DEFAULT_PLAN_RUNS,
+    progress: Callable[[int, int], None] | None = None,
+    **conditions: Any,
+) -> list[Plan]:
+    """A plan for every tolerance and risk, the same for representation and predictors.
+
+    The other arguments are those of `plan`.
+    """
+    if not risks or not tolerances:
+        raise OsrlError("a sweep needs at least one risk and one tolerance, such as 0.01,0.05,0.1")
+    pairs = list(product(dict.fromkeys(tolerances), dict.fromkeys(risks)))
+    plans = []
+    for i, (epsilon, delta) in enumerate(pairs):
+
+        def shown(done: int, total: int, before: int = i * runs) -> None:
+            if progress is not None:
+                progress(before + done * runs // total, runs * len(pairs))
+
+        plans.append(plan(instance, policy, delta=delta, epsilon=epsilon, runs=runs, progress=shown, **conditions))
+    return plans

@@ -23,7 +23,7 @@ from osrl.model.instance import Instance
 from osrl.model.rng import uniform
 
 Sample = Callable[[int, int, float], float]
-FIRST = 64  # rewards of an arm that are made at once; then as many as there are
+FIRST_REWARDS = 64  # rewards of an arm that are made at once; then as many as there are
 
 
 class Rewards(NamedTuple):
@@ -105,7 +105,7 @@ def add_rewards(world: World, rewards: Rewards, stream: int, arm: int) -> World:
     n = world.means.shape[1]
     x, a = arm // n, arm % n
     before = int(world.ready[stream, x, a])
-    after = max(FIRST, 2 * before)
+    after = max(FIRST_REWARDS, 2 * before)
     recorded = world.recorded
     if after > recorded.shape[3]:
         longer = np.zeros((*recorded.shape[:3], after))

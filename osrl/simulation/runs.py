@@ -22,7 +22,7 @@ from osrl.notebook import as_html, draw
 from osrl.policies.contract import Criterion, find
 from osrl.simulation.campaign import Campaign
 from osrl.simulation.chunk import Job
-from osrl.simulation.results_store import Part, Store, open_store
+from osrl.simulation.store import ChunkFile, ResultsStore, open_store
 from osrl.simulation.trace import Trace, trace_jobs
 
 Z975 = 2.2414  # standard errors on either side of a mean in a 97.5 % interval
@@ -63,7 +63,7 @@ _SCHEMA: dict[str, type[pl.DataType]] = {
 class Runs:
     """Finished runs. They are on disk, and are read when they are asked for."""
 
-    def __init__(self, campaign: Campaign, store: Store) -> None:
+    def __init__(self, campaign: Campaign, store: ResultsStore) -> None:
         self.instance: Instance = campaign.jobs[0].instance
         self._campaign = campaign
         self._store = store  # a temporary folder lives as long as its store
@@ -71,7 +71,7 @@ class Runs:
 
     @cached_property
     def frame(self) -> pl.DataFrame:
-        """One row for each run of each criterion, as `osrl.simulation.results_table` describes them."""
+        """One row for each run of each criterion, as `osrl.simulation.chunk` describes them."""
         rows = pl.concat([self._read(part) for job in self._campaign.jobs for part in self._parts(job)])
         each = rows.sort("run", maintain_order=True).partition_by(_CRITERION, maintain_order=True)
         return pl.concat(each)
@@ -178,24 +178,24 @@ class Runs:
                 rows.append({**row, interval: half, "median": _quantile(tau, 0.5), **spread})
         return pl.DataFrame(rows, schema=schema)
 
-    def _parts(self, job: Job) -> list[Part]:
+    def _parts(self, job: Job) -> list[ChunkFile]:
         """The files with runs of a job that belong to this campaign: the folder may hold more."""
-        return [part for part in self._store.parts(job.number) if part.label.first < self._campaign.runs]
+        return [part for part in self._store.parts(job.number) if part.header.first < self._campaign.runs]
 
-    def _read(self, part: Part, columns: list[str] | None = None) -> pl.DataFrame:
+    def _read(self, part: ChunkFile, columns: list[str] | None = None) -> pl.DataFrame:
         frame = pl.read_parquet(part.path, columns=columns, glob=False)
         return frame.filter(pl.col.run < self._campaign.runs)
 
     def _summaries(self, job: Job) -> Iterator[tuple[dict[str, Any], Floats]]:
         """The summary of each criterion of a job, and its taus in order; one file after the other."""
         policy = find(job.policy)
-        tallies = {criterion: _Tally(len(self.instance.tasks), max(job.epsilon)) for criterion in job.criteria}
+        tallies = {criterion: _Totals(len(self.instance.tasks), max(job.epsilon)) for criterion in job.criteria}
         seconds = 0.0
         for part in self._parts(job):
             rows = self._read(part, [*_CRITERION, "run", *_COUNTED])
             for (_, *key), some in rows.partition_by(_CRITERION, as_dict=True).items():
                 tallies[Criterion(*key)].add(some)
-            seconds += part.label.seconds * len(rows) / (part.label.runs * len(job.criteria))
+            seconds += part.header.seconds * len(rows) / (part.header.runs * len(job.criteria))
         for criterion, tally in tallies.items():
             row = {
                 "policy": job.policy,
@@ -224,7 +224,7 @@ def _quantile(tau: Floats, share: float) -> float:
     return float(tau[max(math.ceil(share * len(tau)) - 1, 0)])
 
 
-class _Tally:
+class _Totals:
     """What is counted over the runs of a criterion: whole numbers, which add up the same in any order."""
 
     def __init__(self, tasks: int, epsilon: float) -> None:

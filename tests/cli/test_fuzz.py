@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 
 import osrl
-from osrl.analysis.trials import MOST_ARMS, read_table
+from osrl.analysis.trials import MAX_ARMS, read_table
 from osrl.model.instance import MOST_LETTERS, Instance
 from osrl.study.log import tables as frames
 from osrl.study.log.chain import read_event
@@ -126,7 +126,7 @@ def test_more_arms_than_anybody_has_are_refused(tmp_path: Path) -> None:
     names = [str(i) for i in range(1001)]
     frame = pl.DataFrame({"task": names, "representation": names, "predictor": "p", "reward": 1})
     frame.write_csv(tmp_path / "log.csv")
-    with refused(f"are more than {MOST_ARMS:,} arms"):
+    with refused(f"are more than {MAX_ARMS:,} arms"):
         read_table(tmp_path / "log.csv")
 
 

@@ -200,7 +200,7 @@ def test_bad_options_are_refused(capsys: Capture, file: str, options: list[str],
 def test_an_unreachable_scheduler_is_refused(
     capsys: Capture, file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("osrl.simulation.cluster.CONNECT_SECONDS", 0.5)
+    monkeypatch.setattr("osrl.simulation.executors.CONNECT_SECONDS", 0.5)
     address = "tcp://127.0.0.1:9"
     message = refusal(capsys, file, "--dask", address, "--out", tmp_path / "out")
     assert f"cannot reach a Dask scheduler at '{address}'" in message

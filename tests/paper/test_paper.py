@@ -45,8 +45,8 @@ from osrl.paper.table2 import ASCENT, OPTIMUM, run_table_2, worths
 from osrl.policies.contract import Criterion, State
 from osrl.policies.steps import deal, design, design_of, new_ticket, settle, wants_design
 from osrl.policies.stopping import per_task_test as contests
+from osrl.simulation.api import simulate
 from osrl.simulation.runs import Z975
-from osrl.simulation.simulate import simulate
 
 RUNS, SEED = 6, 3
 PAPER = Instance.load("paper")

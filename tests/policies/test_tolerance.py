@@ -25,7 +25,7 @@ from osrl.model.instance import Instance
 from osrl.model.outcome import RUNNING, WITHIN
 from osrl.model.risks import read_tolerances
 from osrl.policies.builtin import UNIFORM
-from osrl.simulation.simulate import simulate
+from osrl.simulation.api import simulate
 from tests.oracle.tolerance import Comparison
 from tests.validation.tolerances import CASES, Case, answers_of, unfinished
 from tests.validation.walks import most_allowed

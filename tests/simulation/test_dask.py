@@ -16,8 +16,8 @@ from polars.testing import assert_frame_equal
 import osrl
 from osrl.cli import main
 from osrl.simulation.chunk import run_chunk
-from osrl.simulation.cluster import Cluster
-from osrl.simulation.results_store import Store
+from osrl.simulation.executors import DaskExecutor
+from osrl.simulation.store import ResultsStore
 from tests.support.instances import refused
 from tests.support.processes import wait_until
 from tests.support.simulations import EASY, campaign_of
@@ -87,7 +87,7 @@ def test_a_killed_worker_loses_nothing(
     cluster: LoopbackCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two workers are busy; one is killed with chunks under way; the other computes them again."""
-    monkeypatch.setattr("osrl.simulation.cluster.LEAST_SECONDS", 0.2)
+    monkeypatch.setattr("osrl.simulation.executors.MIN_DASK_CHUNK_SECONDS", 0.2)
     with distributed.Client(cluster.address, set_as_default=False) as client:
         client.wait_for_workers(2, timeout=60)
     victim = cluster.workers[0]
@@ -143,7 +143,7 @@ def test_an_error_on_a_worker_is_raised_here(cluster: LoopbackCluster, monkeypat
 
 def test_what_is_finished_is_kept_when_stopped(cluster: LoopbackCluster) -> None:
     job = campaign_of(EASY, "tas", runs=100).jobs[0]
-    with Cluster(cluster.address) as engine:
+    with DaskExecutor(cluster.address) as engine:
         engine.prepare([job])
         engine.start(job, 0, 5)
         wait_until(engine._futures.has_ready)
@@ -151,11 +151,11 @@ def test_what_is_finished_is_kept_when_stopped(cluster: LoopbackCluster) -> None
         kept = engine.stop()
     expected = run_chunk(job, 0, 5)
     assert expected is not None
-    assert [chunk.label._replace(seconds=0) for chunk in kept] == [expected.label._replace(seconds=0)]
+    assert [chunk.header._replace(seconds=0) for chunk in kept] == [expected.header._replace(seconds=0)]
 
 
 def test_a_cluster_without_workers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("osrl.simulation.cluster.WORKER_SECONDS", 0.5)
+    monkeypatch.setattr("osrl.simulation.executors.WORKER_SECONDS", 0.5)
     with threads(0) as local, refused("has had no worker for 0.5 seconds"):
         osrl.simulate(EASY, "tas", runs=5, dask=local)
 
@@ -170,7 +170,7 @@ def test_a_cluster_without_workers(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_nobody_waits_for_ever(what: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """When all workers or the scheduler fall silent there is an error, and finished runs are kept."""
-    monkeypatch.setattr("osrl.simulation.cluster.LEAST_SECONDS", 0.2)
+    monkeypatch.setattr("osrl.simulation.executors.MIN_DASK_CHUNK_SECONDS", 0.2)
     cluster = LoopbackCluster(tmp_path)
     number = signal.SIGKILL if what.endswith("killed") else signal.SIGSTOP
     victims = cluster.workers if what.startswith("workers") else cluster.processes[:1]
@@ -179,13 +179,13 @@ def test_nobody_waits_for_ever(what: str, message: str, tmp_path: Path, monkeypa
     def silence(done: int, total: int) -> None:
         kept.append(done)
         if done >= 20:  # only from now on, because a busy machine may be silent for as long
-            monkeypatch.setattr("osrl.simulation.cluster.WORKER_SECONDS", 3)
-            monkeypatch.setattr("osrl.simulation.cluster.ANSWER_SECONDS", 2)
+            monkeypatch.setattr("osrl.simulation.executors.WORKER_SECONDS", 3)
+            monkeypatch.setattr("osrl.simulation.executors.ANSWER_SECONDS", 2)
             for victim in victims:
                 victim.send_signal(number)
 
     try:
-        with Cluster(cluster.address) as engine:
+        with DaskExecutor(cluster.address) as engine:
             engine.prepare([])
         with refused(message):
             osrl.simulate(EASY, "tas", runs=50_000, dask=cluster.address, out=tmp_path / "out", progress=silence)
@@ -193,7 +193,7 @@ def test_nobody_waits_for_ever(what: str, message: str, tmp_path: Path, monkeypa
         cluster.close()
     left: list[int] = []
     job = campaign_of(EASY, "tas", runs=50_000)
-    with Store(job, tmp_path / "out") as store:
+    with ResultsStore(job, tmp_path / "out") as store:
         left.append(store.left())
     assert 50_000 - left[0] == kept[-1] >= 20
 

@@ -11,7 +11,7 @@ import pytest
 
 import osrl
 from osrl.cli import main
-from osrl.simulation.plan import plan, with_gaps
+from osrl.simulation.plan import plan, scale_gaps
 from tests.support.instances import refused
 from tests.support.simulations import EASY
 
@@ -136,7 +136,7 @@ def test_losses_delays_and_arrivals_have_their_price() -> None:
 
 
 def test_gaps_are_those_to_the_best_arm() -> None:
-    half = with_gaps(EASY, 0.5)
+    half = scale_gaps(EASY, 0.5)
     best = EASY.means.max(axis=(1, 2), keepdims=True)
     assert half.means == pytest.approx((best + EASY.means) / 2)
 

@@ -38,7 +38,7 @@ def test_chunks_do_not_matter_and_fewer_runs_are_the_first_ones() -> None:
 def rows(job: Job, first: int, runs: int) -> pl.DataFrame:
     chunk = run_chunk(job, first, runs)
     assert chunk is not None
-    assert chunk.label[:4] == (job.campaign, job.number, first, runs)
+    assert chunk.header[:4] == (job.campaign, job.number, first, runs)
     return pl.read_parquet(chunk.table)
 
 

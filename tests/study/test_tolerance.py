@@ -17,7 +17,7 @@ from osrl.analysis.verdict import judge
 from osrl.errors import OsrlError, RewardRefused, StorageDamaged
 from osrl.hypotheses.tolerance import pair_evidence
 from osrl.model.instance import Instance
-from osrl.simulation.simulate import simulate
+from osrl.simulation.api import simulate
 from osrl.study.log.chain import read_event
 from osrl.study.log.events import Created
 from osrl.study.operations.checks import check_same_decisions

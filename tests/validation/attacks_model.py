@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from osrl.model.instance import Instance
-from osrl.simulation.simulate import simulate
+from osrl.simulation.api import simulate
 
 RISK = 0.1
 BUDGET = 200_000

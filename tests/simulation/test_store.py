@@ -19,8 +19,8 @@ from osrl.errors import OsrlError
 from osrl.model.instance import Instance
 from osrl.model.outcome import Outcome
 from osrl.simulation.campaign import Campaign
-from osrl.simulation.chunk import Chunk, Stop, run_chunk
-from osrl.simulation.results_store import MANIFEST, Store
+from osrl.simulation.chunk import CancelToken, Chunk, run_chunk
+from osrl.simulation.store import MANIFEST, ResultsStore
 from tests.support.instances import refused
 from tests.support.processes import run_python
 from tests.support.simulations import EASY, campaign_of
@@ -94,7 +94,7 @@ def test_only_what_is_kept_waits_for_the_disk(tmp_path: Path, monkeypatch: pytes
 def test_a_finished_campaign_is_not_computed_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = frame(tmp_path)
     before = files(tmp_path)
-    monkeypatch.setattr("osrl.simulation.threads.run_chunk", None)  # would fail
+    monkeypatch.setattr("osrl.simulation.executors.run_chunk", None)  # would fail
     assert_frame_equal(frame(tmp_path), first)
     assert files(tmp_path) == before
 
@@ -156,7 +156,7 @@ def test_no_run_counts_twice(tmp_path: Path) -> None:
     for first, runs in ((0, 7), (3, 9), (RUNS - 1, 5)):
         chunk = run_chunk(job, first, runs)
         assert chunk is not None
-        (tmp_path / chunk.label.file_name(chunk.table)).write_bytes(chunk.table)
+        (tmp_path / chunk.header.file_name(chunk.table)).write_bytes(chunk.table)
     found = osrl.simulate(EASY, "tas", [0.1, 0.01], runs=RUNS, out=tmp_path)
     assert_frame_equal(found.summary().drop("seconds"), expected)
     read = pl.read_parquet(str(tmp_path / "*.parquet"))
@@ -214,7 +214,7 @@ def stopped(campaign: Campaign, runs: int, begun: int) -> Chunk | None:
     """Return what comes of a chunk that is told to stop when so many of its runs have begun."""
     job = campaign.jobs[0]
     job.warm_up()
-    stop, started = Stop(), threading.Semaphore(0)
+    stop, started = CancelToken(), threading.Semaphore(0)
     watch = stop.watch
 
     def noted(outcome: Outcome) -> None:
@@ -226,7 +226,7 @@ def stopped(campaign: Campaign, runs: int, begun: int) -> Chunk | None:
         chunk = pool.submit(run_chunk, job, 0, runs, stop)
         for _ in range(begun):
             assert started.acquire(timeout=60)
-        stop.ask()
+        stop.cancel()
         return chunk.result(timeout=60)
 
 
@@ -234,9 +234,9 @@ def test_an_interruption_keeps_every_finished_run(tmp_path: Path) -> None:
     campaign = campaign_of(EASY, "tas", runs=100_000)
     chunk = stopped(campaign, 100_000, begun=20)
     assert chunk is not None
-    runs = chunk.label.runs
+    runs = chunk.header.runs
     assert 0 < runs < 100_000
-    with Store(campaign, tmp_path) as store:
+    with ResultsStore(campaign, tmp_path) as store:
         store.keep(chunk)
         assert store.gaps(0) == [range(0), range(runs, 100_000)]
     found = osrl.simulate(EASY, "tas", runs=runs, out=tmp_path)
@@ -319,7 +319,7 @@ def test_a_file_in_place_of_the_folder_is_refused(tmp_path: Path) -> None:
 @pytest.mark.skipif(sys.platform == "win32", reason="folders are locked on POSIX systems only")
 def test_two_processes_do_not_write_to_one_folder(tmp_path: Path) -> None:
     campaign = campaign_of(EASY, "tas", [0.1, 0.01], runs=RUNS)
-    with Store(campaign, tmp_path), refused("is being written by another process"):
+    with ResultsStore(campaign, tmp_path), refused("is being written by another process"):
         frame(tmp_path)
     frame(tmp_path)
 
@@ -329,6 +329,6 @@ def test_a_full_disk_is_an_error_of_one_line(tmp_path: Path, monkeypatch: pytest
         raise OSError(28, "No space left on device")
 
     frame(tmp_path, 5)
-    monkeypatch.setattr("osrl.simulation.results_store.replace_file", full)
+    monkeypatch.setattr("osrl.simulation.store.replace_file", full)
     with refused("No space left on device"):
         frame(tmp_path, 10)

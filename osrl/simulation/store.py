@@ -24,8 +24,7 @@ from typing import NamedTuple
 from osrl.errors import OsrlError
 from osrl.files import replace_file
 from osrl.simulation.campaign import Campaign, restore_campaign
-from osrl.simulation.chunk import Chunk
-from osrl.simulation.results_table import Label
+from osrl.simulation.chunk import Chunk, ChunkHeader
 
 if sys.platform != "win32":
     import fcntl
@@ -43,14 +42,14 @@ _DIFFERENCES = {
 }
 
 
-class Part(NamedTuple):
+class ChunkFile(NamedTuple):
     """A file with finished runs."""
 
     path: Path
-    label: Label
+    header: ChunkHeader
 
 
-def open_store(folder: str | os.PathLike[str]) -> Store:
+def open_store(folder: str | os.PathLike[str]) -> ResultsStore:
     """The folder of a campaign, to be read: nothing is written, and nothing removed."""
     place = Path(folder)
     try:
@@ -58,7 +57,7 @@ def open_store(folder: str | os.PathLike[str]) -> Store:
         campaign = restore_campaign(manifest)
     except (OSError, ValueError, TypeError, KeyError):
         raise OsrlError(f"{place} holds no campaign; give a folder that osrl simulate --out has written") from None
-    store = Store(campaign, place)
+    store = ResultsStore(campaign, place)
     store.find_parts()
     missing = store.left()
     if missing:
@@ -66,7 +65,7 @@ def open_store(folder: str | os.PathLike[str]) -> Store:
     return store
 
 
-class Store:
+class ResultsStore:
     """The folder of a campaign, open for writing: ``with`` it. Without a folder, a temporary one.
 
     A temporary folder vanishes with this object; what it holds need not survive a power cut.
@@ -74,7 +73,7 @@ class Store:
 
     def __init__(self, campaign: Campaign, folder: str | os.PathLike[str] | None) -> None:
         self.campaign = campaign
-        self._parts: dict[str, Part] = {}
+        self._parts: dict[str, ChunkFile] = {}
         self._lock: int | None = None
         self._temporary = folder is None
         if folder is None:
@@ -83,16 +82,16 @@ class Store:
         else:
             self._folder = Path(folder)
 
-    def parts(self, job: int) -> list[Part]:
+    def parts(self, job: int) -> list[ChunkFile]:
         """The finished runs of a job, in order."""
-        return sorted((part for part in self._parts.values() if part.label.job == job), key=_place)
+        return sorted((part for part in self._parts.values() if part.header.job == job), key=_place)
 
     def gaps(self, job: int) -> list[range]:
         """The runs of a job that no file holds."""
         gaps, start = [], 0
         for part in self.parts(job):
-            gaps.append(range(start, part.label.first))
-            start = part.label.first + part.label.runs
+            gaps.append(range(start, part.header.first))
+            start = part.header.first + part.header.runs
         gaps.append(range(start, self.campaign.runs))
         return [range(gap.start, min(gap.stop, self.campaign.runs)) for gap in gaps]
 
@@ -102,11 +101,11 @@ class Store:
 
     def keep(self, chunk: Chunk) -> None:
         """Write finished runs; in a folder that was given they are safe when this returns."""
-        name = chunk.label.file_name(chunk.table)
+        name = chunk.header.file_name(chunk.table)
         self._write(name, chunk.table)
-        self._parts[name] = Part(self._folder / name, chunk.label)
+        self._parts[name] = ChunkFile(self._folder / name, chunk.header)
 
-    def __enter__(self) -> Store:
+    def __enter__(self) -> ResultsStore:
         if self._temporary:
             return self
         try:
@@ -172,24 +171,24 @@ class Store:
         for path in self._folder.glob("runs-*.parquet"):
             try:
                 content = path.read_bytes()
-                label = Label.read(content)
+                header = ChunkHeader.read(content)
             except OSError as error:
                 raise OsrlError(f"{path} cannot be read: {error.strerror}; make it readable") from None
             except ValueError:
                 lost.append(path)
                 continue
-            if label.campaign != self.campaign.name:
+            if header.campaign != self.campaign.name:
                 raise OsrlError(f"{path} belongs to another campaign; move it to another folder")
-            if path.name == label.file_name(content):
-                parts.append(Part(path, label))
+            if path.name == header.file_name(content):
+                parts.append(ChunkFile(path, header))
             else:
                 lost.append(path)
         end = (-1, 0)  # of the runs that are there: a job, and the first run of it that is not
         for part in sorted(parts, key=_place):
-            if (part.label.job, part.label.first) < end:
+            if (part.header.job, part.header.first) < end:
                 lost.append(part.path)
             else:
-                end = (part.label.job, part.label.first + part.label.runs)
+                end = (part.header.job, part.header.first + part.header.runs)
                 self._parts[part.path.name] = part
         return lost
 
@@ -206,9 +205,9 @@ class Store:
             ) from None
 
 
-def _place(part: Part) -> tuple[int, int, int]:
+def _place(part: ChunkFile) -> tuple[int, int, int]:
     """In the order of runs; of those that begin with the same run, the longest first."""
-    return part.label.job, part.label.first, -part.label.runs
+    return part.header.job, part.header.first, -part.header.runs
 
 
 def _lock(folder: Path) -> int | None:

@@ -9,10 +9,8 @@ import pytest
 
 import osrl
 from osrl.policies.contract import find
-from osrl.simulation.chunk import Chunk, Job, run_chunk, versions
-from osrl.simulation.engine import drive
-from osrl.simulation.results_table import Label
-from osrl.simulation.schedule import Schedule
+from osrl.simulation.chunk import Chunk, ChunkHeader, Job, run_chunk, versions
+from osrl.simulation.executors import Schedule, run_all
 from tests.support.instances import refused
 from tests.support.processes import run_python
 from tests.support.simulations import EASY, campaign_of
@@ -38,7 +36,7 @@ def test_chunks_take_about_as_long_as_asked_for_and_cover_every_run_once() -> No
         assert piece[0] is job
         taken += range(piece[1], piece[1] + piece[2])
         sizes.append(piece[2])
-        schedule.learn(Label(job.campaign, job.number, piece[1], piece[2], piece[2] * 0.01))
+        schedule.learn(ChunkHeader(job.campaign, job.number, piece[1], piece[2], piece[2] * 0.01))
     assert taken == [*range(3), *range(5, 1000)]
     assert sizes[0] == 1, "the pace is not known yet"
     assert max(sizes) == 100
@@ -77,8 +75,8 @@ class Halting:
 def test_what_was_under_way_is_kept_when_interrupted(error: BaseException) -> None:
     kept: list[Chunk] = []
     with pytest.raises(type(error)):
-        drive(Halting(error), Schedule([(campaign_of().jobs[0], range(2))]), kept.append)
-    assert {chunk.label.first for chunk in kept} == {0, 1}
+        run_all(Halting(error), Schedule([(campaign_of().jobs[0], range(2))]), kept.append)
+    assert {chunk.header.first for chunk in kept} == {0, 1}
 
 
 MEMORY = """
@@ -164,6 +162,6 @@ def test_an_error_in_a_thread_ends_the_campaign(monkeypatch: pytest.MonkeyPatch)
     def broken(*_: object) -> None:
         raise RuntimeError("broken")
 
-    monkeypatch.setattr("osrl.simulation.threads.run_chunk", broken)
+    monkeypatch.setattr("osrl.simulation.executors.run_chunk", broken)
     with pytest.raises(RuntimeError, match="broken"):
         osrl.simulate(EASY, "tas", runs=50, workers=2)

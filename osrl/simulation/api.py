@@ -12,11 +12,9 @@ from osrl.model.instance import Given, read_instance
 from osrl.model.risks import Risk, read_tolerances
 from osrl.simulation.campaign import read_campaign
 from osrl.simulation.chunk import Chunk
-from osrl.simulation.engine import Engine, drive
-from osrl.simulation.results_store import Store
+from osrl.simulation.executors import DaskExecutor, Executor, Schedule, ThreadExecutor, run_all
 from osrl.simulation.runs import Runs
-from osrl.simulation.schedule import Schedule
-from osrl.simulation.threads import Threads
+from osrl.simulation.store import ResultsStore
 
 DEFAULT_RUNS = 1120  # as many as in the paper
 
@@ -102,24 +100,22 @@ def simulate(
         if progress is not None:
             progress(total - store.left(), total)
 
-    with _engine(workers, dask) as engine, Store(campaign, out) as store:
+    with _executor(workers, dask) as executor, ResultsStore(campaign, out) as store:
         tell()
         gaps = [(job, gap) for job in campaign.jobs for gap in store.gaps(job.number)]
         if store.left():
-            engine.prepare(campaign.jobs)
-            drive(engine, Schedule(gaps), keep)
+            executor.prepare(campaign.jobs)
+            run_all(executor, Schedule(gaps), keep)
     finished = Runs(campaign, store)
     for name in [trace] if isinstance(trace, str) else trace:
         finished.trace(name, every)
     return finished
 
 
-def _engine(workers: int | None, dask: Any) -> AbstractContextManager[Engine]:
+def _executor(workers: int | None, dask: Any) -> AbstractContextManager[Executor]:
     """Threads of this machine, or a cluster where one is given."""
     if dask is None:
-        return Threads(workers)
+        return ThreadExecutor(workers)
     if workers is not None:
         raise OsrlError("workers are threads of this machine; leave them out with dask")
-    from osrl.simulation.cluster import Cluster
-
-    return Cluster(dask)
+    return DaskExecutor(dask)
