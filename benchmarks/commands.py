@@ -37,20 +37,23 @@ from osrl.study.study import Study
 
 place, trials, window = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 rng = random.Random(0)
+
+def fill(transaction):
+    state = transaction.state
+    for _ in range(450):
+        if (designed := state.solve()) is not None:
+            transaction.record(designed)
+        transaction.apply(state.choose(None))
+        if len(state.pending) > window:
+            trial = list(state.pending)[rng.randrange(window)]
+            reward = float(rng.randrange(2))
+            transaction.record(Told(trial, reward, state.take(trial, reward)))
+    return state.position - state.kept
+
 with Study.create(place, tasks=2, representations=3, predictors=2, delta=1e-12, seed=0) as study:
     behind = 0  # events since the last snapshot: in the end nearly as many as there can be
     while study.trials < trials or behind < 850:
-        with study._session.turn() as turn:
-            progress = turn.progress
-            for _ in range(450):
-                if (designed := progress.solve()) is not None:
-                    turn.note(designed)
-                turn.do(progress.choose(None))
-                if len(progress.pending) > window:
-                    trial = list(progress.pending)[rng.randrange(window)]
-                    reward = float(rng.randrange(2))
-                    turn.note(Told(trial, reward, progress.take(trial, reward)))
-        behind = progress.position - progress.kept
+        behind = study._session.write(fill)
     print(*list(study.pending)[:2])
 """
 

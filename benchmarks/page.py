@@ -241,7 +241,7 @@ def update(page: Page, site: Site) -> Update:
     told = page.evaluate("performance.now()")  # a moment after the answer: what that takes is not counted
     until(lambda: page.evaluate("drawn.at(-1)[0]") > last)
     drawn = page.evaluate(f"drawn.find((each) => each[0] > {last})[1]")
-    news = [each for each in page.evaluate(REQUESTS) if site.events_after in each[0] and each[2] <= drawn]
+    news = [each for each in page.evaluate(REQUESTS) if site.news in each[0] and each[2] <= drawn]
     _, began, _, size = max(news, key=lambda each: each[2])
     return Update(max(drawn - told, 0.0) / 1e3, max(drawn - max(began, told), 0.0) / 1e3, size)
 

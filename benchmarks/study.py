@@ -33,6 +33,7 @@ from study_chart import draw_log
 
 from osrl.jit.mode import compile_now
 from osrl.study.log.events import Told
+from osrl.study.operations.session import WriteTransaction
 from osrl.study.study import Study
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -140,18 +141,21 @@ def compare(ours_at: str, optuna: dict[str, Any], turns: int) -> list[Rate]:
 
 
 def fill(study: Study, trials: int) -> None:
-    """Let a study grow to so many trials, in large turns."""
+    """Let a study grow to so many trials, in large transactions."""
     rng = random.Random(0)
+
+    def grow(transaction: WriteTransaction) -> None:
+        state = transaction.state
+        for _ in range(min(5_000, trials - state.asked)):
+            if (designed := state.solve()) is not None:
+                transaction.record(designed)
+            asked = state.choose(None)
+            transaction.apply(asked)
+            reward = float(rng.randrange(2))
+            transaction.record(Told(asked.trial, reward, state.take(asked.trial, reward)))
+
     while study.trials < trials:
-        with study._session.turn() as turn:
-            progress = turn.progress
-            for _ in range(min(5_000, trials - progress.asked)):
-                if (designed := progress.solve()) is not None:
-                    turn.note(designed)
-                asked = progress.choose(None)
-                turn.do(asked)
-                reward = float(rng.randrange(2))
-                turn.note(Told(asked.trial, reward, progress.take(asked.trial, reward)))
+        study._session.write(grow)
 
 
 def growth(folder: Path, sizes: tuple[int, ...]) -> list[Size]:

@@ -8,12 +8,12 @@ from typing import Any
 
 from osrl.hypotheses.summary import Answer, Arm, Claim, Hypothesis, Objection
 from osrl.study.log.events import Created
-from osrl.study.operations.ask import TrialRecord
 from osrl.study.state.harm import HarmOf
 from osrl.study.state.trial import Trial
 from osrl.study.views.arms import ArmRate
 from osrl.study.views.forecast import Forecast
 from osrl.study.views.status import NO_AGES, Ages, Alarm, PendingTrial, Status, Suspect
+from osrl.study.views.trials import TrialRecord
 from osrl.study.views.verify import Verification
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

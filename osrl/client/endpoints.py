@@ -21,11 +21,11 @@ from osrl.errors import OsrlError, RewardRefused
 from osrl.hypotheses.summary import Answer
 from osrl.study.log.events import Created, Event
 from osrl.study.log.export import write_frame
-from osrl.study.operations.ask import TrialRecord
 from osrl.study.settings import CreateOptions
 from osrl.study.state.trial import Trial, TrialRef, read_token
 from osrl.study.views.history import evidence, rates
 from osrl.study.views.reading import Place
+from osrl.study.views.trials import TrialRecord
 from osrl.study.views.verify import Verification
 
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ from osrl.service.roles import Grant
 from osrl.service.routing import grant_of
 from osrl.service.workers import Job
 from osrl.study.log.identity import Caller, acting_as
+from osrl.study.operations.ask import Redesign
 from osrl.study.operations.batch import Call
-from osrl.study.operations.redesign import Redesign
-from osrl.study.operations.writer import WriteTransaction
+from osrl.study.operations.session import WriteTransaction
 from osrl.study.study import Study
 
 RUNNING, ENDED = "running", "ended"  # all that is said of a verdict to who must not see it

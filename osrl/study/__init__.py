@@ -4,9 +4,8 @@
                  events -> progress -> verdict, evidence, history
 
 - `osrl.study.study`: `Study`, what people use
-- `osrl.study.log.events`: the kinds of events; the log is the truth
-- `osrl.study.log.chain`: events as they are stored, chained by hashes
-- `osrl.study.operations.writer`: a process at work on a study, turn by turn
+- `osrl.study.log.events`: what can happen; the log of events is the truth
+- `osrl.study.operations.session`: a process at work on a study, turn by turn
 - `osrl.study.storage.writer_queue`: writers of a SQLite file, served in the order of arrival
 - `osrl.study.state.state`: the state of a study, as a progress over its events
 - `osrl.study.log.corrections`: rewards that were told wrong

@@ -25,17 +25,25 @@ from osrl.errors import OsrlError, StorageDamaged
 from osrl.model.instance import MOST_LETTERS
 from osrl.study.log.chain import Row, next_event
 from osrl.study.log.events import Event, Recovered
-from osrl.study.operations import admin as life
-from osrl.study.operations import ask as asking
-from osrl.study.operations import tell as ending
-from osrl.study.operations.ask import TrialRecord
-from osrl.study.operations.batch import Call, do_together
+from osrl.study.operations import admin, corrections
+from osrl.study.operations.admin import ArmSelector
+from osrl.study.operations.ask import parse_ask
+from osrl.study.operations.batch import Call, abandon_call, ask_call, run_batch, run_call, tell_call
 from osrl.study.operations.loop import Result, run_study
-from osrl.study.operations.writer import Session
+from osrl.study.operations.session import Session
+from osrl.study.operations.tell import (
+    Abandonment,
+    abandon_rows,
+    parse_rewards,
+    parse_trial_ref,
+    parse_trial_refs,
+    tell_rows,
+)
 from osrl.study.settings import DEFAULT_NAME, CreateOptions, new_settings
 from osrl.study.state.trial import Trial, validate_actor_and_reason
 from osrl.study.storage.base import Storage, Tombstone
 from osrl.study.views.reading import Place, Reading
+from osrl.study.views.trials import TrialRecord, find_trial
 
 
 class Study(Reading):
@@ -182,12 +190,13 @@ class Study(Reading):
         Trials may be asked for before earlier ones are told. A randomised policy (`osrl`) then draws them
         independently; a tracking rule (`tas`, `osrl-sc`) hands out the same arm until a reward comes in.
         """
-        trials = asking.ask(self._session, asking.parse_ask(task, n, lease, key, note))
+        trials: tuple[Trial, ...] = run_call(self._session, ask_call(parse_ask(task, n, lease, key, note)))
         return trials[0] if n is None else trials
 
     def trial(self, which: Trial | str | int) -> TrialRecord:
         """A trial by its number, its key or its token, with what became of it."""
-        return asking.find_trial(self._session, which)
+        with self._session.reading() as state:
+            return find_trial(self._storage, self._session.number, state, which)
 
     def tell(
         self,
@@ -207,14 +216,18 @@ class Study(Reading):
         which needs it: by it a representation or predictor may be withdrawn. It stays when the reward is
         corrected. ``by``: who says so.
         """
-        ending.tell(self._session, trial, key, reward, by, harm)
+        ref = parse_trial_ref(trial, key)
+        validate_actor_and_reason(by)
+        run_call(self._session, tell_call(ref, reward, harm, by))
 
     def tell_many(self, rewards: Iterable[Any], *, by: str | None = None) -> int:
         """The rewards of many trials in one transaction, all of them or none; how many were new.
 
         Each is a pair (trial, reward), or a table with ``trial`` or ``key``, ``reward``, perhaps ``harm``.
         """
-        return ending.tell_many(self._session, rewards, by)
+        rows = parse_rewards(rewards)
+        validate_actor_and_reason(by)
+        return self._session.write(lambda transaction: tell_rows(transaction, rows, by)) if rows else 0
 
     def correct(self, trial: Trial | str | int, reward: SupportsFloat, *, reason: str, by: str | None = None) -> None:
         """The reward of a trial was told wrong. Once, and only while nothing was decided by the wrong value.
@@ -222,7 +235,7 @@ class Study(Reading):
         Refused as soon as a trial was handed out or lost since the tell, or something was ruled out by it:
         see `osrl.study.log.corrections`. The log keeps both values, ``reason``, and ``by``: who says so.
         """
-        ending.correct(self._session, trial, reward, reason, by)
+        corrections.correct(self._session, trial, reward, reason, by)
 
     def amend(self, trial: Trial | str | int, reward: SupportsFloat, *, reason: str, by: str | None = None) -> None:
         """Note the right reward of a trial, once, where it is too late to `correct` it.
@@ -230,7 +243,7 @@ class Study(Reading):
         It is an event of the log and stands in `trial`. Nothing else changes: evidence, means and verdict
         go on with the reward that was used, and the guarantee is about the rewards as they were told.
         """
-        ending.amend(self._session, trial, reward, reason, by)
+        self._session.write(lambda transaction: corrections.amend(transaction, trial, reward, reason, by))
 
     def abandon(
         self,
@@ -248,7 +261,9 @@ class Study(Reading):
         task, and it is left out. The study watches this: when losses are seen to depend on the arm, the
         status says so, and every loss counts by its worst reward from then on.
         """
-        ending.abandon(self._session, trial, key, ending.Abandonment(ignorable, by, reason))
+        ref = parse_trial_ref(trial, key)
+        validate_actor_and_reason(by, reason)
+        run_call(self._session, abandon_call(ref, Abandonment(ignorable, by, reason)))
 
     def abandon_many(
         self,
@@ -262,14 +277,17 @@ class Study(Reading):
 
         Each is a trial, its number or its token, or a table with ``trial`` or ``key``.
         """
-        return ending.abandon_many(self._session, trials, ending.Abandonment(ignorable, by, reason))
+        rows = parse_trial_refs(trials)
+        validate_actor_and_reason(by, reason)
+        loss = Abandonment(ignorable, by, reason)
+        return self._session.write(lambda transaction: abandon_rows(transaction, rows, loss)) if rows else 0
 
     def together(self, calls: Sequence[Call]) -> Sequence[Any]:
         """The answers of many calls in one transaction, each an error where it was refused.
 
         For programs with many callers, such as a server: see `osrl.study.operations.batch`.
         """
-        return do_together(self._session, calls)
+        return run_batch(self._session, calls)
 
     def recover(self, reason: str, *, by: str | None = None) -> None:
         """Confirm that the study goes on from the log as it is now, though others may have seen a longer one.
@@ -281,8 +299,7 @@ class Study(Reading):
         if not reason.strip():
             raise OsrlError("there is no reason; say in a few words why the study goes on from here")
         self._session = Session(self._storage, self._session.number)
-        with self._session.transaction() as transaction:
-            transaction.note(Recovered(reason, by))
+        self._session.write(lambda transaction: transaction.record(Recovered(reason, by)))
 
     def run(
         self,
@@ -309,15 +326,15 @@ class Study(Reading):
 
     def pause(self, reason: str, *, by: str | None = None) -> None:
         """Hand out no more trials, until `resume`; those that are out may be told."""
-        life.pause(self._session, reason, by)
+        self._session.write(lambda transaction: admin.pause(transaction, reason, by))
 
     def resume(self, reason: str | None = None, *, by: str | None = None) -> None:
         """Go on after a pause."""
-        life.resume(self._session, reason, by)
+        self._session.write(lambda transaction: admin.resume(transaction, reason, by))
 
     def raise_budget(self, budget: int, *, reason: str | None = None, by: str | None = None) -> None:
         """Allow ``budget`` trials in all; before the budget is exhausted."""
-        life.raise_budget(self._session, budget, reason, by)
+        self._session.write(lambda transaction: admin.raise_budget(transaction, budget, reason, by))
 
     def withdraw(
         self,
@@ -334,7 +351,8 @@ class Study(Reading):
         the study are those given what went before: k times cost (k + 1) delta in all (docs/guarantee.md).
         Trials that are out may still be told: they count in `arms`, not as evidence.
         """
-        life.withdraw(self._session, life.ArmSelector(task, representation, predictor), reason, by)
+        selected = ArmSelector(task, representation, predictor)
+        self._session.write(lambda transaction: admin.withdraw(transaction, selected, reason, by))
 
     def add(
         self,
@@ -346,7 +364,8 @@ class Study(Reading):
         by: str | None = None,
     ) -> None:
         """Take a new representation, predictor or task in; evidence counts from the next trial on."""
-        life.add(self._session, life.ArmSelector(task, representation, predictor), reason, by)
+        selected = ArmSelector(task, representation, predictor)
+        self._session.write(lambda transaction: admin.add(transaction, selected, reason, by))
 
     # Its end
 
@@ -357,7 +376,7 @@ class Study(Reading):
         ``with`` block, and the next call opens them again.
         """
         if reason is not None:
-            life.close(self._session, reason, by)
+            self._session.write(lambda transaction: admin.close(transaction, reason, by))
         self._storage.close()
 
     def __enter__(self) -> Study:

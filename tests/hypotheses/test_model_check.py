@@ -20,7 +20,7 @@ from osrl.model.instance import Instance
 from osrl.page.view import page_view
 from osrl.study.log.chain import read_event
 from osrl.study.log.events import Created
-from osrl.study.operations.checks import check_same_decisions
+from osrl.study.operations.corrections import check_same_decisions
 from osrl.study.state.state import StudyState
 from osrl.study.study import Study
 from tests.support.commands import Capture, printed, refusal

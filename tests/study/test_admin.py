@@ -95,7 +95,7 @@ def test_the_budget_can_be_raised(place: str) -> None:
 
 @pytest.mark.parametrize("changes", [{}, {"epsilon": 0.1}, {"policy": "uniform"}, {"policy": "tas"}])
 def test_a_withdrawn_representation_is_not_asked_for_again(place: str, changes: Any, monkeypatch: Any) -> None:
-    monkeypatch.setattr("osrl.study.operations.writer.EVERY", 17)
+    monkeypatch.setattr("osrl.study.operations.session.EVERY", 17)
     with new_study(place, **{**THREE, "delta": 0.01, **changes}) as study:
         play(study, 25, means=CHANCES)
         old = study.ask()
@@ -147,7 +147,7 @@ def test_a_predictor_goes_and_another_comes(place: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("changes", [{}, {"epsilon": 0.1}, {"policy": "uniform"}, GAUSSIAN])
 def test_a_task_goes_and_another_comes(place: str, changes: Any, tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.setattr("osrl.study.operations.writer.EVERY", 17)
+    monkeypatch.setattr("osrl.study.operations.session.EVERY", 17)
     with new_study(place, **{"policy": "osrl", "delta": 0.1, **changes}) as study:
         play(study, 20, means=CHANCES)
         study.ask("old", key="arrived")

@@ -9,11 +9,10 @@ import pytest
 
 from osrl.errors import BudgetSpent, OsrlError, RewardRefused, StudyEnded, UnknownTrial
 from osrl.study.log.events import Asked, Told
-from osrl.study.operations.ask import parse_ask
-from osrl.study.operations.batch import Call, TellResult, abandon_call, ask_call, tell_call
-from osrl.study.operations.redesign import Redesign
-from osrl.study.operations.tell import Abandonment, parse_trial_ref
-from osrl.study.operations.writer import WriteTransaction
+from osrl.study.operations.ask import Redesign, parse_ask
+from osrl.study.operations.batch import Call, abandon_call, ask_call, tell_call
+from osrl.study.operations.session import WriteTransaction
+from osrl.study.operations.tell import Abandonment, TellResult, parse_trial_ref
 from osrl.study.storage.base import Log
 from osrl.study.study import Study
 from tests.support.studies import MEANS, assert_sound, new_study
@@ -118,11 +117,11 @@ def test_a_verdict_ends_what_comes_after_it(path: str) -> None:
 
 def test_a_call_that_breaks_off_takes_nobody_with_it(path: str) -> None:
     def torn(transaction: WriteTransaction, weights: Redesign) -> None:
-        transaction.do(transaction.progress.choose(None))
+        transaction.apply(transaction.state.choose(None))
         raise OsrlError("after a change")
 
     with new_study(path) as study:
-        bad = Call(torn, True, None)
+        bad = Call(torn, asks=True)
         (first,), refused, (second,) = study.together([ask(), bad, ask()])
         assert (first.id, second.id) == (1, 2)
         assert str(refused) == "after a change"

@@ -31,7 +31,7 @@ RUNS, ROUNDS = 2000, 150
 
 
 def test_a_harmful_representation_is_withdrawn(place: str, monkeypatch: Any) -> None:
-    monkeypatch.setattr("osrl.study.operations.writer.EVERY", 30)
+    monkeypatch.setattr("osrl.study.operations.session.EVERY", 30)
     monkeypatch.setattr("osrl.study.state.bulk_replay.LEAST", 3)
     rng = random.Random(0)
     with new_study(place, **THREE) as study:
@@ -141,7 +141,7 @@ def test_the_harmless_are_hardly_ever_withdrawn_over_many_stages(revision: int) 
 
 def test_harm_counts_over_a_withdrawal(place: str, monkeypatch: Any) -> None:
     """What was known before a stage still counts, and so does the harm of trials that were out."""
-    monkeypatch.setattr("osrl.study.operations.writer.EVERY", 10)
+    monkeypatch.setattr("osrl.study.operations.session.EVERY", 10)
     with new_study(place, **{**THREE, "predictors": ["low", "high"]}) as study:
         for _ in range(12):
             study.tell(study.ask(), 1, harm=0.0)

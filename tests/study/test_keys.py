@@ -227,7 +227,7 @@ def test_processes_that_are_killed_leave_no_key_twice(place: str, tmp_path: Path
         for key, seen_as in seen.items():
             assert study.ask(key=key).id == study.trial(key).id == seen_as
         assert_sound(study)
-        assert repr(folded(study).pending) == repr(study._session._current().pending)
+        assert repr(folded(study).pending) == repr(study._session.refresh().pending)
 
 
 # The command line ---------------------------------------------------------------------------------

@@ -167,7 +167,7 @@ def play_until_alarm(study: Study, seed: int, most: int = 400) -> None:
 
 def test_after_the_alarm_every_loss_counts_by_its_worst_reward(tmp_path: Path, monkeypatch: Any) -> None:
     """Against a plain computation from the log, in which no loss is ignorable; and everything is replayed."""
-    monkeypatch.setattr("osrl.study.operations.writer.EVERY", 25)
+    monkeypatch.setattr("osrl.study.operations.session.EVERY", 25)
     path = str(tmp_path / "study.db")
     with new_study(path, policy="osrl", delta=1e-6) as study:
         play_until_alarm(study, 1)

@@ -306,7 +306,7 @@ def test_kept_sums_are_those_of_a_recount(
         Study.create(place, **NAMES, epsilon=epsilon, seed=1) as study,
     ):
         patch.setattr("osrl.study.state.in_order.WINDOW", 3)
-        patch.setattr("osrl.study.operations.writer.EVERY", 20)
+        patch.setattr("osrl.study.operations.session.EVERY", 20)
         said: list[int] = []
         for what, which in acts:
             act(study, what, which, said)
@@ -379,7 +379,7 @@ def test_parts_go_when_few_of_their_trials_wait() -> None:
 
 def test_parts_that_are_damaged_are_written_again(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """By whoever finds it out; until then the log is replayed."""
-    monkeypatch.setattr("osrl.study.operations.writer.EVERY", 20)
+    monkeypatch.setattr("osrl.study.operations.session.EVERY", 20)
     monkeypatch.setattr("osrl.study.state.snapshot_parts.LEAST", 3)
     with Study.create(path, **NAMES, seed=1) as study:
         for _ in range(4):
@@ -397,7 +397,7 @@ def test_parts_that_are_damaged_are_written_again(path: str, monkeypatch: pytest
 
 
 def test_parts_that_are_gone_are_written_again(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("osrl.study.operations.writer.EVERY", 20)
+    monkeypatch.setattr("osrl.study.operations.session.EVERY", 20)
     monkeypatch.setattr("osrl.study.state.snapshot_parts.LEAST", 3)
     with Study.create(path, **NAMES, seed=1) as study:
         for _ in range(4):

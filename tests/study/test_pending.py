@@ -58,12 +58,12 @@ def compare_with_oracle(study: Study) -> list[bool]:
 def test_a_trial_that_never_ends_does_not_hold_up_the_others(path: str, monkeypatch: Any) -> None:
     """The first trial never reports: what is remembered is bounded, and the evidence is a lower bound."""
     monkeypatch.setattr("osrl.study.state.in_order.WINDOW", 5)
-    monkeypatch.setattr("osrl.study.operations.writer.EVERY", 10)
+    monkeypatch.setattr("osrl.study.operations.session.EVERY", 10)
     with new_study(path, policy="osrl", delta=1e-4) as study:
         stuck = study.ask()
         for part in range(3):
             late_and_lost(study, 10, seed=part)
-            order = study._session._current().in_order
+            order = study._session.refresh().in_order
             assert order is not None and len(order.ended) <= 5 and stuck.id in order.passed
             trials = handed_out(study)
             every = np.array([evidence_of(study, trials[:k])[0] for k in range(len(trials) + 1)])

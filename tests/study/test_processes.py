@@ -37,7 +37,7 @@ KILLS = 40  # on each backend; `make torture` has many more
 
 def test_writers_killed_at_any_moment_lose_nothing(place: str, tmp_path: Path, monkeypatch: Any) -> None:
     """SIGKILL, hundreds of times: all that was acknowledged is there, no event is torn, the study goes on."""
-    monkeypatch.setattr("osrl.study.operations.writer.EVERY", 40)  # kills hit snapshots too
+    monkeypatch.setattr("osrl.study.operations.session.EVERY", 40)  # kills hit snapshots too
     rng = random.Random(0)
     # Equal rewards for all arms: no verdict comes in the way of the kills.
     with new_study(place, policy="osrl", delta=1e-5) as study:
@@ -130,7 +130,7 @@ def foresee_slowly(study: Study, began: threading.Event) -> None:
         began.set()
         time.sleep(HELD)
 
-    study._session.presolve(look)
+    study._session.peek(look)
 
 
 def compile_slowly(study: Study, began: threading.Event) -> None:

@@ -49,7 +49,7 @@ def rewards(study: Study, seed: int) -> Iterator[None]:
     world, H = new_world(EASY, new_key(seed, 0)), EASY.shape[2]
     while study.verdict == "running":
         trial = study.ask()
-        progress = study._session._current()
+        progress = study._session.refresh()
         x = progress.index_of(0, trial.task)
         a = progress.index_of(1, trial.representation) * H + progress.index_of(2, trial.predictor)
         value = draw_reward(world, stream(progress.state), x, a)
@@ -74,7 +74,7 @@ def test_a_study_is_the_simulation_one_step_at_a_time(path: str, policy: str, bu
     with Study.create(path, tasks=2, representations=2, predictors=2, policy=policy, seed=seed, delta=delta,
                       budget=budget) as study:  # fmt: skip
         rounds = sum(1 for _ in rewards(study, seed))
-        stepped = contents(study._session._current().state)
+        stepped = contents(study._session.refresh().state)
         key = new_key(seed, 0)
         rule = find(policy)
         problem = Problem(EASY.shape, EASY.family, (Criterion(rule.thresholds[0], delta, delta),))
@@ -149,8 +149,8 @@ def test_replay_never_solves(path: str, monkeypatch: pytest.MonkeyPatch) -> None
 def test_an_older_log_of_track_and_stop_goes_on_with_the_risk_that_it_had(path: str, policy: str) -> None:
     """It looked at delta_g alone; a study that begins now keeps the smaller of both risks."""
     with new_study(path, policy=policy, delta=None, delta_g=0.3, delta_h=0.01) as study:
-        created = study._session._current().created
-        now = study._session._current().state.stopping.threshold[0, 0]
+        created = study._session.refresh().created
+        now = study._session.refresh().state.stopping.threshold[0, 0]
     assert created.evidence == {CONTEST_RISK: "smaller"}
     before = replace(created, evidence={})
     then = set_constants(new_state(before), before).stopping.threshold[0, 0]
@@ -277,13 +277,13 @@ def test_a_long_stretch_is_replayed_at_once_with_the_same_bits(path: str, monkey
 
 
 def test_a_snapshot_gives_the_same_state_as_the_log(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("osrl.study.operations.writer.EVERY", 20)
+    monkeypatch.setattr("osrl.study.operations.session.EVERY", 20)
     with new_study(place, policy="osrl", delta=0.01) as study:
         late_and_lost(study, 40)
         kept = study._storage.snapshot(study._session.number)
         assert kept is not None and kept.position > 20
         with Study.open(place) as other:
-            assert differences(contents(other._session._current().state), contents(folded(study).state)) == []
+            assert differences(contents(other._session.refresh().state), contents(folded(study).state)) == []
             assert other.pending == study.pending
             waiting = other.pending
             other.tell(waiting[0], 1)
@@ -294,7 +294,7 @@ def test_who_had_much_to_replay_spares_the_next_process(path: str, monkeypatch: 
     """A study that is used by one short process after the other is not replayed from far back in each."""
     with new_study(path, policy="uniform", delta=1e-9) as study:
         play(study, 20)
-    monkeypatch.setattr("osrl.study.operations.writer.LONG", 30)
+    monkeypatch.setattr("osrl.study.operations.session.LONG_REPLAY", 30)
     for expected in (1, 42, 42):  # where the replay begins: at first there is no snapshot
         with Study.open(path) as study:
             assert study._session._load().position == expected
@@ -305,14 +305,14 @@ def test_who_had_much_to_replay_spares_the_next_process(path: str, monkeypatch: 
 
 
 def test_a_correction_replays_what_follows_the_snapshot(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("osrl.study.operations.writer.EVERY", 20)
+    monkeypatch.setattr("osrl.study.operations.session.EVERY", 20)
     begun: list[Event] = []
 
     def noted(first: Event) -> StudyState:
         begun.append(first)
         return begin(first)
 
-    monkeypatch.setattr("osrl.study.operations.writer.begin", noted)
+    monkeypatch.setattr("osrl.study.operations.session.begin", noted)
     with new_study(path, policy="uniform", delta=1e-9) as study:
         play(study, 12)
         trial = study.ask()
@@ -327,7 +327,7 @@ def snapshot_of(path: str) -> tuple[StudyState, Snapshot, Created]:
     with new_study(path, policy="osrl", delta=0.01) as study:
         play(study, 5)
         study.ask(n=2)
-        progress = study._session._current()
+        progress = study._session.refresh()
     return progress, pack(progress), progress.created
 
 
@@ -369,7 +369,7 @@ def test_a_wrong_snapshot_is_not_used_and_found_by_verify(
     path: str, monkeypatch: pytest.MonkeyPatch, change: Any, complaint: str
 ) -> None:
     """Whoever puts another one in its place, with a verdict of his own perhaps, is not believed."""
-    monkeypatch.setattr("osrl.study.operations.writer.EVERY", 20)
+    monkeypatch.setattr("osrl.study.operations.session.EVERY", 20)
     with new_study(path, policy="osrl", delta=0.01) as study:
         play(study, 5)
         trials = study.ask(n=25)
@@ -389,7 +389,7 @@ def test_a_wrong_snapshot_is_not_used_and_found_by_verify(
     with Study.open(path) as study:
         assert (study.verdict, len(study.pending)) == ("running", 25)
         study.tell(trials[0], 1)
-        assert differences(contents(study._session._current().state), contents(folded(study).state)) == []
+        assert differences(contents(study._session.refresh().state), contents(folded(study).state)) == []
 
 
 # Schema -------------------------------------------------------------------------------------------

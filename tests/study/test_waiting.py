@@ -15,7 +15,7 @@ import pytest
 from osrl.errors import StorageBusy
 from osrl.policies.steps import wants_design
 from osrl.study.log.events import Designed
-from osrl.study.operations import writer as session
+from osrl.study.operations import session
 from osrl.study.state.state import StudyState
 from osrl.study.storage.sql import SqlStorage
 from osrl.study.storage.sqlite import _queue_of, note_log
@@ -132,7 +132,7 @@ def test_an_ask_in_peace_uses_what_was_solved_for_outside(path: str, monkeypatch
         def watched(progress: StudyState) -> Designed | None:
             designed = solve(progress)
             if designed is not None:
-                held.append(bool(study._session._writing._is_owned()))  # type: ignore[attr-defined]
+                held.append(bool(study._session._write_lock._is_owned()))  # type: ignore[attr-defined]
             return designed
 
         solve = StudyState.solve
@@ -153,7 +153,7 @@ def test_a_reader_does_not_wait_for_a_writer_of_its_own_process(place: str, monk
             waits.set()
             return hold(storage, *given)
 
-        with other._session.transaction():
+        with other._storage.lock_log(other._session.number):
             monkeypatch.setattr(SqlStorage, "lock_log", noted)
             thread = threading.Thread(target=lambda: study.tell(study.ask(), 1))
             thread.start()
@@ -251,7 +251,7 @@ def test_little_is_taken_in_while_the_log_is_held(path: str, monkeypatch: pytest
     with new_study(path, policy="uniform", delta=1e-9) as study, Study.open(path) as other:
         play(study, 2)
         assert other.trials == 2
-        monkeypatch.setattr(session, "FEW", few)
+        monkeypatch.setattr(session, "MAX_NEWS", few)
         monkeypatch.setattr(session, "_take_in", counted)
         monkeypatch.setattr(SqlStorage, "lock_log", watched)
         busy = [False, True, True, True, True]
@@ -260,7 +260,7 @@ def test_little_is_taken_in_while_the_log_is_held(path: str, monkeypatch: pytest
         assert [count for count, under_lock in taken if under_lock and count > few] == []
         assert [count for count, under_lock in taken if not under_lock and count > few]
         busy[:] = [True] * 1000
-        monkeypatch.setattr(session, "ROUNDS", 3)
+        monkeypatch.setattr(session, "MAX_REFRESHES", 3)
         with refused("others write faster than this process can read; call again"):
             other.ask()
         busy[:] = [False] * 1000
@@ -321,16 +321,16 @@ def test_who_stands_in_line_reads_what_others_write(path: str, monkeypatch: pyte
         play(study, 2)
         assert other.trials == 2
         read: list[int] = []
-        keep_up = other._session._keep_up
+        keep_up = other._session._refresh_a_little
 
         def counted() -> None:
             if not read:
                 monkeypatch.setattr("osrl.study.storage.writer_queue.PATIENCE", 0.0)
                 in_another_thread(lambda: play(study, 3))
             keep_up()
-            read.append(other._session._fold.asked)  # type: ignore[union-attr]
+            read.append(other._session._state.asked)  # type: ignore[union-attr]
 
-        monkeypatch.setattr(type(other._session), "_keep_up", lambda session: counted())
+        monkeypatch.setattr(type(other._session), "_refresh_a_little", lambda session: counted())
         with first_in_line(path):
             other.ask()
         assert read and read[0] == 5

@@ -72,7 +72,7 @@ def held(study: Study) -> Iterator[None]:
     begun, free = threading.Event(), threading.Event()
 
     def hold() -> None:
-        with study._session.transaction():
+        with study._storage.lock_log(study._session.number):
             begun.set()
             free.wait(60)
 

@@ -29,8 +29,8 @@ from osrl.service.models import (
 from osrl.service.roles import BLIND, READ, needs
 from osrl.service.routing import OPTIONAL_BODY, answer, grant_of, new_router
 from osrl.study.operations.ask import parse_ask
-from osrl.study.operations.batch import TellResult, abandon_call, ask_call, tell_call
-from osrl.study.operations.tell import Abandonment, parse_trial_ref
+from osrl.study.operations.batch import abandon_call, ask_call, tell_call
+from osrl.study.operations.tell import Abandonment, TellResult, parse_trial_ref
 from osrl.study.state.trial import Trial, validate_actor_and_reason
 from osrl.study.study import Study
 

@@ -1,4 +1,4 @@
-"""What people do with a running study: pause it, close it, raise its budget, withdraw or add choices."""
+"""Change a running study: pause it, close it, raise its budget, withdraw or add arms and tasks."""
 
 from __future__ import annotations
 
@@ -8,57 +8,52 @@ from typing import NamedTuple
 
 from osrl.errors import OsrlError, StudyEnded
 from osrl.study.log.events import ArmsChanged, BudgetRaised, Closed, Paused, Unpaused
-from osrl.study.log.identity import acting_as
-from osrl.study.operations.writer import Session, WriteTransaction
+from osrl.study.operations.session import WriteTransaction
 from osrl.study.settings import check_names
-from osrl.study.state.guardrail import names_without, next_by_harm_limit
+from osrl.study.state.guardrail import names_without
 from osrl.study.state.state import StudyState
 
-MOST = 2**63 - 1
+MAX_BUDGET = 2**63 - 1
 CLOSED = "closed"
 
 
-def pause(session: Session, reason: str, by: str | None) -> None:
-    """Hand out no more trials; those that are out may report."""
+def pause(transaction: WriteTransaction, reason: str, by: str | None) -> None:
+    """Issue no more trials; those that are out may report."""
     _check_reason(reason, "the study is paused")
-    with session.transaction() as transaction:
-        _check_running(transaction.progress)
-        if transaction.progress.paused is None:
-            transaction.do(Paused(reason, by))
+    _check_running(transaction.state)
+    if transaction.state.paused is None:
+        transaction.apply(Paused(reason, by))
 
 
-def resume(session: Session, reason: str | None, by: str | None) -> None:
+def resume(transaction: WriteTransaction, reason: str | None, by: str | None) -> None:
     """Go on with a study that was paused."""
-    with session.transaction() as transaction:
-        _check_running(transaction.progress)
-        if transaction.progress.paused is not None:
-            transaction.do(Unpaused(reason, by))
+    _check_running(transaction.state)
+    if transaction.state.paused is not None:
+        transaction.apply(Unpaused(reason, by))
 
 
-def close(session: Session, reason: str, by: str | None) -> None:
+def close(transaction: WriteTransaction, reason: str, by: str | None) -> None:
     """End the study, with its best guess."""
     _check_reason(reason, "the study is closed")
-    with session.transaction() as transaction:
-        if transaction.progress.verdict is not None and transaction.progress.verdict.status == CLOSED:
-            return
-        _check_running(transaction.progress)
-        verdict = replace(transaction.progress.best_guess(), status=CLOSED)
-        transaction.do(Closed(reason, verdict, by))
+    state = transaction.state
+    if state.verdict is not None and state.verdict.status == CLOSED:
+        return
+    _check_running(state)
+    transaction.apply(Closed(reason, replace(state.best_guess(), status=CLOSED), by))
 
 
-def raise_budget(session: Session, budget: int, reason: str | None, by: str | None) -> None:
+def raise_budget(transaction: WriteTransaction, budget: int, reason: str | None, by: str | None) -> None:
     """Allow more trials in all."""
-    if isinstance(budget, bool) or not isinstance(budget, Integral) or not 1 <= budget <= MOST:
+    if isinstance(budget, bool) or not isinstance(budget, Integral) or not 1 <= budget <= MAX_BUDGET:
         raise OsrlError(f"the budget is {budget!r}; give the largest number of trials, at least 1")
-    with session.transaction() as transaction:
-        _check_running(transaction.progress)
-        before = transaction.progress.created.budget
-        if before is None:
-            raise OsrlError("the study has no budget, so there is nothing to raise; ask for more trials")
-        if budget < before:
-            raise OsrlError(f"the budget is {before:,}, and can only be raised; give a larger number")
-        if budget > before:
-            transaction.do(BudgetRaised(int(budget), reason, by))
+    _check_running(transaction.state)
+    before = transaction.state.created.budget
+    if before is None:
+        raise OsrlError("the study has no budget, so there is nothing to raise; ask for more trials")
+    if budget < before:
+        raise OsrlError(f"the budget is {before:,}, and can only be raised; give a larger number")
+    if budget > before:
+        transaction.apply(BudgetRaised(int(budget), reason, by))
 
 
 class ArmSelector(NamedTuple):
@@ -70,7 +65,7 @@ class ArmSelector(NamedTuple):
 
     @property
     def axis_and_name(self) -> tuple[int, str]:
-        """Which of the three it is, and its name; refused where it is none or several."""
+        """Return which of the three it is, and its name; refuse none and several."""
         given = [(axis, name) for axis, name in enumerate(self) if name is not None]
         if len(given) != 1:
             raise OsrlError(
@@ -79,41 +74,33 @@ class ArmSelector(NamedTuple):
         return given[0]
 
 
-def withdraw(session: Session, choice: ArmSelector, reason: str, by: str | None) -> None:
+def withdraw(transaction: WriteTransaction, selected: ArmSelector, reason: str, by: str | None) -> None:
     """Take a task, a representation or a predictor out of the study; evidence counts from here on."""
-    axis, name = choice.axis_and_name
+    axis, name = selected.axis_and_name
     _check_reason(reason, f"{name!r} is withdrawn")
-    with session.transaction() as transaction:
-        _check_running(transaction.progress)
-        transaction.progress.index_of(axis, name)
-        left = names_without(transaction.progress.created, axis, name)
-        if left is None:
-            raise OsrlError(f"without {name!r} there is nothing left to compare; close the study instead")
-        transaction.do(_staged(left, axis, reason, by))
+    state = transaction.state
+    _check_running(state)
+    state.index_of(axis, name)
+    left = names_without(state.created, axis, name)
+    if left is None:
+        raise OsrlError(f"without {name!r} there is nothing left to compare; close the study instead")
+    transaction.apply(_arms_changed(left, axis, reason, by))
 
 
-def withdraw_by_rule(transaction: WriteTransaction) -> None:
-    """Do what the limit of harm asks for, after a harm was told."""
-    with acting_as(None):
-        while (event := next_by_harm_limit(transaction.progress)) is not None:
-            transaction.do(event)
-
-
-def add(session: Session, choice: ArmSelector, reason: str, by: str | None) -> None:
+def add(transaction: WriteTransaction, selected: ArmSelector, reason: str, by: str | None) -> None:
     """Take a new task, representation or predictor into the study; evidence counts from here on."""
-    axis, name = choice.axis_and_name
+    axis, name = selected.axis_and_name
     _check_reason(reason, f"{name!r} is added")
-    with session.transaction() as transaction:
-        _check_running(transaction.progress)
-        created = transaction.progress.created
-        names = [list(created.tasks), list(created.representations), list(created.predictors)]
-        names[axis].append(name)
-        check_names(*names)
-        transaction.do(_staged(names, axis, reason, by))
+    _check_running(transaction.state)
+    created = transaction.state.created
+    names = [list(created.tasks), list(created.representations), list(created.predictors)]
+    names[axis].append(name)
+    check_names(*names)
+    transaction.apply(_arms_changed(names, axis, reason, by))
 
 
-def _staged(names: list[list[str]], axis: int, reason: str, by: str | None) -> ArmsChanged:
-    """The study goes on with these names, of which those on one axis are others than before."""
+def _arms_changed(names: list[list[str]], axis: int, reason: str, by: str | None) -> ArmsChanged:
+    """Return the event after which the study has these names, of which those on one axis are new."""
     tasks, representations, predictors = names
     return ArmsChanged(representations, predictors, reason, by, tasks if axis == 0 else None)
 
@@ -123,8 +110,6 @@ def _check_reason(reason: object, what: str) -> None:
         raise OsrlError(f"there is no reason; say in a few words why {what}")
 
 
-def _check_running(progress: StudyState) -> None:
-    if progress.verdict is not None:
-        raise StudyEnded(
-            f"the study has ended ({progress.verdict.status}), and its verdict is final; begin a new study"
-        )
+def _check_running(state: StudyState) -> None:
+    if state.verdict is not None:
+        raise StudyEnded(f"the study has ended ({state.verdict.status}), and its verdict is final; begin a new study")

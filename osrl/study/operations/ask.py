@@ -1,44 +1,43 @@
-"""How trials are handed out, and found again."""
+"""Ask: issue trials, with a new design of the sampling weights where one is due.
+
+**The design.** Solving for new weights may take long, and others cannot write while an ask has the log locked. So
+the ask unlocks the log, solves for a copy of the state, and comes back. If others have told something meanwhile,
+the weights are those of a slightly older state. They are used all the same: they depend only on the past, which is
+all that the evidence needs, and they are newer than the current ones. The log says for which state they were
+solved. Only the sampling rule changes; the evidence stays that of all rewards.
+
+They cannot be used if others have solved meanwhile, if a reward was corrected, if arms were withdrawn or added, or
+if rewards have changed what the sampling rule has solved for. Then they are solved for once more, and after that
+trials are issued with the weights that there are.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import copy
+from collections.abc import Mapping
 from datetime import timedelta
 from numbers import Integral
 from typing import Any, NamedTuple
 
-from osrl.errors import OsrlError, StorageDamaged, UnknownTrial
-from osrl.study.log.events import Abandoned, Amended, Asked, Corrected, Created, Event, Told, now
-from osrl.study.operations.checks import check_ask
-from osrl.study.operations.redesign import Redesign
-from osrl.study.operations.writer import Session, WriteTransaction
-from osrl.study.state.trial import Trial, new_trial, read_key, read_lease, read_note, read_token
+import numpy as np
 
-MOST_AT_ONCE = 1000  # trials of one ask: others wait while they are handed out
+from osrl.errors import BudgetSpent, OsrlError, StudyEnded, StudyPaused
+from osrl.policies.state_arrays import arrays_of
+from osrl.study.log.events import SAMPLING, ArmsChanged, Corrected, Designed, now
+from osrl.study.operations.session import WriteTransaction
+from osrl.study.state.state import StudyState
+from osrl.study.state.trial import Trial, find_ask, new_trial, read_key, read_lease, read_note
 
-
-@dataclass(frozen=True)
-class TrialRecord(Trial):
-    """A trial with what became of it; times in microseconds since 1970 (UTC).
-
-    ``status`` is ``pending``, ``told``, ``abandoned`` or ``abandoned, ignorable``. ``amended``: the right
-    reward, where it became known after the wrong one was used.
-    """
-
-    status: str
-    reward: float | None
-    asked_at: int
-    ended_at: int | None
-    amended: float | None = None
+MAX_ASKED = 1000  # trials of one ask: others wait while they are issued
+MAX_SOLVED = 2  # designs that one ask solves for
 
 
 class AskRequest(NamedTuple):
-    """What is asked for: how many trials, in which task, for how long, known by what."""
+    """The trials that are asked for: how many, in which task, for how long, known by what."""
 
     task: str | None
     n: int
-    length: int | None  # of the lease, in microseconds
+    lease: int | None  # microseconds
     key: str | None
     note: dict[str, Any] | None
 
@@ -50,7 +49,7 @@ def parse_ask(
     key: str | None,
     note: Mapping[str, Any] | None,
 ) -> AskRequest:
-    """What is asked for; an error where that cannot be."""
+    """Return what is asked for; refuse what cannot be."""
     length = None if lease is None else read_lease(lease)
     count = _count(n)
     if key is not None and n is not None:
@@ -60,133 +59,135 @@ def parse_ask(
     return AskRequest(task, count, length, key, None if note is None else read_note(note))
 
 
-def ask(session: Session, wanted: AskRequest) -> tuple[Trial, ...]:
-    """Hand out the trials that are wanted; the one that has the key already, if there is one."""
-    weights = Redesign()
-    session.presolve(weights.presolve)
-    while True:
-        with session.storage.fork_lock:  # nothing is compiled while the process forks
-            weights.solve()
-        with session.transaction() as transaction:
-            trials = hand_out(transaction, wanted, weights)
-        if trials:
-            return trials
-
-
-def hand_out(transaction: WriteTransaction, wanted: AskRequest, weights: Redesign) -> tuple[Trial, ...]:
-    """Hand out trials; none where the log is to be let go, to solve for new weights."""
-    task, count, length, key, note = wanted
-    progress = transaction.progress
-    if key is not None and (again := _asked_before(transaction, key, task, note)) is not None:
-        return (again,)
-    check_ask(progress, task, count)
-    trials = []
-    for _ in range(count if weights.renew(transaction) else 0):
-        until = None if length is None else now() + length
-        asked = progress.choose(task, until, key, note)
-        trials.append(new_trial(asked, progress.created, transaction.do(asked).hash))
-    return tuple(trials)
-
-
 def _count(n: int | None) -> int:
     count = 1 if n is None else n
     if isinstance(count, bool) or not isinstance(count, Integral) or count < 1:
         raise OsrlError(f"n is {n!r}; give the number of trials to hand out, at least 1")
-    if count > MOST_AT_ONCE:
-        raise OsrlError(f"n is {n}; a call hands out at most {MOST_AT_ONCE:,} trials; ask again for more")
+    if count > MAX_ASKED:
+        raise OsrlError(f"n is {n}; a call hands out at most {MAX_ASKED:,} trials; ask again for more")
     return int(count)
 
 
-def _asked_before(transaction: WriteTransaction, key: str, task: str | None, note: object) -> Trial | None:
-    """The trial that was handed out for a key; refused where it was asked for with something else."""
-    number = transaction.log.find_key(key)
-    if number is None:
+class Redesign:
+    """The design that an ask solves for while the log is not locked."""
+
+    def __init__(self) -> None:
+        self._seen: StudyState | None = None  # a copy of the state that is solved for
+        self._found: Designed | None = None
+        self._solved = 0
+
+    def presolve(self, state: StudyState) -> None:
+        """Note a state for which a design is due, before the log is locked at all."""
+        if state.steps.wants_design(state.state):
+            self._request(state)
+
+    def use_or_request(self, transaction: WriteTransaction) -> bool:
+        """Use the design that was found, if one is due; return False if one has to be solved for first."""
+        state = transaction.state
+        if not state.steps.wants_design(state.state):
+            return True
+        if (designed := self._usable(transaction)) is not None:
+            transaction.apply(designed)
+            self._seen, self._found, self._solved = None, None, 0
+            return True
+        if self._solved == MAX_SOLVED:
+            return True
+        self._request(state)
+        return False
+
+    def _request(self, state: StudyState) -> None:
+        self._seen, self._found = copy.copy(state), None
+        self._seen.state = copy.deepcopy(state.state)
+
+    def solve(self) -> None:
+        """Solve for the state that was noted last, if that is still to be done."""
+        if self._seen is not None and self._found is None:
+            solved = copy.copy(self._seen)
+            solved.state = copy.deepcopy(self._seen.state)
+            self._found = solved.solve()
+            self._solved += 1
+
+    def _usable(self, transaction: WriteTransaction) -> Designed | None:
+        """Return the design that was found, as it can be used now."""
+        seen, found, state = self._seen, self._found, transaction.state
+        if seen is None or found is None or state.last.hash == seen.last.hash:
+            return found
+        since = transaction.log.read(seen.last.seq)
+        first = next(since, None)
+        if first is None or first.hash != seen.last.hash:
+            return None
+        if any(isinstance(event.body, Designed | Corrected | ArmsChanged) for event in since):
+            return None
+        before, after = dict(arrays_of(seen.state)), dict(arrays_of(state.state))
+        sampling = {name: array for name, array in found.arrays.items() if name.startswith(SAMPLING)}
+        if not all(np.array_equal(before[name], after[name]) for name in sampling):
+            return None
+        return Designed(sampling, found.before, seen.last.seq)
+
+
+def issue_trials(transaction: WriteTransaction, request: AskRequest, redesign: Redesign) -> tuple[Trial, ...] | None:
+    """Issue trials, or return the one that has the key; None where a design has to be solved for first."""
+    state = transaction.state
+    if request.key is not None and (known := transaction.log.find_key(request.key)) is not None:
+        return (_trial_with_key(transaction, request, known),)
+    check_ask(state, request.task, request.n)
+    if not redesign.use_or_request(transaction):
         return None
-    asked, hash = _handed_out(transaction.log.events_of_trial(number), number, key)
-    if task is not None and task != asked.task:
+    trials = []
+    for _ in range(request.n):
+        until = None if request.lease is None else now() + request.lease
+        asked = state.choose(request.task, until, request.key, request.note)
+        trials.append(new_trial(asked, state.created, transaction.apply(asked).hash))
+    return tuple(trials)
+
+
+def check_ask(state: StudyState, task: str | None, count: int) -> None:
+    """Refuse to issue trials where there is nothing more to learn or to spend."""
+    budget = state.created.budget
+    if state.verdict is not None:
+        raise StudyEnded(f"the study has ended ({state.verdict.status}); read its verdict, or begin a new study")
+    if state.paused is not None:
+        raise StudyPaused(
+            f"the study is paused ({state.paused}); tell what is out, and ask again when it goes on "
+            "(`osrl study resume`)"
+        )
+    if task is not None:
+        if not isinstance(task, str):
+            raise OsrlError(f"the task is {task!r}; give its name, or its number as text")
+        state.index_of(0, task)
+        if not state.policy.given_tasks:
+            raise OsrlError(
+                f"policy {state.policy.name!r} chooses the tasks itself; ask without a task, "
+                "or create the study with policy 'osrl'"
+            )
+    if budget is not None and state.asked + count > budget:
+        left = budget - state.asked
+        if left:
+            raise BudgetSpent(f"{left} of the {budget} trials of the budget are left; ask for at most {left}")
+        raise BudgetSpent(
+            f"all {budget} trials of the budget are handed out and {len(state.pending)} of them have not "
+            "reported; tell or abandon those"
+        )
+
+
+def _trial_with_key(transaction: WriteTransaction, request: AskRequest, number: int) -> Trial:
+    """Return the trial that was issued for a key; refuse where something else is asked for now."""
+    key = request.key
+    asked, hash = find_ask(transaction.log.events_of_trial(number), number, key)
+    if request.task is not None and request.task != asked.task:
         raise OsrlError(
-            f"key {key!r} is that of trial {number} in task {asked.task!r}, now the task is {task!r}; "
+            f"key {key!r} is that of trial {number} in task {asked.task!r}, now the task is {request.task!r}; "
             "give every trial a key of its own"
         )
-    if note is not None and note != asked.note:
+    if request.note is not None and request.note != asked.note:
         raise OsrlError(
             f"key {key!r} is that of trial {number}, which has another note; a note cannot be changed, "
             "ask again without one"
         )
-    return new_trial(asked, transaction.progress.settings_of(number), hash)
+    return new_trial(asked, transaction.state.settings_of(number), hash)
 
 
-def again(transaction: WriteTransaction, number: int) -> Trial:
-    """A trial that was handed out before."""
-    asked, hash = _handed_out(transaction.log.events_of_trial(number), number, None)
-    return new_trial(asked, transaction.progress.settings_of(number), hash)
-
-
-def find_trial(session: Session, which: Trial | str | int) -> TrialRecord:
-    """A trial by itself, its number, its token or its key, with what became of it."""
-    if isinstance(which, str) and not _is_token(which):
-        key = read_key(which)
-        number = session.storage.find_key(session.number, key)
-        if number is None:
-            raise UnknownTrial(f"the study has no trial with key {which!r}; ask for one with it")
-    else:
-        token, key = read_token(which), None
-        number = token.trial
-    with session.reading() as progress:
-        created, handed = progress.settings_of(max(number, 1)), progress.asked
-    events = session.storage.events_of_trial(session.number, number)
-    if not events:
-        raise UnknownTrial(f"the study has no trial {number}; it has handed out {handed}, numbered from 1")
-    asked, hash = _handed_out(events, number, key)
-    if key is None:
-        token.check_study(created)
-        token.check_event(hash)
-    return _record(asked, created, events)
-
-
-def find_trials(session: Session, first: int, last: int) -> list[TrialRecord]:
-    """The trials from number ``first`` to ``last``, with what became of each."""
-    trials: dict[int, list[Event]] = {}
-    for event in session.storage.events_of_trials(session.number, first, last):
-        assert event.trial is not None
-        trials.setdefault(event.trial, []).append(event)
-    with session.reading() as progress:
-        created = {number: progress.settings_of(number) for number in trials}
-    return [
-        _record(_handed_out(events, number, None)[0], created[number], events)
-        for number, events in sorted(trials.items())
-    ]
-
-
-def _is_token(text: str) -> bool:
-    try:
-        read_token(text)
-    except OsrlError:
-        return False
-    return True
-
-
-def _handed_out(events: Sequence[Event], number: int, key: str | None) -> tuple[Asked, str]:
-    """The ask of a trial, and its hash; refused where it is not the one that the key is said to have."""
-    first = events[0] if events else None
-    if first is None or not isinstance(first.body, Asked) or key not in (None, first.body.key):
-        raise StorageDamaged(f"trial {number} is said to have key {key!r}, and does not; restore a backup")
-    return first.body, first.hash
-
-
-def _record(asked: Asked, created: Created, events: Sequence[Event]) -> TrialRecord:
-    status, reward, ended, amended = "pending", None, None, None
-    for event in events[1:]:
-        if isinstance(event.body, Amended):
-            amended = event.body.reward
-            continue
-        ended = event.at
-        match event.body:
-            case Told() | Corrected() as told:
-                status, reward = "told", told.reward
-            case Abandoned() as lost:
-                status = "abandoned, ignorable" if lost.ignorable else "abandoned"
-    trial = new_trial(asked, created, events[0].hash)
-    return TrialRecord(
-        **vars(trial), status=status, reward=reward, asked_at=events[0].at, ended_at=ended, amended=amended
-    )
+def reissue(transaction: WriteTransaction, number: int) -> Trial:
+    """Return a trial that was issued before."""
+    asked, hash = find_ask(transaction.log.events_of_trial(number), number, None)
+    return new_trial(asked, transaction.state.settings_of(number), hash)

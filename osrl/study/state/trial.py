@@ -5,16 +5,16 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from numbers import Integral
 from typing import Any, NamedTuple
 
-from osrl.errors import OsrlError, RewardRefused, UnknownTrial
+from osrl.errors import OsrlError, RewardRefused, StorageDamaged, UnknownTrial
 from osrl.hypotheses.summary import Answer
 from osrl.model.families import Family
-from osrl.study.log.events import Asked, Created, Verdict
+from osrl.study.log.events import Asked, Created, Event, Verdict
 
 MOST = 2**63  # numbers beyond it fit no database
 LONGEST_KEY = 200  # letters
@@ -53,6 +53,14 @@ def new_trial(asked: Asked, created: Created, hash: str) -> Trial:
     token = str(Token(short_id(created), asked.trial, hash[:12]))
     arm = asked.task, asked.representation, asked.predictor
     return Trial(asked.trial, *arm, propensity_of(asked, created), token, asked.key, asked.note)
+
+
+def find_ask(events: Sequence[Event], number: int, key: str | None) -> tuple[Asked, str]:
+    """Return the ask of a trial and its hash; refuse a trial that has not the key by which it was found."""
+    first = events[0] if events else None
+    if first is None or not isinstance(first.body, Asked) or key not in (None, first.body.key):
+        raise StorageDamaged(f"trial {number} is said to have key {key!r}, and does not; restore a backup")
+    return first.body, first.hash
 
 
 def propensity_of(asked: Asked, created: Created) -> float:

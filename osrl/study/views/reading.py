@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 from osrl.hypotheses.summary import Answer
 from osrl.notebook import as_html, draw
 from osrl.study.log.events import Created, Event
-from osrl.study.operations.ask import TrialRecord, find_trials
-from osrl.study.operations.writer import Session
+from osrl.study.operations.session import Session
 from osrl.study.state.trial import read_answer, short_id
 from osrl.study.storage.base import Storage
+from osrl.study.views.trials import TrialRecord, find_trials
 
 if TYPE_CHECKING:
     import polars as pl
@@ -188,7 +188,8 @@ class Reading:
 
     def records(self, first: int, last: int) -> list[TrialRecord]:
         """The trials from number ``first`` to ``last``, as far as they were handed out."""
-        return find_trials(self._session, first, last)
+        with self._session.reading() as progress:
+            return find_trials(self._storage, self._session.number, progress, first, last)
 
     @property
     def history(self) -> pl.DataFrame:
