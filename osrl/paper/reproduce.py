@@ -14,6 +14,7 @@ import polars as pl
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
+import osrl.report.charts  # noqa: F401  (first, because its message names the extra that is missing)
 from osrl.errors import OsrlError
 from osrl.files import replace_file
 from osrl.model.instance import Instance

@@ -171,7 +171,7 @@ def test_other_versions_are_noted_and_compared_to_a_tolerance(path: str, monkeyp
         play(study, 10)
     other = {**versions(), "kernels": "0123456789abcdef"}
     with monkeypatch.context() as patch:
-        for module in ("session", "snapshot"):
+        for module in ("operations.writer", "state.snapshot"):
             patch.setattr(f"osrl.study.{module}.versions", lambda: other)
         with Study.open(path) as study:
             play(study, 10)
