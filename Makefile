@@ -9,6 +9,7 @@ WARM := 'osrl/bernoulli uniform/bernoulli osrl/gaussian' \
   'osrl-sc/bernoulli osrl-sc-released/bernoulli tas/bernoulli tas-transfer/bernoulli tas+glr/bernoulli'
 CORES := 2
 WORKERS := 3  # of the tests: some of them wait for other processes
+PYTEST  := $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal --durations=30 --durations-min=1
 
 .DEFAULT_GOAL := help
 
@@ -18,7 +19,7 @@ export PYTHONDONTWRITEBYTECODE :=
 
 # Long work is measured as machine code from its first call on.
 validate torture bench: export OSRL_COMPILE = now
-.PHONY: help install demo test check docs wheel picture format validate torture scale bench constraints clean
+.PHONY: help install demo quick test check docs wheel picture format validate torture scale bench constraints clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -36,10 +37,13 @@ demo: $(READY) ## Table 1 of the paper with 1120 runs, beside the published one,
 
 # Kernels are compiled once before the tests, so that the test workers find them in the cache instead of compiling the
 # same ones side by side.
-test: $(READY) ## every quick test, then some of them again with the JIT off
+quick: $(READY) ## the core suite: two minutes, once the kernels are compiled
 	printf '%s\n' $(WARM) | xargs -P $(CORES) -I {} sh -c '$(BIN)/python -m tests.support.warm {} > /dev/null'
-	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal
-	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -q -n $(WORKERS) -m 'nojit and not validate'
+	$(PYTEST) -m 'not slow and not validate'
+
+test: quick ## the core suite, then the slow tests, then some again with the JIT off
+	$(PYTEST) -m 'slow and not validate'
+	NUMBA_DISABLE_JIT=1 $(PYTEST) -m 'nojit and not validate'
 
 check: $(READY) ## lint, format, types, import layers
 	$(BIN)/ruff check .
@@ -62,7 +66,7 @@ format: $(READY) ## rewrite the sources in the house format
 
 validate: $(READY) ## the long statistical validation; it writes docs/validation/
 	$(BIN)/osrl bound paper --json > /dev/null
-	$(BIN)/python -m pytest -q -n $(CORES) -m validate
+	$(BIN)/python -m pytest -q -n $(CORES) -m validate --timeout 7200
 	$(BIN)/python -m tests.validation.report_policies docs/validation/policies.md
 	$(BIN)/python -m tests.validation.report_pairs docs/validation/pairs.md
 	$(BIN)/python -m tests.validation.report_guarantee docs/validation/guarantee.md

@@ -21,6 +21,8 @@ from tests.support.fuzz import fuzz_analyse, fuzz_import
 from tests.support.fuzz_commands import fuzz_command_line
 from tests.support.instances import refused
 
+pytestmark = pytest.mark.slow
+
 COLUMNS = ("task", "representation", "predictor", "reward")
 
 

@@ -11,6 +11,8 @@ from osrl.cli import main
 from osrl.study.study import Study
 from tests.support.code_blocks import ROOT, blocks, compare, masked
 
+pytestmark = pytest.mark.slow
+
 Capture = pytest.CaptureFixture[str]
 PAGES = [
     "README.md",

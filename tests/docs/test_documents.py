@@ -11,6 +11,8 @@ import pytest
 
 from osrl.cli import main
 
+pytestmark = pytest.mark.slow
+
 Capture = pytest.CaptureFixture[str]
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "documents.md"
 CREATE = "study create study.db --tasks x1,x2 --representations g1,g2 --predictors h1,h2 --seed 1"

@@ -11,6 +11,8 @@ import pytest
 
 from tests.support.code_blocks import blocks, compare, masked
 
+pytestmark = pytest.mark.slow
+
 Capture = pytest.CaptureFixture[str]
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 

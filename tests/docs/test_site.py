@@ -9,6 +9,8 @@ import pytest
 
 from tests.support.processes import run_python
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[2]
 
 

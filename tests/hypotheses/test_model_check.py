@@ -30,6 +30,8 @@ from tests.support.servers import Serving
 from tests.support.studies import MEANS, NAMES, assert_sound, late_and_lost, new_study, play
 from tests.validation.attacks_model import DISAGREEMENTS, RISK, disagreements
 
+pytestmark = pytest.mark.slow
+
 RUNS = 100
 ALLOWED = int(binom.isf(1e-6, RUNS, RISK))
 TIE = {"A": {"low": 0.8, "high": 0.8}, "B": {"low": 0.2, "high": 0.1}}

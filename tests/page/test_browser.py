@@ -20,6 +20,8 @@ from tests.support.servers import Serving, serving
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
+pytestmark = pytest.mark.slow
+
 VIEWS: list[tuple[Literal["light", "dark"], int]] = [
     ("light", 1280),
     ("dark", 1280),

@@ -28,6 +28,8 @@ from osrl.paper.mirror_ascent import (
 from tests.oracle import paper as oracle
 from tests.support.instances import random_instance
 
+pytestmark = pytest.mark.slow
+
 PAPER = Instance.load("paper")
 PHASES = {"phase 1": (1.0, 0.0), "phase 2": (0.0, 1.0), "joint": (1.0, 2.0)}
 

@@ -48,6 +48,8 @@ from osrl.policies.stopping import per_task_test as contests
 from osrl.simulation.api import simulate
 from osrl.simulation.runs import Z975
 
+pytestmark = pytest.mark.slow
+
 RUNS, SEED = 6, 3
 PAPER = Instance.load("paper")
 Capture = pytest.CaptureFixture[str]

@@ -21,6 +21,8 @@ from osrl.report.table import Cell, Grid
 from osrl.testing import EASY
 from tests.support.processes import run_python
 
+pytestmark = pytest.mark.slow
+
 RUNS, SEED = 6, 3
 PAPER = Instance.load("paper")
 Capture = pytest.CaptureFixture[str]

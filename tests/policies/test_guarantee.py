@@ -13,6 +13,8 @@ from osrl.model.instance import Instance
 from osrl.policies.builtin import UNIFORM
 from tests.validation.walks import CASES, EQUAL, RISK, Trouble, most_allowed, rejections, true_nulls
 
+pytestmark = pytest.mark.slow
+
 ROUNDS = 1500  # `make validate` has longer walks, and more
 
 

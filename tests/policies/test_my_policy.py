@@ -32,6 +32,8 @@ from osrl.testing import (
 )
 from tests.support.processes import run_python
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "my_policy.py"
 

@@ -16,6 +16,8 @@ from osrl.model.instance import Instance
 from osrl.policies.contract import State
 from tests.validation.pac import CASES, FALSE_ALARM, INSTANCES, RISK, SEED, Case, allowed, check, errors_of
 
+pytestmark = pytest.mark.slow
+
 RUNS = 500
 FEW_RUNS = 300  # are enough to find out
 CLOSE = Instance.bernoulli([[[0.56, 0.53], [0.5, 0.47]], [[0.53, 0.56], [0.47, 0.5]]])

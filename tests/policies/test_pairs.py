@@ -34,6 +34,8 @@ from osrl.testing import EASY, new_state
 from tests.support.processes import run_python
 from tests.support.rule_pairs import pairs, play
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def played() -> dict[str, Any]:

@@ -13,6 +13,8 @@ import osrl
 from osrl.paper.baselines import TOP_TWO, TRACK_AND_STOP
 from tests.oracle import rules as oracle
 
+pytestmark = pytest.mark.slow
+
 RISK = 0.1
 CASES = [
     (oracle.chernoff_racing, "chernoff-racing", "race-gk"),

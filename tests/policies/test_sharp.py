@@ -10,6 +10,8 @@ import osrl
 from osrl.model.instance import Instance
 from tests.support.simulations import EASY
 
+pytestmark = pytest.mark.slow
+
 PAPER = Instance.load("paper")
 GAUSSIAN = Instance.gaussian(
     [[[3.0, 2.0], [1.5, 1.0]], [[1.0, 2.5], [1.0, 1.5]], [[0.0, 1.0], [-1.0, 0.2]]], noise_sd=1.5

@@ -23,6 +23,8 @@ from osrl.study.state.stages import new_state
 from osrl.study.study import Study
 from tests.validation.tolerances import CHAIN, CHAIN_G, CROSSED, EPSILON, EXACTLY, RISK, TIES, TWINS, WORSE
 
+pytestmark = pytest.mark.slow
+
 RUNS = 80
 CASES = {
     "ties of predictors": Instance.bernoulli(TIES),

@@ -30,6 +30,8 @@ from tests.oracle.tolerance import Comparison
 from tests.validation.tolerances import CASES, Case, answers_of, unfinished
 from tests.validation.walks import most_allowed
 
+pytestmark = pytest.mark.slow
+
 RUNS = 1000
 
 

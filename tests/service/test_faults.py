@@ -26,6 +26,8 @@ from tests.support.processes import wait_until
 from tests.support.requirements import missing
 from tests.support.servers import NAMES, Process, free_port, serving
 
+pytestmark = pytest.mark.slow
+
 SETTINGS: dict[str, Any] = {**NAMES, "policy": "uniform", "seed": 1, "delta": 1e-12}
 
 

@@ -23,7 +23,7 @@ from tests.support.processes import wait_until
 from tests.support.simulations import EASY, campaign_of
 
 RUNS = 200
-pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning")
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning")]
 
 
 class LoopbackCluster:

@@ -30,6 +30,8 @@ from osrl.study.views import forecast as forecasts
 from tests.support.studies import new_study, play
 from tests.validation.forecasts import CASES, Case, Checked, begin, check_forecasts, share_below
 
+pytestmark = pytest.mark.slow
+
 NOTHING_LOST = Seen(np.zeros(2), 400, 0, 0, 0.0)
 LEAST = 0.85  # of true remainders that are at most the stated 90 %, early in a study
 

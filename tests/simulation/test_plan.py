@@ -15,6 +15,8 @@ from osrl.simulation.plan import plan, scale_gaps
 from tests.support.instances import refused
 from tests.support.simulations import EASY
 
+pytestmark = pytest.mark.slow
+
 Capture = pytest.CaptureFixture[str]
 
 

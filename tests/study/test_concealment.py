@@ -22,6 +22,8 @@ from tests.support.memory_study import MemoryStudy
 from tests.support.studies import NAMES, chained, late_and_lost, play
 from tests.validation.attacks import allowed, foreseen_arms
 
+pytestmark = pytest.mark.slow
+
 Capture = pytest.CaptureFixture[str]
 RUNS = 12
 

@@ -21,6 +21,8 @@ from osrl.study.views.verify import verify
 from tests.support.instances import refused
 from tests.support.studies import assert_sound, new_study
 
+pytestmark = pytest.mark.slow
+
 THREE: dict[str, Any] = {
     "representations": ["A", "B", "C"],
     "policy": "osrl",

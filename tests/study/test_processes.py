@@ -32,6 +32,8 @@ from tests.support.processes import forked, run_python
 from tests.support.studies import assert_sound, held, load_kernels, new_study, play
 from tests.support.writers import BATCH, killed_writers, stored
 
+pytestmark = pytest.mark.slow
+
 KILLS = 40  # on each backend; `make torture` has many more
 
 

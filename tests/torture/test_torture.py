@@ -6,6 +6,8 @@ import pytest
 
 from tests.torture.run import ATTACKS, SERVICE, Attack
 
+pytestmark = pytest.mark.slow
+
 FEW = {
     "kills": 16,
     "system_calls": 8,

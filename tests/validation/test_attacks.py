@@ -22,6 +22,8 @@ from tests.validation.attacks_stages import (
     wrong_in_some_stage,
 )
 
+pytestmark = pytest.mark.slow
+
 
 def test_late_results_of_phase_1_are_not_credited_to_arms_of_phase_2() -> None:
     """It was 20 of 20."""
