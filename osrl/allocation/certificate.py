@@ -45,7 +45,7 @@ class Pieces(NamedTuple):
 
 @kernel
 def new_pieces(tasks: int, n: int) -> Pieces:
-    """Room for the pieces of a program."""
+    """Return room for the pieces of a program."""
     return Pieces(
         np.zeros((tasks, n)),
         np.zeros((tasks, n), np.int64),
@@ -91,7 +91,7 @@ def measure(program: Program, q: Floats, pieces: Pieces) -> None:
 
 @kernel_in_place
 def objective(program: Program, q: Floats, pieces: Pieces) -> float:
-    """The objective reached by ``q`` (which spends its budgets), given its measured pieces."""
+    """Return the objective of ``q`` (which spends its budgets), given its measured pieces."""
     cell_of, need, need_h, inverse_sigma = program.cell, program.need, program.need_h, program.inverse_sigma
     value_of = pieces.value
     tasks, n = q.shape
@@ -110,7 +110,7 @@ def objective(program: Program, q: Floats, pieces: Pieces) -> float:
 
 @kernel_in_place
 def granted(program: Program, value_of: Floats, j: int) -> float:
-    """The largest z that test ``j`` grants: sum_x min_b (value_b + ahead_b z) = need z.
+    """Return the largest z that test ``j`` grants: sum_x min_b (value_b + ahead_b z) = need z.
 
     The left side is concave in z: Newton's method from the right ends after a few steps, and the first one is
     the last where nothing is ahead.
@@ -147,7 +147,7 @@ class DualResponse(NamedTuple):
 
 @kernel
 def new_dual_response(tasks: int, n: int) -> DualResponse:
-    """Room for a response."""
+    """Return room for a response."""
     share, level, c = np.zeros((tasks, n)), np.zeros((tasks, n)), np.zeros((tasks, n))
     return DualResponse(share, level, c, np.full(tasks, math.inf), np.zeros((n + 1, 3)))
 
@@ -182,7 +182,7 @@ def respond(program: Program, pieces: Pieces, dual: Floats, x: int, response: Du
 
 @kernel_in_place
 def slopes(program: Program, response: DualResponse, x: int, test_dual: Floats, total: float) -> float:
-    """Fill row ``x`` of what the response proves, c; its largest c / cost.
+    """Fill row ``x`` of c, the bound that the response proves, and return the largest c / cost.
 
     ``test_dual`` (C,) weighs the tests; ``total`` is their `dual_total`.
     """
@@ -228,7 +228,7 @@ def slopes(program: Program, response: DualResponse, x: int, test_dual: Floats, 
 
 @kernel_in_place
 def has_predictor_tests(program: Program, x: int) -> bool:
-    """Whether task ``x`` has tests of its own, and so some mass in every good allocation."""
+    """Tell whether task ``x`` has tests of its own, and so some mass in every good allocation."""
     need_h = program.need_h
     for r in range(1, need_h.shape[1]):
         if need_h[x, r] > 0.0:
@@ -238,7 +238,7 @@ def has_predictor_tests(program: Program, x: int) -> bool:
 
 @kernel_in_place
 def dual_total(program: Program, share: Floats, test_dual: Floats) -> float:
-    """The normalisation of dual weights: one for a pair that prices z at one."""
+    """Return the normalisation of dual weights: one for a pair that prices z at one."""
     cell_of, need, need_h = program.cell, program.need, program.need_h
     total = 0.0
     for j in range(need.size):
@@ -254,7 +254,7 @@ def dual_total(program: Program, share: Floats, test_dual: Floats) -> float:
 
 @kernel_in_place
 def price_groups(program: Program, c: Floats) -> float:
-    """The most that c.q - |q|^2 / (2 sigma) can be over all allocations, from above.
+    """Return an upper bound of c.q - |q|^2 / (2 sigma) over all allocations.
 
     For each group: min over a price nu of nu * budget + (sigma / 2) sum max(c - nu cost, 0)^2,
     which without the regulariser is budget * max c / cost. Every nu gives a valid bound.
@@ -307,7 +307,7 @@ def upper_bound(
     used: DualResponse,
     kept: DualResponse,
 ) -> float:
-    """A bound on z* from dual weights, at a point with objective ``value``.
+    """Return a bound on z* from dual weights, at a point with objective ``value``.
 
     A task that gets no mass in the limit has levels of the form 0 / 0: its response at the
     current point may be poor while an earlier one still proves that the task has nothing to
@@ -334,7 +334,7 @@ def upper_bound(
 def replace_responses(
     program: Program, test_dual: Floats, value: float, bound: float, used: DualResponse, kept: DualResponse
 ) -> float:
-    """The bound with the ``kept`` responses of tasks without tests of their own, if it is the better one."""
+    """Return the bound with the ``kept`` responses of tasks without tests of their own, if it is better."""
     tasks, n = used.share.shape
     mixed = new_dual_response(tasks, n)
     for x in range(tasks):
@@ -349,7 +349,7 @@ def replace_responses(
 
 @kernel_in_place
 def bound_of(program: Program, response: DualResponse, test_dual: Floats, scale: float) -> float:
-    """The bound on z* that responses of all tasks prove; writes their prices, relative to ``scale``."""
+    """Return the bound on z* that the responses of all tasks prove; write their prices, relative to ``scale``."""
     total = dual_total(program, response.share, test_dual)
     if not total > 0.0:
         return math.inf

@@ -80,7 +80,7 @@ def eliminate_task(
     test_dual: Floats,
     system: System,
 ) -> None:
-    """Fill and cholesky the equations of one task, which are zeros, and add its part to the shared ones.
+    """Fill and factorise the equations of one task, which are zeros, and add its part to the shared ones.
 
     ``terms`` (n, TERMS); by rank (n,): the cell of each piece or -1, how many arms its pool has above it,
     means and potentials.
@@ -109,7 +109,7 @@ def eliminate_task(
 
 @kernel_in_place
 def _weigh(terms: Floats, top: int) -> None:
-    """What is assembled of each piece: all but the rest of a stiff one, or what its own arm leaves."""
+    """Split the stiffness of each piece into the part that is assembled and the rest; compute pivots."""
     softest = math.inf
     for r in range(top):
         softest = min(softest, terms[r, BARRIER])
@@ -133,14 +133,14 @@ def _weigh(terms: Floats, top: int) -> None:
 
 @kernel_in_place
 def _pivot(terms: Floats, r: int) -> float:
-    """The diagonal element of an arm with its own piece."""
+    """Return the diagonal element of an arm with its own piece."""
     own, depart = terms[r, OWN], terms[r, DEPART]
     return float(terms[r, BARRIER] + terms[r, ASSEMBLED] * own * own + terms[r, BEND] * depart * depart)
 
 
 @kernel_in_place
 def _coupling(terms: Floats, r: int) -> tuple[float, float, float]:
-    """How the arm of a piece meets the arms of its pool: coefficients of u."""
+    """Return how the arm of a piece couples to the arms of its pool, as coefficients of u."""
     stiff, bend = terms[r, ASSEMBLED] * terms[r, OWN], terms[r, BEND] * terms[r, DEPART]
     return stiff, bend * terms[r, LEVEL] - stiff * terms[r, BASE], -bend - stiff * terms[r, SLOPE]
 
@@ -156,7 +156,7 @@ def _add_rows(
     matrix: Floats,
     columns: Floats,
 ) -> None:
-    """The rows of the arms that pools reach: their barriers, and what each has to do with its own piece."""
+    """Add the rows of the arms that pools reach: their barriers, and the terms of their own pieces."""
     cells = columns.shape[1] - 3
     for r in range(top):
         row, stiff, own = cells + r, terms[r, ASSEMBLED], terms[r, OWN]
@@ -177,7 +177,7 @@ def _add_rows(
 
 @kernel_in_place
 def _add_cells_and_shared(terms: Floats, cell: Integers, top: int, system: System) -> None:
-    """What pieces add to their cells or to z, and what removed arms pass on to these and to the price."""
+    """Add the terms of pieces at their cells and at z, and those that removed arms leave there."""
     matrix, columns, shared = system.matrix, system.columns, system.shared
     shared_right, price = system.shared_right, system.price
     for r in range(terms.shape[0]):
@@ -207,7 +207,7 @@ def _add_cells_and_shared(terms: Floats, cell: Integers, top: int, system: Syste
 
 @kernel_in_place
 def _add_on_pools(terms: Floats, cell: Integers, depth: Integers, top: int, sums: Floats) -> None:
-    """What every piece adds on its pool, by the depth of the pool."""
+    """Add the terms of every piece on its pool, by the depth of the pool."""
     for r in range(terms.shape[0]):
         stiff, bend, barrier = terms[r, ASSEMBLED], terms[r, BEND], terms[r, BARRIER]
         if stiff == 0.0:
@@ -252,7 +252,7 @@ def _add(pool: Floats, row: int, times: float, v0: float, v1: float, v2: float) 
 
 @kernel_in_place
 def _spread(sums: Floats, mu: Floats, potential: Floats, matrix: Floats, columns: Floats) -> None:
-    """Give each arm what the pieces add whose pools hold it: those that reach deeper than its rank."""
+    """Add to each arm the terms of the pieces whose pools contain it: those that are deeper than its rank."""
     cells = columns.shape[1] - 3
     for i in range(sums.shape[0] - 2, -1, -1):
         row, pool, first, last = cells + i, sums[i + 1], potential[i], mu[i]
@@ -273,13 +273,13 @@ def _spread(sums: Floats, mu: Floats, potential: Floats, matrix: Floats, columns
 
 @kernel_in_place
 def _at(pool: Floats, row: int, potential: float, mu: float) -> float:
-    """The value of a row of coefficients of u at an arm."""
+    """Return the value of a row of coefficients of u at an arm."""
     return float(pool[row, 0] * potential + pool[row, 1] + pool[row, 2] * mu)
 
 
 @kernel
 def _rotate_rest(arm: Floats, row: int, cell: int, depth: int, mu: Floats, potential: Floats, system: System) -> None:
-    """Add what was left out of the stiffness of a piece to the factor, and what it means for z."""
+    """Add the stiffness of a piece that was not assembled to the factor, and its effect on z."""
     matrix, columns, shared, shared_right = system.matrix, system.columns, system.shared, system.shared_right
     size, width = columns.shape
     gradient, beside = np.zeros(size), np.zeros(width)
@@ -316,7 +316,7 @@ def _complement(columns: Floats, shared: Floats, shared_right: Floats, price: in
 
 @kernel_in_place
 def cholesky(matrix: Floats, right: Floats) -> None:
-    """Cholesky factor U of a positive definite matrix = U'U, and U'^-1 right, both in place.
+    """Compute the Cholesky factor U of a positive definite matrix = U'U, and U'^-1 right, both in place.
 
     Only the upper triangle is used. Updates run along rows, which the compiler vectorises. The diagonal is
     kept in the first column below it, to compare the pivots with.
@@ -366,7 +366,7 @@ def givens_update(factor: Floats, right: Floats, row: Floats, beside: Floats) ->
 
 @kernel_in_place
 def column_dot(right: Floats, a: int, b: int) -> float:
-    """Inner product of two columns."""
+    """Return the inner product of two columns."""
     product = 0.0
     for k in range(right.shape[0]):
         product += right[k, a] * right[k, b]
@@ -375,7 +375,7 @@ def column_dot(right: Floats, a: int, b: int) -> float:
 
 @kernel_in_place
 def solve_gaussian(matrix: Floats, right: Floats) -> None:
-    """Gaussian elimination with row pivoting, in place; a singular matrix gives non-finite numbers."""
+    """Solve by Gaussian elimination with row pivoting, in place; a singular matrix gives non-finite numbers."""
     size = right.size
     for j in range(size):
         best = j

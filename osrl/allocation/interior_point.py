@@ -75,7 +75,7 @@ class Equations(NamedTuple):
 
 @kernel
 def new_iterate(tasks: int, n: int, cells: int) -> Iterate:
-    """Room for an iterate."""
+    """Return room for an iterate."""
     return Iterate(
         np.zeros((tasks, n)),
         np.zeros((tasks, n)),
@@ -90,7 +90,7 @@ def new_iterate(tasks: int, n: int, cells: int) -> Iterate:
 
 @kernel_in_place
 def test_surplus(program: Program, at: Iterate, j: int) -> float:
-    """By how much the cells of test ``j`` exceed its need (for a step: the change of it)."""
+    """Return by how much the cells of test ``j`` exceed its need (for a step: the change of it)."""
     need = program.need
     p, z = at.p, at.z
     surplus = -float(need[j] * z[0])
@@ -101,7 +101,7 @@ def test_surplus(program: Program, at: Iterate, j: int) -> float:
 
 @kernel_in_place
 def linearise(program: Program, pieces: Pieces, at: Iterate, tau: float, terms: Floats) -> None:
-    """To ``terms`` (X, n, TERMS), which are zeros, what the step knows of each arm and its piece.
+    """Write the coefficients of each arm and its piece to ``terms`` (X, n, TERMS), which are zeros.
 
     See `osrl.allocation.elimination`.
     """
@@ -134,7 +134,7 @@ def linearise(program: Program, pieces: Pieces, at: Iterate, tau: float, terms: 
 
 @kernel_in_place
 def _solve_task(factor: Floats, columns: Floats, shared: Floats, price: int) -> None:
-    """The unknowns of a task, its cells and then the arms that pools reach, from the shared ones.
+    """Solve for the unknowns of a task, its cells and then the arms that pools reach, given the shared ones.
 
     They are written in place of the right-hand side.
     """
@@ -162,7 +162,7 @@ def recover_task(
     equations: Equations,
     step: Iterate,
 ) -> None:
-    """The step of task ``x`` once the shared unknowns are known."""
+    """Compute the step of task ``x`` from the shared unknowns."""
     mu, potential, piece, cell_of = program.mu[x], program.potential[x], program.piece[x], program.cell[x]
     depth_of = pieces.size[x]
     q, reduced, slack, dual = at.q[x], at.reduced[x], at.slack[x], at.dual[x]
@@ -203,7 +203,7 @@ def recover_task(
 
 @kernel
 def newton_step(program: Program, pieces: Pieces, at: Iterate, tau: float, step: Iterate) -> None:
-    """The step from ``at`` towards complementarity products all equal to ``tau``."""
+    """Compute the step from ``at`` towards complementarity products all equal to ``tau``."""
     tasks, n = at.q.shape
     cells, top = program.need.size, reached(program, pieces)
     size, width = cells + top, 1 + cells + program.budget.size
@@ -221,7 +221,7 @@ def newton_step(program: Program, pieces: Pieces, at: Iterate, tau: float, step:
 
 @kernel_in_place
 def reached(program: Program, pieces: Pieces) -> int:
-    """How many arms, by rank, are in the pool of some piece of a task."""
+    """Return how many arms, by rank, are in the pool of some piece of a task."""
     piece, depth_of = program.piece, pieces.size
     tasks, n = piece.shape
     top = 1
@@ -287,7 +287,7 @@ class Solution(NamedTuple):
 
 @kernel_in_place
 def _start(program: Program, pieces: Pieces, at: Iterate) -> None:
-    """An interior point around the allocation ``at.q``."""
+    """Set an interior point around the allocation ``at.q``."""
     piece, cell_of, need, need_h = program.piece, program.cell, program.need, program.need_h
     value_of = pieces.value
     q, reduced, p, slack = at.q, at.reduced, at.p, at.slack
@@ -322,7 +322,7 @@ def _start(program: Program, pieces: Pieces, at: Iterate) -> None:
 
 @kernel_in_place
 def _complementarity(program: Program, at: Iterate) -> tuple[float, int]:
-    """Sum of all products of a slack and its dual, and how many there are."""
+    """Return the sum of all products of a slack and its dual, and their number."""
     piece, need = program.piece, program.need
     q, reduced, slack, dual = at.q, at.reduced, at.slack, at.dual
     test_slack, test_dual = at.test_slack, at.test_dual
@@ -343,13 +343,13 @@ def _complementarity(program: Program, at: Iterate) -> tuple[float, int]:
 
 @kernel_in_place
 def _longest(value: float, change: float, limit: float) -> float:
-    """The longest step up to ``limit`` that keeps ``value`` positive."""
+    """Return the longest step up to ``limit`` that keeps ``value`` positive."""
     return min(limit, -0.995 * value / change) if change < 0.0 else limit
 
 
 @kernel_in_place
 def _advance(program: Program, at: Iterate, step: Iterate) -> float:
-    """Go along ``step`` as far as positivity allows; the smaller of the two step lengths."""
+    """Move along ``step`` as far as positivity allows, and return the smaller of the two step lengths."""
     piece, need = program.piece, program.need
     q, reduced, p, slack = at.q, at.reduced, at.p, at.slack
     dual, test_slack, test_dual, z = at.dual, at.test_slack, at.test_dual, at.z

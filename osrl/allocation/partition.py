@@ -31,7 +31,7 @@ class Partition(NamedTuple):
 
 
 def best_partition(instance: Instance) -> Partition:
-    """The cheapest way to refute every wrong representation, each in a single task.
+    """Find the cheapest way to refute every wrong representation, each in a single task.
 
     Exact by dynamic programming over subsets for up to 12 representations; beyond, each is given
     to its own cheapest task and then moved one at a time while that helps.
@@ -53,7 +53,7 @@ def best_partition(instance: Instance) -> Partition:
 
 
 def _seconds_to_search(shape: tuple[int, int, int], exact: bool) -> float:
-    """How long the interpreter takes to search, about."""
+    """Estimate how long the interpreter takes to search."""
     tasks, representations, predictors = shape
     wrong, arm, part = representations - 1, 2e-4, 1e-6  # seconds for an arm of a single task, and for a part
     if not exact:
@@ -63,7 +63,7 @@ def _seconds_to_search(shape: tuple[int, int, int], exact: bool) -> float:
 
 @kernel
 def _time_against(top: float, rivals: Floats, members: Integers, noise: float) -> float:
-    """Characteristic time of an arm of mean ``top`` against the rows of ``rivals`` in ``members``."""
+    """Return the characteristic time of an arm of mean ``top`` against the rows of ``rivals`` in ``members``."""
     predictors = rivals.shape[1]
     count = 0
     mu = np.empty(1 + members.size * predictors)
@@ -78,7 +78,7 @@ def _time_against(top: float, rivals: Floats, members: Integers, noise: float) -
 
 @kernel
 def _every_partition(top: Floats, rivals: Floats, noise: float) -> tuple[float, Integers]:
-    """The best partition by dynamic programming over subsets of the wrong representations."""
+    """Find the best partition by dynamic programming over subsets of the wrong representations."""
     tasks, wrong, _ = rivals.shape
     subsets = 1 << wrong
     best = np.full((tasks + 1, subsets), math.inf)  # [x, S]: S refuted in the first x tasks
@@ -113,7 +113,7 @@ def _every_partition(top: Floats, rivals: Floats, noise: float) -> tuple[float, 
 
 @kernel
 def _local_search(top: Floats, rivals: Floats, noise: float) -> tuple[float, Integers]:
-    """A partition that no move of a single representation improves."""
+    """Find a partition that no move of a single representation improves."""
     tasks, wrong, _ = rivals.shape
     assignment = np.zeros(wrong, np.int64)
     members = np.zeros(wrong, np.int64)

@@ -62,7 +62,7 @@ def build_program(
     inverse_sigma: float,
     noise: float,
 ) -> Program:
-    """The program for means (X, G*H) whose best arm in task x is ``leader[x]``.
+    """Build the program for means (X, G*H) whose best arm in task x is ``leader[x]``.
 
     ``need_g`` (G,): need of the test against each representation; ``need_h`` (X, G*H): need of
     the test against each arm as a predictor. A need of 0 leaves the test out. An arm of a representation
@@ -139,7 +139,7 @@ def scale_to_budget(program: Program, q: Floats) -> None:
 
 @kernel
 def rough_allocation(program: Program) -> Floats:
-    """An allocation (X, n) by rank within a small factor of the best one, to start from.
+    """Return an allocation (X, n) by rank within a small factor of the best one, to start from.
 
     Each piece is tested against the leader alone, and each representation in the one task where
     that is cheapest: arm b gets need / d_b, d_b the two-arm information of equal weights, and the

@@ -16,7 +16,7 @@ MIN_GAP = 0.02  # in standard deviations of a reward, by which the best arm is t
 
 @kernel
 def residual_need(limit: float, evidence: float) -> float:
-    """What a test still lacks, and a little more, because the last step goes beyond the limit."""
+    """Return the evidence that a test still needs, and a little more, because the last step overshoots the limit."""
     return max(limit + 1.0 - max(evidence, MIN_EVIDENCE), MIN_NEED)
 
 

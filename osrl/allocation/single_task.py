@@ -30,7 +30,7 @@ class SingleTask(NamedTuple):
 
 @kernel
 def _ratio(y: float, top: float, mean: float, noise: float) -> float:
-    """The x with g(x) = y. Newton from the left: g is increasing and concave."""
+    """Solve g(x) = y by Newton's method from the left: g is increasing and concave."""
     # from a sure win the divergence is infinite: start just far enough to tell m from it
     x = 1e-15 / (top - mean) if noise == 0.0 and top == 1.0 else y / divergence(mean, top, noise)
     for _ in range(200):
@@ -45,7 +45,7 @@ def _ratio(y: float, top: float, mean: float, noise: float) -> float:
 
 @kernel
 def single_task(mu: Floats, noise: float) -> SingleTask:
-    """Exact weights and characteristic time of the task with means ``mu`` (n,).
+    """Return the exact weights and the characteristic time of the task with means ``mu`` (n,).
 
     Without one best arm there is nothing to find: uniform weights and an infinite time. With a
     single arm the time is 0.

@@ -35,7 +35,7 @@ class Needs(NamedTuple):
 
     @classmethod
     def of(cls, instance: Given, need_g: float, need_h: float, *, pooled: bool = False) -> Needs:
-        """The same need for all tests of a kind, with the best arms of ``instance`` left out."""
+        """Return the same need for all tests of a kind, with the best arms of ``instance`` left out."""
         instance = read_instance(instance)
         tasks, representations, predictors = instance.shape
         best = instance.best
@@ -68,7 +68,7 @@ class Allocation(NamedTuple):
     iterations: int
 
     def plot(self) -> Any:
-        """The weights, as an Altair chart."""
+        """Draw the weights as an Altair chart."""
         return draw(self)
 
     def _repr_html_(self) -> str:
@@ -90,7 +90,7 @@ def program_for(
     frequencies: Sequence[float] | None = None,
     sigma: float | None = None,
 ) -> Program:
-    """The program of ``instance`` in the form that kernels take, with its input checked."""
+    """Return the program of ``instance`` in the form that kernels take, with its input checked."""
     tasks, representations, predictors = instance.shape
     best = instance.best
     n = representations * predictors
@@ -126,7 +126,7 @@ def allocate(
     start: Floats | None = None,
     tolerance: float = 1e-6,
 ) -> Allocation:
-    """The allocation that gathers what ``needs`` asks for with the fewest samples.
+    """Return the allocation that meets ``needs`` with the fewest samples.
 
     maximise z - |q|^2 / (2 sigma) such that every test gathers need * z in one unit of budget: with
     needs kl(delta, 1 - delta), 1 / z is the lower bound on the expected number of samples.
@@ -184,7 +184,7 @@ def solve(program: Program, weights: Floats, tolerance: float) -> Solution:
 
 @kernel
 def solve_from_scratch(program: Program, tolerance: float) -> Solution:
-    """Solve a program of which nothing is known; the solution is by rank.
+    """Solve a program without a start; the solution is by rank.
 
     Without any test every allocation is optimal, with an infinite value.
     """
@@ -197,14 +197,14 @@ def solve_from_scratch(program: Program, tolerance: float) -> Solution:
 
 
 def _unsorted(program: Program, by_rank: Floats) -> Floats:
-    """An array (X, n) by rank as an array by arm."""
+    """Return an array (X, n) by rank as an array by arm."""
     by_arm = np.empty_like(by_rank)
     np.put_along_axis(by_arm, program.arm, by_rank, axis=1)
     return by_arm
 
 
 def _by_arm(program: Program, solution: Solution) -> tuple[Floats, Floats]:
-    """Weights and levels of the models that prove the upper bound, by arm."""
+    """Return weights and levels of the models that prove the upper bound, by arm."""
     in_cell = program.cell >= 0
     share = np.where(program.piece, solution.share, 0.0)
     total = float(program.need @ solution.test_dual + (program.need_h * share).sum())
@@ -215,7 +215,7 @@ def _by_arm(program: Program, solution: Solution) -> tuple[Floats, Floats]:
 
 
 def _checked_needs(needs: Needs, instance: Instance) -> tuple[Floats, Floats]:
-    """The needs as arrays of the right shape, none of them against the best arms themselves."""
+    """Return the needs as arrays of the right shape; refuse needs against the best arms themselves."""
     best = instance.best
     against_g, against_h = _numbers("needs", needs.representations), _numbers("needs", needs.predictors)
     tasks, representations, predictors = instance.shape
@@ -233,7 +233,7 @@ def _checked_needs(needs: Needs, instance: Instance) -> tuple[Floats, Floats]:
 
 
 def _numbers(what: str, value: ArrayLike) -> Floats:
-    """An array of floats, from anything that is one."""
+    """Return an array of floats, from anything that is one."""
     try:
         return np.array(value, dtype=float)
     except (TypeError, ValueError):

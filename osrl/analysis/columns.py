@@ -35,7 +35,7 @@ _WHOLE = re.compile(r"[+-]?\d+(\.0*)?")
 
 
 def name_columns(source: Source, columns: Mapping[str, str]) -> tuple[Source, list[str]]:
-    """The table with our names for its columns, and what there is to say about that."""
+    """Return the table with our names for its columns, and remarks about them."""
     frame, remarks = source.frame, []
     for role, name in columns.items():
         if role not in (*NEEDED, *OPTIONAL):
@@ -67,14 +67,14 @@ def name_columns(source: Source, columns: Mapping[str, str]) -> tuple[Source, li
 
 
 def find_column(source: Source, column: str, what: str) -> pl.Series:
-    """The column of this name, before columns have ours; ``what`` it is for."""
+    """Return the column of this name, before columns have ours; ``what`` it is for."""
     if column not in source.frame.columns:
         raise OsrlError(f"there is no column {column!r} {what}; {_there(source.frame.columns, column)}")
     return source.frame[column]
 
 
 def _there(columns: Sequence[str], wanted: str) -> str:
-    """The columns that are there, and the one that may have been meant."""
+    """Return the columns that are there, and the one that may have been meant."""
     close = get_close_matches(normalise_name(wanted), [normalise_name(name) for name in columns], n=1, cutoff=0.75)
     meant = next((name for name in columns if close and normalise_name(name) == close[0]), None)
     listed = ", ".join(map(repr, columns[:12])) + (", ..." if len(columns) > 12 else "")
@@ -82,13 +82,13 @@ def _there(columns: Sequence[str], wanted: str) -> str:
 
 
 def normalise_name(name: str) -> str:
-    """A name without what is easily overlooked: case, blanks around it, and ``1.0`` for ``1``."""
+    """Return a name without what is easily overlooked: case, blanks around it, and ``1.0`` for ``1``."""
     tidy = " ".join(name.split()).casefold()
     return str(int(float(tidy))) if _WHOLE.fullmatch(tidy) and len(tidy) < 16 else tidy
 
 
 def merge_spellings(source: Source, tidy: bool) -> tuple[Source, list[str]]:
-    """Names that differ only in case or blanks: as one where ``tidy``, otherwise what to do about them."""
+    """Merge names that differ only in case or blanks where ``tidy``; otherwise only remark on them."""
     frame, remarks = source.frame, []
     for column in NAME_COLUMNS:
         if frame[column].dtype != pl.String:
@@ -121,7 +121,7 @@ def _are_or_is(names: Sequence[str]) -> str:
 
 
 def drop_copies(source: Source, key: str, keys: pl.Series) -> tuple[Source, list[str]]:
-    """The table with one row for each of ``keys``, the values of the column ``key``.
+    """Return the table with one row for each of ``keys``, the values of the column ``key``.
 
     Rows with the same key must agree in everything that is read; the first one stays.
     """
@@ -154,7 +154,7 @@ def drop_copies(source: Source, key: str, keys: pl.Series) -> tuple[Source, list
 
 
 def order_rows(source: Source, column: str) -> tuple[Source, list[str]]:
-    """The rows by the time in a column; those of the same time stay as they are."""
+    """Sort the rows by the time in a column; those of the same time stay as they are."""
     find_column(source, column, "to order by")
     times = _times(source, column)
     order = sorted(range(len(times)), key=times.__getitem__)
@@ -165,7 +165,7 @@ def order_rows(source: Source, column: str) -> tuple[Source, list[str]]:
 
 
 def _times(source: Source, column: str) -> list[Any]:
-    """The values of a column as something that can be compared: numbers or times."""
+    """Return the values of a column as something that can be compared: numbers or times."""
     given = source.frame[column]
     comparable = given.dtype.is_temporal() or given.dtype.is_numeric()
     texts = as_type(given, pl.String, "times").str.strip_chars()
@@ -195,7 +195,7 @@ def _times(source: Source, column: str) -> list[Any]:
 
 
 def read_numbers(source: Source, column: str, words: bool = False) -> Floats:
-    """A column of numbers; NaN where nothing stands. ``words``: true and false are 1 and 0."""
+    """Read a column of numbers, NaN where it is empty; with ``words``, true and false are 1 and 0."""
     given = source.frame[column]
     if given.dtype != pl.String:
         numbers = as_type(given, pl.Float64, "numbers")
@@ -217,7 +217,7 @@ def read_numbers(source: Source, column: str, words: bool = False) -> Floats:
 
 
 def read_rewards(source: Source) -> Floats:
-    """The rewards; NaN where one is missing."""
+    """Read the rewards, NaN where one is missing."""
     return read_numbers(source, "reward", words=True)
 
 
@@ -229,7 +229,7 @@ def read_propensities(
     columns: list[str],
     uniform: bool,
 ) -> Floats | None:
-    """The probabilities (rows, n) of all arms in each row, if they are known.
+    """Return the probabilities (rows, n) of all arms in each row, if they are known.
 
     A task or an arm is -1 where its row has no name for it.
     """
@@ -245,7 +245,7 @@ def read_propensities(
 
 
 def _read_all(source: Source, arms: NDArray[np.int64], columns: list[str], there: list[str]) -> Floats | None:
-    """From a column for each arm."""
+    """Read the propensities from a column for each arm."""
     for name in there:
         if name not in columns:
             raise OsrlError(
@@ -280,7 +280,7 @@ def _read_drawn(
     shape: tuple[int, int, int],
     columns: list[str],
 ) -> Floats | None:
-    """From one column, of the arm that was drawn: enough where each task had one fixed split."""
+    """Read them from one column, of the arm that was drawn: enough where each task had one fixed split."""
     given = read_numbers(source, "propensity")
     if np.isnan(given).all():
         return None

@@ -41,7 +41,7 @@ class Problems:
         self._count = 0
 
     def add(self, describe: Callable[[], str]) -> None:
-        """Add one; it is described only if it will be listed."""
+        """Add a problem; it is described only if it will be listed."""
         self._count += 1
         if len(self._listed) < MAX_LISTED_PROBLEMS:
             self._listed.append(describe())
@@ -65,17 +65,17 @@ class Source(NamedTuple):
     separator: str | None = None  # of a text
 
     def add_problem(self, row: int, what: str) -> None:
-        """Note what is wrong with a row."""
+        """Add a problem of a row."""
         self.problems.add(lambda: f"{self.where(row)}: {what}")
 
 
 def from_frame(frame: pl.DataFrame) -> Source:
-    """A table that is in memory already."""
+    """Return the source of a table that is in memory already."""
     return Source(frame, lambda i: f"row {i + 1}", Problems())
 
 
 def as_type(given: pl.Series, kind: type[pl.DataType], what: str) -> pl.Series:
-    """A column as text or numbers, whatever it is; null where that makes no sense."""
+    """Return a column as text or numbers, whatever it is; null where that makes no sense."""
     try:
         found = given.cast(kind, strict=False)
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException):
@@ -86,7 +86,7 @@ def as_type(given: pl.Series, kind: type[pl.DataType], what: str) -> pl.Series:
 
 
 def read_source(path: Path) -> Source:
-    """The table in a file."""
+    """Read the table in a file."""
     packed = path.suffix.lower() == ".gz"
     suffix = (path.with_suffix("") if packed else path).suffix.lower()
     if suffix == ".parquet" and not packed:
@@ -116,7 +116,7 @@ def _unpack(path: Path) -> bytes:
 
 
 def _text(content: bytes) -> str:
-    """The characters of a file: UTF-8, or UTF-16 where its first bytes say so."""
+    """Decode a file: UTF-8, or UTF-16 where its first bytes say so."""
     try:
         text = content.decode("utf-16" if content.startswith(_UTF_16) else "utf-8-sig")
     except UnicodeDecodeError as error:
@@ -159,14 +159,14 @@ def _read_text(text: str) -> Source:
 
 
 def _separator(text: str) -> str:
-    """The one that stands most often in the first line, outside of quotation marks."""
+    """Return the separator that stands most often in the first line, outside of quotation marks."""
     first = text.split("\n", 1)[0]
     bare = "".join(first.split('"')[::2])
     return max(SEPARATORS, key=bare.count)
 
 
 def _records(text: str, separator: str) -> Iterator[tuple[int, list[str]]]:
-    """Every record of a text, with the line in which it begins."""
+    """Yield every record of a text, with the line in which it begins."""
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator)
     line = 1
     try:

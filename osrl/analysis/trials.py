@@ -25,7 +25,7 @@ from osrl.analysis.input import Source, as_type, from_frame, read_source
 from osrl.errors import OsrlError
 from osrl.model.arrays import Flags, Floats
 from osrl.model.families import Family, read_limits
-from osrl.model.instance import MOST_LETTERS
+from osrl.model.instance import MAX_NAME_LETTERS
 from osrl.study.log.tables import short
 from osrl.study.views.history import arm_columns
 
@@ -102,7 +102,7 @@ def read_table(
 
 
 def _frame(given: Any) -> pl.DataFrame:
-    """A frame of Polars, from anything that it can make one of."""
+    """Return a frame of Polars, from anything that it can make one of."""
     if isinstance(given, pl.LazyFrame):
         return given.collect()
     try:
@@ -181,7 +181,7 @@ def _read_source(
 
 
 def _check_trials(source: Source) -> None:
-    """Complain of trials that are there twice: a join has doubled them."""
+    """Report trials that are there twice: a join has doubled them."""
     if "trial" not in source.frame.columns:
         return
     trials = source.frame["trial"]
@@ -199,14 +199,14 @@ def _check_trials(source: Source) -> None:
 def _index(
     source: Source, column: str, names: Sequence[str] | None, named: Sequence[str]
 ) -> tuple[NDArray[np.int64], tuple[str, ...]]:
-    """The names of a column as indices, and what they stand for: all that are ``named`` or occur.
+    """Return the names of a column as indices, and what they stand for: all that are ``named`` or occur.
 
     The index of a row without a name, or with an unknown one, is -1.
     """
     given = as_type(source.frame[column], pl.String, "names")
     longest = given.str.len_chars().max()
-    if isinstance(longest, int) and longest > MOST_LETTERS:
-        raise OsrlError(f"column {column!r} has a name of {longest:,} letters; use at most {MOST_LETTERS:,}")
+    if isinstance(longest, int) and longest > MAX_NAME_LETTERS:
+        raise OsrlError(f"column {column!r} has a name of {longest:,} letters; use at most {MAX_NAME_LETTERS:,}")
     values = given.to_list()
     there = [value for value in values if value is not None and value.strip() not in MISSING_NAMES]
     known = tuple(dict.fromkeys([*named, *there])) if names is None else tuple(names)
@@ -228,7 +228,7 @@ def _index(
 def _family(
     rewards: Floats, family: str | None, noise_sd: float | None, low: float | None, high: float | None
 ) -> tuple[Family, tuple[float, float]]:
-    """The family that is given, or the one that the rewards have, and their limits."""
+    """Return the family that is given, or the one that the rewards have, and their limits."""
     if family is None and low is None and high is None:
         known = rewards[~np.isnan(rewards)]
         return Family("bernoulli" if np.isin(known, (0.0, 1.0)).all() else "bounded"), (0.0, 1.0)

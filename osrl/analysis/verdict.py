@@ -114,7 +114,7 @@ def judge(
     epsilon: tuple[float, float] = (0.0, 0.0),
     ignorable: bool = False,
 ) -> Analysis:
-    """What the rows of a table prove at these risks.
+    """Return what the rows of a table prove at these risks.
 
     ``epsilon``: the tolerances epsilon_g and epsilon_h, in the unit of the rewards before they were scaled.
     """
@@ -171,7 +171,7 @@ def judge(
 
 
 def _remarks(table: Table, delta_g: float, delta_h: float) -> list[str]:
-    """What a reader should know before believing an answer."""
+    """Return what a reader should know before believing an answer."""
     X, G, H = table.shape
     remarks = []
     if G * H == 1:
@@ -184,7 +184,7 @@ def _remarks(table: Table, delta_g: float, delta_h: float) -> list[str]:
 
 
 def _claim(hypotheses: Hypotheses, names: Names, best: Answer) -> Claim | None:
-    """The risks at which the best guess could be claimed."""
+    """Return the risks at which the best guess could be claimed."""
     if best.representation is None or None in best.predictors.values():
         return None
     predictors = [names.predictors.index(str(best.predictors[task])) for task in names.tasks]
@@ -192,7 +192,7 @@ def _claim(hypotheses: Hypotheses, names: Names, best: Answer) -> Claim | None:
 
 
 def _check_arms(table: Table, left_out: Flags) -> AssumptionCheck:
-    """Whether the arms of the rows, and of those that are left out, follow the propensities."""
+    """Test whether the arms of the rows, and of those that are left out, follow the propensities."""
     assert table.propensities is not None
     X, G, H = table.shape
     watch = new_missingness_test(X, G * H)
@@ -207,7 +207,7 @@ def _check_arms(table: Table, left_out: Flags) -> AssumptionCheck:
 
 
 def _check_means(table: Table) -> AssumptionCheck:
-    """Whether the means of the arms have stayed the same."""
+    """Test whether the means of the arms have stayed the same."""
     known = ~np.isnan(table.rewards)
     arms = table.tasks * (table.shape[1] * table.shape[2]) + table.arms
     found = drift_evidence(arms[known], table.rewards[known], table.family.noise)
@@ -215,7 +215,7 @@ def _check_means(table: Table) -> AssumptionCheck:
 
 
 def _replay_rows(hypotheses: Hypotheses, table: Table, left_out: Flags) -> int | None:
-    """Take in row after row; after which one the answer is known, and looks right."""
+    """Process the rows in order; return after which one the answer is known, and may be believed."""
     ticket = np.zeros(ticket_size(hypotheses))
     outcome = hypotheses.outcome
     rows = np.flatnonzero(~left_out).tolist()
@@ -236,7 +236,7 @@ def _replay_rows(hypotheses: Hypotheses, table: Table, left_out: Flags) -> int |
 
 
 def _answer(hypotheses: Hypotheses, names: Names) -> Answer:
-    """The answer, or the best guess."""
+    """Return the answer, or the best guess."""
     outcome = hypotheses.outcome
     if outcome.status[0] == RUNNING:
         best_guess(hypotheses)
@@ -341,7 +341,7 @@ def analyse(
     predictors: Sequence[str] | None = None,
     ignorable: bool = False,
 ) -> Analysis:
-    """What a log of trials proves, whatever rule collected it; ``log`` is a frame, or a file.
+    """Return what a log of trials proves, whatever rule collected it; ``log`` is a frame, or a file.
 
     ``delta`` is both risks, 0.1 by default, and ``epsilon`` both tolerances. ``ignorable``: a missing reward
     says nothing about its value or, with propensities, about the arm. The others are those of `read_table`.

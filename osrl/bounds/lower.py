@@ -84,7 +84,7 @@ class LowerBound(NamedTuple):
     instance: Instance | None = None
 
     def plot(self) -> Any:
-        """The allocation of K, as an Altair chart."""
+        """Draw the allocation of K as an Altair chart."""
         return draw(self)
 
     def _repr_html_(self) -> str:
@@ -104,7 +104,7 @@ def lower_bound(
     sigma: float = DEFAULT_SIGMA,
     tolerance: float = 1e-6,
 ) -> LowerBound:
-    """How many samples any policy with these risks needs on ``instance``, at least.
+    """Return how many samples any policy with these risks needs on ``instance``, at least.
 
     An instance may be given by its name or as an array of means, as in `osrl.simulate`.
 
@@ -149,12 +149,12 @@ def lower_bound(
 
 
 def _evidence(p: float, q: float) -> float:
-    """kl(p, q) of two coins: the evidence that tells events of probabilities p and q apart."""
+    """Return kl(p, q) of two coins: the evidence that distinguishes events of probabilities p and q."""
     return float(divergence(p, q, 0.0))
 
 
 def _valid_predictor_need(delta_g: float, delta_h: float) -> float:
-    """The need of the predictor tests that the PAC property really implies."""
+    """Return the need of the predictor tests that the PAC property really implies."""
     right = 1 - delta_g - delta_h
     if right <= delta_h:
         return 0.0
@@ -162,15 +162,15 @@ def _valid_predictor_need(delta_g: float, delta_h: float) -> float:
 
 
 def _answered(right: float, risk: float) -> float:
-    """The evidence for an answer that has probability ``right``, and at the boundary only ``risk``."""
+    """Return the evidence for an answer of probability ``right``, which at the boundary is only ``risk``."""
     return right * math.log(right / risk) if right > risk else 0.0
 
 
 def _reciprocal(value: float) -> float:
-    """1 / value; infinite where no positive value is left (a regulariser that outweighs all)."""
+    """Return 1 / value, infinite where no positive value is left (a regulariser that outweighs all)."""
     return 1.0 / value if value > 0 else math.inf
 
 
 def _invert(allocation: Allocation) -> Bound:
-    """The bound K = 1 / z* from an allocation with lower <= z* <= upper."""
+    """Return the bound K = 1 / z* from an allocation with lower <= z* <= upper."""
     return Bound(_reciprocal(allocation.upper), _reciprocal(allocation.lower), allocation.weights)

@@ -30,10 +30,10 @@ from osrl.model.arrays import Flags, Floats
 from osrl.model.families import divergence
 from osrl.model.instance import Instance
 
-ROUNDS = 60  # of cutting planes, at most
-PRECISE = 1e-2  # relative width at which they end
+MAX_CUT_ROUNDS = 60  # of cutting planes, at most
+CUT_PRECISION = 1e-2  # relative width at which they end
 HALVINGS = 60  # of the interval in which a level lies
-EDGE = 1e-9  # means of coins stay so far inside (0, 1)
+MEAN_MARGIN = 1e-9  # means of coins stay so far inside (0, 1)
 
 
 class WithinBound(NamedTuple):
@@ -56,7 +56,7 @@ class WithinBound(NamedTuple):
 
 
 def bound_within(instance: Instance, risks: tuple[float, float], epsilon: tuple[float, float]) -> WithinBound:
-    """The lower bound for these risks and tolerances; its interval is wider where there are many arms.
+    """Return the lower bound for these risks and tolerances; its interval is wider where there are many arms.
 
     >>> found = bound_within(Instance.load("paper"), (0.1, 0.1), (0.02, 0.02))
     >>> found.lower < 1122.4 < found.upper, found.upper / found.lower < 1.011
@@ -74,11 +74,11 @@ def bound_within(instance: Instance, risks: tuple[float, float], epsilon: tuple[
     q = best = np.full(arms, 1 / arms)
     cuts: list[Any] = []  # sparse: a model is like the instance in most arms
     least, most = 0.0, math.inf
-    for _ in range(ROUNDS):
+    for _ in range(MAX_CUT_ROUNDS):
         models = _closest_models(instance, q, tasks, epsilon, needs)
         if float(models.cost.min()) > least:
             least, best = float(models.cost.min()), q
-        if least >= (1 - PRECISE) * most:
+        if least >= (1 - CUT_PRECISION) * most:
             break
         for worst in np.argsort(models.cost, axis=None, kind="stable")[: 2 * len(tasks) + 4]:
             i, b = divmod(int(worst), models.cost.shape[1])
@@ -99,7 +99,7 @@ def bound_within(instance: Instance, risks: tuple[float, float], epsilon: tuple[
 
 
 def good_answers(instance: Instance, x: int, epsilon: tuple[float, float]) -> list[tuple[int, int]]:
-    """The arms (g, h) of a task that may be answered: not worse than the best by more than the tolerance."""
+    """Return the arms (g, h) of a task that may be answered: within the tolerance of the best one."""
     means, best = instance.means[x], instance.best
     top = means.max()
     epsilons = np.where(np.arange(len(means)) == best.representation, epsilon[1], epsilon[0])
@@ -111,7 +111,7 @@ def _has_one_answer(instance: Instance, x: int, epsilon: tuple[float, float]) ->
 
 
 def _need(right: float, risk: float) -> float:
-    """The evidence that tells events of these probabilities apart; none where the risks are too large."""
+    """Return the evidence that distinguishes events of these probabilities; 0 where the risks are too large."""
     return float(divergence(right, risk, 0.0)) if right > risk else 0.0
 
 
@@ -132,7 +132,7 @@ class _Models(NamedTuple):
 def _closest_models(
     instance: Instance, q: Floats, tasks: tuple[int, ...], epsilon: tuple[float, float], needs: list[float]
 ) -> _Models:
-    """The closest models for ``q`` (X G H,) in which the answer of one of the ``tasks`` is too bad."""
+    """Find the closest models for ``q`` (X G H,) in which the answer of one of the ``tasks`` is too bad."""
     X, G, H = instance.shape
     noise, best = instance.family.noise, instance.best
     means, shares = instance.means.reshape(X, -1), q.reshape(X, -1)
@@ -155,7 +155,7 @@ def _closest_models(
 
 
 def _cut(models: _Models, x: int, i: int, b: int) -> Floats:
-    """What a sample of each arm (X n,) tells of the model of b in task ``x``, in parts of what is needed."""
+    """Return the information of a sample of each arm (X n,) about the model of b in task ``x``, in units of need."""
     X, G, n = models.elsewhere.shape
     cut = np.zeros((X, n)) if models.same[b] else models.elsewhere[:, b // (n // G)].copy()
     cut[x] = models.here[i, b]
@@ -164,19 +164,19 @@ def _cut(models: _Models, x: int, i: int, b: int) -> Floats:
 
 
 def _closest(mu: Floats, q: Floats, c: int, epsilon: Floats, noise: float) -> Floats:
-    """For each b (rows) kl(mu_a, level of a) in the closest model in which b is best, c worse by epsilon_b.
+    """Return kl(mu_a, level of a), for each b (rows), in the closest model with b the best and c worse by epsilon_b.
 
     The level of b is found by halving: the slope of the cost in it is sum q (level - mu) / variance.
     """
     n = mu.size
-    low = np.maximum(mu, epsilon + EDGE) if noise == 0 else mu.copy()
-    high = np.full(n, 1 - EDGE) if noise == 0 else np.full(n, mu.max() + epsilon.max() + 1.0)
+    low = np.maximum(mu, epsilon + MEAN_MARGIN) if noise == 0 else mu.copy()
+    high = np.full(n, 1 - MEAN_MARGIN) if noise == 0 else np.full(n, mu.max() + epsilon.max() + 1.0)
     order = np.argsort(mu)
     above = np.zeros((2, n + 1))  # sums of q and q mu over the arms from a place of the order on
     above[:, :-1] = np.cumsum(np.stack([q, q * mu])[:, order[::-1]], axis=1)[:, ::-1]
 
     def inside(level: Floats) -> Floats:
-        return np.clip(level, EDGE, 1 - EDGE) if noise == 0 else level
+        return np.clip(level, MEAN_MARGIN, 1 - MEAN_MARGIN) if noise == 0 else level
 
     def spread(level: Floats) -> Floats:
         return level * (1 - level) if noise == 0 else np.full_like(level, noise)
@@ -203,7 +203,7 @@ def _closest(mu: Floats, q: Floats, c: int, epsilon: Floats, noise: float) -> Fl
 
 
 def _coins(p: Floats, q: Floats) -> Floats:
-    """kl(p, q) of coins, entry by entry."""
+    """Return kl(p, q) of coins, entry by entry."""
     with np.errstate(divide="ignore", invalid="ignore"):
         ones = np.where(p > 0, p * np.log(p / q), 0.0)
         zeros = np.where(p < 1, (1 - p) * np.log((1 - p) / (1 - q)), 0.0)

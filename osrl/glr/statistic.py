@@ -49,7 +49,7 @@ class Confusion(NamedTuple):
 
 @kernel
 def new_glr(tasks: int, representations: int, predictors: int) -> Glr:
-    """The GLR of a problem without samples: every belief is free."""
+    """Return the GLR of a problem without samples: every cost is 0."""
     n = representations * predictors
     order = np.empty((tasks, n), np.int64)
     for x in range(tasks):
@@ -66,7 +66,7 @@ def new_glr(tasks: int, representations: int, predictors: int) -> Glr:
 
 @kernel
 def update_task(glr: Glr, x: int, mu: Floats, q: Floats, noise: float) -> None:
-    """Redo task ``x`` for its new means and pulls (n,), and the sums over tasks."""
+    """Update task ``x`` for its new means and pulls (n,), and the sums over tasks."""
     n = mu.size
     redo_task(glr, x, mu, q, noise, np.empty((4, n + 1)), np.empty((5, n)), np.empty(n, np.int64))
 
@@ -75,7 +75,7 @@ def update_task(glr: Glr, x: int, mu: Floats, q: Floats, noise: float) -> None:
 def redo_task(
     glr: Glr, x: int, mu: Floats, q: Floats, noise: float, sums: Floats, by_rank: Floats, size: Integers
 ) -> None:
-    """`update_task` in space that is given: ``sums`` (4, n + 1); by rank (5, n) and (n,)."""
+    """Do the work of `update_task` in given space: ``sums`` (4, n + 1); by rank (5, n) and (n,)."""
     order, costs, least, predictor, total = glr.order[x], glr.cost[x], glr.least, glr.predictor, glr.total
     n = mu.size
     tasks, representations = least.shape
@@ -101,7 +101,7 @@ def redo_task(
 
 @kernel_in_place
 def cheapest(glr: Glr, except_for: int) -> int:
-    """The representation that is cheapest to believe in, other than ``except_for`` (-1: of all)."""
+    """Return the representation of least transport cost, other than ``except_for`` (-1: of all)."""
     total = glr.total
     least = -1
     for g in range(total.size):
@@ -112,7 +112,7 @@ def cheapest(glr: Glr, except_for: int) -> int:
 
 @kernel
 def glr_of(mu: Floats, q: Floats, noise: float) -> Glr:
-    """The GLR for means and allocation of shape (X, G, H)."""
+    """Return the GLR for means and allocation of shape (X, G, H)."""
     tasks, representations, predictors = mu.shape
     glr = new_glr(tasks, representations, predictors)
     for x in range(tasks):
@@ -123,7 +123,7 @@ def glr_of(mu: Floats, q: Floats, noise: float) -> Glr:
 
 
 def rho(instance: Given, weights: Floats) -> Confusion:
-    """Information per sample about the shared representation, and the model that limits it.
+    """Return the information per sample about the shared representation, and the model that limits it.
 
     ``weights`` (X, G, H) is an allocation (or pulls: rho is homogeneous in it).
 

@@ -43,7 +43,7 @@ class Alternatives(NamedTuple):
 
 @kernel
 def reference_mean(top: float, noise: float) -> float:
-    """The mean around which divergences of a task are expanded: its largest, kept off 0 and 1."""
+    """Return the mean around which divergences of a task are expanded: its largest, kept off 0 and 1."""
     if noise > 0.0:
         return top
     return min(max(top, 1e-9), 1.0 - 1e-9)
@@ -51,7 +51,7 @@ def reference_mean(top: float, noise: float) -> float:
 
 @kernel_in_place
 def pool_sizes(mu: Floats, q: Floats, sums: Floats, level: Floats, size: Integers, mass: Floats) -> None:
-    """Pool and level of every arm of a task, and the ``sums`` that gave them; arms sorted by decreasing mean.
+    """Compute pool and level of every arm of a task, and the ``sums`` for them; arms sorted by decreasing mean.
 
     The k-th arm joins the pool of b when its mean exceeds the mean of those before it and b:
     sum_{i<k} q_i (mu_i - mu_k) < q_b (mu_k - mu_b). The left side grows with k and the right
@@ -66,7 +66,7 @@ def pool_sizes(mu: Floats, q: Floats, sums: Floats, level: Floats, size: Integer
 
 @kernel_in_place
 def sum_up(mu: Floats, q: Floats, sums: Floats) -> None:
-    """Sums over the first k arms, to (3, n + 1) or more rows: of q, of q mu, and of q_i (mu_i - mu_k)."""
+    """Write sums over the first k arms to (3, n + 1) or more rows: of q, of q mu, and of q_i (mu_i - mu_k)."""
     weight, total = 0.0, 0.0
     for k in range(mu.size):
         sums[0, k], sums[1, k], sums[2, k] = weight, total, total - weight * mu[k]
@@ -77,7 +77,7 @@ def sum_up(mu: Floats, q: Floats, sums: Floats) -> None:
 
 @kernel_in_place
 def pool_size(mu: Floats, q: Floats, sums: Floats, b: int) -> int:
-    """How many arms join the b-th one."""
+    """Return how many arms join the b-th one."""
     low = 0
     high = b
     while low < high:
@@ -100,7 +100,7 @@ def sorted_costs(
     mass: Floats,
     cost: Floats,
 ) -> None:
-    """Cost ell(q; b) of every arm of a task, with pool and level; arms sorted by decreasing mean.
+    """Compute ell(q; b) of every arm of a task, with pool and level; arms sorted by decreasing mean.
 
     To ``sums`` (4, n + 1) go those of `sum_up`, and what the first k arms pay to move to the reference mean.
     """
@@ -133,7 +133,7 @@ def sort_by_mean(mu: Floats, order: Integers) -> None:
 
 @kernel
 def order_by_mean(mu: Floats) -> Integers:
-    """The arms in decreasing order of mean; of equal ones, the first comes first."""
+    """Return the arms in decreasing order of mean; of equal ones, the first comes first."""
     order = np.empty(mu.size, np.int64)
     for a in range(mu.size):
         order[a] = a
@@ -143,7 +143,7 @@ def order_by_mean(mu: Floats) -> Integers:
 
 @kernel
 def alternatives(mu: Floats, q: Floats, noise: float) -> Alternatives:
-    """The closest confusing model for each arm of one task.
+    """Return the closest confusing model for each arm of one task.
 
     ``mu`` and ``q`` (n,) are the means and the allocation (or the pulls) of the task's arms.
 
@@ -167,7 +167,7 @@ def alternatives(mu: Floats, q: Floats, noise: float) -> Alternatives:
 
 @kernel
 def gradient(closest: Alternatives, mu: Floats, noise: float, b: int) -> Floats:
-    """Gradient of ell(q; b) in q (n,): the divergence from the pooled level, on the pool of b.
+    """Return the gradient of ell(q; b) in q (n,): the divergence from the pooled level, on the pool of b.
 
     At q_b = 0 the pool is b alone and the gradient is 0, although the first samples of b would help:
     there it is no supergradient.

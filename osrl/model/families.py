@@ -24,7 +24,7 @@ from osrl.errors import OsrlError
 from osrl.jit.kernel import kernel
 
 FAMILIES = ("bernoulli", "gaussian", "bounded")
-MOST = 1e100  # of a Gaussian reward or its standard deviation: squares stay finite
+MAX_MAGNITUDE = 1e100  # of a Gaussian reward or its standard deviation: squares stay finite
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Family:
                 raise OsrlError(f"noise_sd belongs to the gaussian family; remove it for {self.name!r}")
         elif self.noise_sd is None:
             raise OsrlError("the gaussian family needs noise_sd, the known standard deviation of a reward")
-        elif not (1e-100 < self.noise_sd < MOST):
+        elif not (1e-100 < self.noise_sd < MAX_MAGNITUDE):
             raise OsrlError(f"noise_sd is {self.noise_sd}; give a positive number between 1e-100 and 1e100")
 
     @property
@@ -51,7 +51,7 @@ class Family:
         return 0.0 if self.noise_sd is None else self.noise_sd**2
 
     def accepts_means(self, means: NDArray[np.float64]) -> NDArray[np.bool_]:
-        """Which of ``means`` a reward of this family can have."""
+        """Tell which of ``means`` a reward of this family can have."""
         finite = np.isfinite(means)
         return finite if self.name == "gaussian" else finite & (means >= 0) & (means <= 1)
 
@@ -61,10 +61,10 @@ class Family:
         return "finite numbers" if self.name == "gaussian" else "numbers in [0, 1]"
 
     def accepts_reward(self, reward: float) -> bool:
-        """Whether a reward of this family can have this value."""
+        """Tell whether a reward of this family can have this value."""
         if self.name == "bernoulli":
             return reward in (0.0, 1.0)
-        return abs(reward) < MOST if self.name == "gaussian" else 0.0 <= reward <= 1.0
+        return abs(reward) < MAX_MAGNITUDE if self.name == "gaussian" else 0.0 <= reward <= 1.0
 
     @property
     def reward_range(self) -> str:
@@ -74,14 +74,14 @@ class Family:
 
 
 def read_limits(family: str, low: float | None, high: float | None) -> tuple[float, float]:
-    """The smallest and the largest reward; 0 and 1 but for bounded ones."""
+    """Return the smallest and the largest reward; 0 and 1 but for bounded ones."""
     if low is None and high is None:
         return 0.0, 1.0
     if family != "bounded":
         raise OsrlError(f"low and high belong to the bounded family; remove them for {family!r}")
     limits = tuple(default if given is None else given for given, default in ((low, 0.0), (high, 1.0)))
     for each in limits:
-        if isinstance(each, bool) or not isinstance(each, Real) or not abs(float(each)) < MOST:
+        if isinstance(each, bool) or not isinstance(each, Real) or not abs(float(each)) < MAX_MAGNITUDE:
             raise OsrlError(f"low and high are {low!r} and {high!r}; give two finite numbers")
     if not limits[0] < limits[1]:
         raise OsrlError(f"low is {limits[0]!r} and high {limits[1]!r}; give a low that is smaller than high")
@@ -90,7 +90,7 @@ def read_limits(family: str, low: float | None, high: float | None) -> tuple[flo
 
 @kernel
 def _surprise(u: float) -> float:
-    """(1 + u) log(1 + u) - u, nonnegative, without cancellation near u = 0."""
+    """Return (1 + u) log(1 + u) - u, nonnegative, without cancellation near u = 0."""
     if u <= -1.0:
         return 1.0
     if abs(u) < 1e-3:
@@ -100,7 +100,7 @@ def _surprise(u: float) -> float:
 
 @kernel
 def divergence(a: float, b: float, noise: float) -> float:
-    """How hard a reward of mean ``a`` is to mistake for one of mean ``b``: kl(a, b).
+    """Return kl(a, b): how hard a reward of mean ``a`` is to mistake for one of mean ``b``.
 
     Bernoulli: b s(u) + (1 - b) s(v) with s(u) = (1 + u) log(1 + u) - u, u = (a - b) / b and
     v = (b - a) / (1 - b): two nonnegative terms, so that close means keep all their digits.
@@ -117,7 +117,7 @@ def divergence(a: float, b: float, noise: float) -> float:
 
 @kernel
 def variance(mean: float, noise: float) -> float:
-    """Variance of a reward with this mean: 1 / d^2 kl(., m) / dm^2 at m."""
+    """Return the variance of a reward with this mean: 1 / d^2 kl(., m) / dm^2 at m."""
     if noise > 0.0:
         return noise
     return mean * (1.0 - mean)
@@ -125,7 +125,7 @@ def variance(mean: float, noise: float) -> float:
 
 @kernel
 def tilt(mean: float, reference: float, noise: float) -> float:
-    """Derivative of kl(mean, reference) in ``mean``: the difference of natural parameters."""
+    """Return the derivative of kl(mean, reference) in ``mean``: the difference of natural parameters."""
     if noise > 0.0:
         return (mean - reference) / noise
     return math.log(mean * (1.0 - reference) / ((1.0 - mean) * reference))

@@ -33,8 +33,8 @@ from osrl.model.families import FAMILIES, Family, read_limits
 from osrl.notebook import as_html, draw
 from osrl.text import is_control
 
-MOST_LETTERS = 1000  # of a name
-MOST_BYTES = 2**28  # of an instance file
+MAX_NAME_LETTERS = 1000  # of a name
+MAX_FILE_BYTES = 2**28  # of an instance file
 Means = Sequence[Sequence[Sequence[float]]] | NDArray[Any]
 
 
@@ -87,7 +87,7 @@ class Instance:
         representations: Sequence[str] | None = None,
         predictors: Sequence[str] | None = None,
     ) -> Instance:
-        """An instance whose rewards are 0 or 1."""
+        """Return an instance whose rewards are 0 or 1."""
         return cls(means, Family("bernoulli"), tasks, representations, predictors)
 
     @classmethod
@@ -100,7 +100,7 @@ class Instance:
         representations: Sequence[str] | None = None,
         predictors: Sequence[str] | None = None,
     ) -> Instance:
-        """An instance with normal rewards of known standard deviation ``noise_sd``."""
+        """Return an instance with normal rewards of known standard deviation ``noise_sd``."""
         family = Family("gaussian", _read_number(noise_sd, "noise_sd"))
         return cls(means, family, tasks, representations, predictors)
 
@@ -113,7 +113,7 @@ class Instance:
         representations: Sequence[str] | None = None,
         predictors: Sequence[str] | None = None,
     ) -> Instance:
-        """An instance with any rewards in [0, 1]."""
+        """Return an instance with any rewards in [0, 1]."""
         return cls(means, Family("bounded"), tasks, representations, predictors)
 
     @classmethod
@@ -129,7 +129,7 @@ class Instance:
             raise OsrlError(f"{path}: {error}") from None
 
     def plot(self) -> Any:
-        """The means, as an Altair chart."""
+        """Draw the means as an Altair chart."""
         return draw(self)
 
     def _repr_html_(self) -> str:
@@ -164,7 +164,7 @@ class Instance:
         return cls(data["means"], family, *(data.get(axis.key) for axis in _AXES))
 
     def to_dict(self) -> dict[str, Any]:
-        """The keys of an instance file, as plain Python values: the inverse of `from_dict`."""
+        """Return the keys of an instance file, as plain Python values: the inverse of `from_dict`."""
         noise = {} if self.family.noise_sd is None else {"noise_sd": float(self.family.noise_sd)}
         names = {axis.key: list(getattr(self, axis.key)) for axis in _AXES}
         return {"family": self.family.name, **noise, **names, "means": self.means.tolist()}
@@ -194,7 +194,7 @@ class Instance:
         return bool(top.sum() == len(self.tasks) and top.any(axis=(0, 2)).sum() == 1)
 
     def _best_arm(self, x: int) -> tuple[int, int]:
-        """The one best (g, h) of task ``x``."""
+        """Return the one best (g, h) of task ``x``."""
         top = self.means[x].max()
         arms = [(int(g), int(h)) for g, h in np.argwhere(self.means[x] == top)]
         if len(arms) > 1:
@@ -246,7 +246,7 @@ _KEYS = ("family", "noise_sd", *(axis.key for axis in _AXES), "means")
 
 
 def _read_names(axis: _Axis, names: object) -> tuple[str, ...] | None:
-    """The names given for ``axis``, each a distinct line of text, or None where none are given."""
+    """Return the names given for ``axis``, each a distinct line of text, or None where none are given."""
     if names is None:
         return None
     items = _items(names)
@@ -254,10 +254,12 @@ def _read_names(axis: _Axis, names: object) -> tuple[str, ...] | None:
         raise OsrlError(f"{axis.key} is {_show(names)}; give a list of names, one for each {axis.one}")
     seen: dict[str, int] = {}
     for position, name in enumerate(items, start=1):
-        if not isinstance(name, str) or not name.strip() or any(map(is_control, name[: MOST_LETTERS + 1])):
+        if not isinstance(name, str) or not name.strip() or any(map(is_control, name[: MAX_NAME_LETTERS + 1])):
             raise OsrlError(f"name {position} of {axis.key} is {_show(name)}; a name is one line of text")
-        if len(name) > MOST_LETTERS:
-            raise OsrlError(f"name {position} of {axis.key} has {len(name):,} letters; use at most {MOST_LETTERS:,}")
+        if len(name) > MAX_NAME_LETTERS:
+            raise OsrlError(
+                f"name {position} of {axis.key} has {len(name):,} letters; use at most {MAX_NAME_LETTERS:,}"
+            )
         if name in seen:
             raise OsrlError(
                 f"{axis.key} repeats {_show(name)} (names {seen[name]} and {position}); "
@@ -268,7 +270,7 @@ def _read_names(axis: _Axis, names: object) -> tuple[str, ...] | None:
 
 
 def _complete_names(axis: _Axis, names: tuple[str, ...] | None, count: int) -> tuple[str, ...]:
-    """One name for each of ``count`` entries of ``axis``: those given, or x1, x2, ..."""
+    """Return one name for each of ``count`` entries of ``axis``: those given, or x1, x2, ..."""
     if names is None:
         return tuple(f"{axis.letter}{i + 1}" for i in range(count))
     if len(names) != count:
@@ -280,7 +282,7 @@ def _complete_names(axis: _Axis, names: tuple[str, ...] | None, count: int) -> t
 
 
 def _read_means(means: object, names: Sequence[tuple[str, ...] | None]) -> NDArray[np.float64]:
-    """The nested lists as a read-only array of shape (X, G, H); errors name the place by ``names``."""
+    """Return the nested lists as a read-only array (X, G, H); errors name the place by ``names``."""
     shape: list[int] = []
 
     def read(value: object, index: tuple[int, ...]) -> Any:
@@ -308,7 +310,7 @@ def _read_means(means: object, names: Sequence[tuple[str, ...] | None]) -> NDArr
 
 
 def _read_number(value: object, place: str) -> float:
-    """``value`` as a float; text and truth values are not numbers."""
+    """Return ``value`` as a float; text and truth values are not numbers."""
     if isinstance(value, bool) or not isinstance(value, Real):
         raise OsrlError(f"{place} is {_show(value)}; give a number")
     try:
@@ -318,14 +320,14 @@ def _read_number(value: object, place: str) -> float:
 
 
 def _items(value: object) -> Sequence[object] | None:
-    """The entries of a list, tuple or array; None for anything else."""
+    """Return the entries of a list, tuple or array; None for anything else."""
     if isinstance(value, np.ndarray):
         value = value.tolist()
     return value if isinstance(value, Sequence) and not isinstance(value, str | bytes) else None
 
 
 def _place(index: Iterable[int], names: Sequence[tuple[str, ...] | None]) -> str:
-    """Where in the means an entry stands, by name: means[x2][g3]."""
+    """Return where in the means an entry stands, by name: means[x2][g3]."""
     place = "means"
     for axis, given, i in zip(_AXES, names, index, strict=False):
         place += f"[{given[i] if given is not None and i < len(given) else f'{axis.letter}{i + 1}'}]"
@@ -337,7 +339,7 @@ def _count(n: int, word: str) -> str:
 
 
 def _show(value: object) -> str:
-    """A value as it appears in an error: short, on one line."""
+    """Return a value as it appears in an error: short, on one line."""
     return " ".join(reprlib.repr(value).split())
 
 
@@ -349,10 +351,10 @@ def _file_format(path: Path) -> str:
 
 
 def _read_file(path: Path) -> Any:
-    """The content of an instance file, not yet checked."""
+    """Read an instance file, without checking its content."""
     suffix = _file_format(path)
     try:
-        text = read_file(path, MOST_BYTES).decode("utf-8-sig")
+        text = read_file(path, MAX_FILE_BYTES).decode("utf-8-sig")
         return tomllib.loads(text) if suffix == ".toml" else json.loads(text, object_pairs_hook=_distinct)
     except FileNotFoundError:
         raise OsrlError("no such file; give 'paper' or the path of an instance file") from None
@@ -364,7 +366,7 @@ def _read_file(path: Path) -> Any:
 
 
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A JSON object as a dictionary; a repeated key is an error, as it is in TOML."""
+    """Return a JSON object as a dictionary; a repeated key is an error, as it is in TOML."""
     table = dict(pairs)
     if len(table) < len(pairs):
         keys = [key for key, _ in pairs]
@@ -373,7 +375,7 @@ def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _render(data: dict[str, Any], suffix: str) -> str:
-    """The text of an instance file, with each task's block of means on a line of its own."""
+    """Return the text of an instance file, with each task's block of means on a line of its own."""
     head = {key: value for key, value in data.items() if key != "means"}
     blocks = ",\n".join(f"  {json.dumps(block)}" for block in data["means"])
     if suffix == ".toml":
@@ -386,7 +388,7 @@ Given = Instance | str | os.PathLike[str] | Means
 
 
 def read_guess(given: Given, low: float | None, high: float | None) -> tuple[Instance, tuple[float, float]]:
-    """An instance whose means lie between ``low`` and ``high``, scaled to [0, 1], and these limits.
+    """Return an instance whose means lie between ``low`` and ``high``, scaled to [0, 1], and these limits.
 
     Without limits it is that of `read_instance`. The means of an `Instance` are scaled already.
     """
@@ -412,7 +414,7 @@ def read_guess(given: Given, low: float | None, high: float | None) -> tuple[Ins
 
 
 def read_instance(given: Given) -> Instance:
-    """An instance as it is, a file or ``paper`` by its name, or coins with an array of means (X, G, H)."""
+    """Return an instance as it is, a file or ``paper`` by its name, or coins with an array of means (X, G, H)."""
     if isinstance(given, Instance):
         return given
     if isinstance(given, (str, os.PathLike)):

@@ -15,13 +15,13 @@ from numbers import Real
 from osrl.errors import OsrlError
 
 DEFAULT_RISK = 0.1
-LEAST_TOLERANCE = 1e-6  # below which it would take longer than any experiment to tell
+MIN_TOLERANCE = 1e-6  # below which it would take longer than any experiment to tell
 
 Risk = float | Sequence[float] | None
 
 
 def read_risk(name: str, risk: object) -> float:
-    """One risk, a number between 0 and 1."""
+    """Return one risk, a number between 0 and 1."""
     if isinstance(risk, bool) or not isinstance(risk, Real) or not 0 < float(risk) < 1:
         raise OsrlError(f"{name} is {risk!r}; a risk is a number between 0 and 1, such as 0.05")
     return float(risk)
@@ -30,7 +30,7 @@ def read_risk(name: str, risk: object) -> float:
 def read_risks(
     delta: float | None, delta_g: float | None, delta_h: float | None, default: float | None = DEFAULT_RISK
 ) -> tuple[float, float]:
-    """The pair (delta_g, delta_h), from one risk for both or one for each; None: there is no default."""
+    """Return (delta_g, delta_h), from one risk for both or one for each; None: there is no default."""
     given_g, given_h = _one_for_both(delta, delta_g, delta_h)
     if default is None and (given_g is None or given_h is None):
         raise OsrlError("no risk given; set delta for both, or delta_g and delta_h")
@@ -41,7 +41,7 @@ def read_risks(
 
 
 def read_risk_pairs(delta: Risk, delta_g: Risk, delta_h: Risk) -> list[tuple[float, float]]:
-    """Pairs (delta_g, delta_h) from lists of risks; one number goes with any list."""
+    """Return pairs (delta_g, delta_h) from lists of risks; one number is paired with every entry of a list."""
     lists = []
     for name, given in zip(("delta_g", "delta_h"), _one_for_both(delta, delta_g, delta_h), strict=True):
         several = isinstance(given, Iterable) and not isinstance(given, str)
@@ -61,7 +61,7 @@ def read_risk_pairs(delta: Risk, delta_g: Risk, delta_h: Risk) -> list[tuple[flo
 
 
 def read_tolerances(epsilon: float | None, epsilon_g: float | None, epsilon_h: float | None) -> tuple[float, float]:
-    """The pair (epsilon_g, epsilon_h), from one tolerance for both or one for each; 0 where none is given."""
+    """Return (epsilon_g, epsilon_h), from one tolerance for both or one for each; 0 where none is given."""
     if epsilon is not None:
         if epsilon_g is not None or epsilon_h is not None:
             raise OsrlError("epsilon sets both tolerances; give either epsilon, or epsilon_g and epsilon_h")
@@ -70,13 +70,13 @@ def read_tolerances(epsilon: float | None, epsilon_g: float | None, epsilon_h: f
 
 
 def read_tolerance(name: str, given: object) -> float:
-    """One tolerance: 0, or a difference of means that does not matter, from `LEAST_TOLERANCE` on."""
+    """Return one tolerance: 0, or a difference of means that does not matter, from `MIN_TOLERANCE` on."""
     if given is None:
         return 0.0
     if isinstance(given, bool) or not isinstance(given, Real) or not 0 <= float(given) < math.inf:
         raise OsrlError(f"{name} is {given!r}; a tolerance is a number such as 0.01, or 0")
-    if 0 < float(given) < LEAST_TOLERANCE:
-        raise OsrlError(f"{name} is {given!r}; give at least {LEAST_TOLERANCE:g}, or 0 for none")
+    if 0 < float(given) < MIN_TOLERANCE:
+        raise OsrlError(f"{name} is {given!r}; give at least {MIN_TOLERANCE:g}, or 0 for none")
     return float(given)
 
 

@@ -76,7 +76,7 @@ class AuthorsStopping(NamedTuple):
 
 
 def new_stopping(problem: Problem, draw: float) -> AuthorsStopping:
-    """Nothing known yet."""
+    """Return the state before the first sample."""
     X, G, H = problem.shape
     criteria = problem.criteria
     released = AuthorsStopping(
@@ -96,7 +96,7 @@ def new_stopping(problem: Problem, draw: float) -> AuthorsStopping:
 
 @kernel_in_place
 def clear_leader(means: Floats, representations: int) -> int:
-    """The best representation of all tasks, -1 unless every (x, g) has one best h and tasks agree."""
+    """Return the best representation of all tasks, -1 unless every (x, g) has one best h and tasks agree."""
     tasks, n = means.shape
     predictors = n // representations
     shared = -1
@@ -113,7 +113,7 @@ def clear_leader(means: Floats, representations: int) -> int:
 
 @kernel_in_place
 def estimated(released: AuthorsStopping) -> int:
-    """The best representation under the estimate, or -1 while there is none to track."""
+    """Return the best representation under the estimate, or -1 while there is none to track."""
     means = released.contests.arms[TEST_MEANS]
     if released.rounds[0] <= means.size:
         return -1
@@ -122,13 +122,13 @@ def estimated(released: AuthorsStopping) -> int:
 
 @kernel_in_place
 def write_ticket(released: AuthorsStopping, x: int, a: int, propensities: Floats, ticket: Floats) -> None:
-    """Which phase the trial belongs to: its reward may come late."""
+    """Write the phase of the trial to its ticket: its reward may come late."""
     write_phase(released.contests, ticket)
 
 
 @kernel_in_place
 def observe_stopping(released: AuthorsStopping, x: int, a: int, reward: float, ticket: Floats) -> None:
-    """Take in a reward, and stop what can be stopped."""
+    """Update the statistics with a reward, and stop what can be stopped."""
     contests, phase2, outcome = released.contests, released.phase2, released.outcome
     if in_phase_2(contests):
         phase_2_observe(phase2, contests, outcome, x, a, reward, ticket, False)
@@ -156,7 +156,7 @@ def observe_stopping(released: AuthorsStopping, x: int, a: int, reward: float, t
 
 @kernel
 def _answer(released: AuthorsStopping, r: int) -> None:
-    """Criterion ``r`` ends phase 1 with the representation of the largest estimate."""
+    """End phase 1 for criterion ``r`` with the representation of the largest estimate."""
     arms = released.contests.arms
     best = np.argmax(arms[TEST_MEANS]) % arms.shape[2]
     g = best // released.contests.predictors
@@ -165,7 +165,7 @@ def _answer(released: AuthorsStopping, r: int) -> None:
 
 @kernel
 def conclude(released: AuthorsStopping, criterion: int) -> None:
-    """The best guess, as at the cut of phase 1."""
+    """Write the best guess, as at the cut of phase 1."""
     contests, outcome = released.contests, released.outcome
     if outcome.answer[REPRESENTATION, criterion, 0] < 0:
         _answer(released, criterion)
@@ -175,7 +175,7 @@ def conclude(released: AuthorsStopping, criterion: int) -> None:
 
 @kernel_in_place
 def stream(released: AuthorsStopping) -> int:
-    """Phase 2 has rewards of its own."""
+    """Return the stream of rewards: phase 2 has one of its own."""
     return 1 if in_phase_2(released.contests) else 0
 
 
@@ -210,7 +210,7 @@ class AuthorsSampling(NamedTuple):
 
 
 def new_sampling(problem: Problem, draw: float) -> AuthorsSampling:
-    """Before the first step of the ascent."""
+    """Return the state before the first step of the ascent."""
     X, G, H = problem.shape
     return AuthorsSampling(
         ascent=new_released_state(X, G, H),
@@ -221,7 +221,7 @@ def new_sampling(problem: Problem, draw: float) -> AuthorsSampling:
 
 @kernel_in_place
 def tracks(released: AuthorsStopping) -> bool:
-    """Whether the next round of phase 1 follows the weights: no arm is forced."""
+    """Tell whether the next round of phase 1 follows the weights: no arm is forced."""
     pulls = released.contests.arms[TEST_PULLS]
     enough = math.sqrt(released.rounds[0]) - 0.5 * pulls.size
     least = least_pulled(pulls)
@@ -231,7 +231,7 @@ def tracks(released: AuthorsStopping) -> bool:
 
 @kernel_in_place
 def wants_design(sampling: AuthorsSampling, released: AuthorsStopping) -> bool:
-    """Whether the weights are needed now and old."""
+    """Tell whether the weights are needed now and old."""
     if in_phase_2(released.contests):
         return are_weights_due(sampling.tasks, released.contests)
     return bool(sampling.tracked[0] > sampling.ascent.q.size and tracks(released))
@@ -239,7 +239,7 @@ def wants_design(sampling: AuthorsSampling, released: AuthorsStopping) -> bool:
 
 @kernel
 def design(sampling: AuthorsSampling, released: AuthorsStopping) -> None:
-    """New weights: those of the mirror ascent in phase 1, of the contest in progress in phase 2."""
+    """Compute new weights: by mirror ascent in phase 1, for the task at hand in phase 2."""
     if in_phase_2(released.contests):
         compute_weights(sampling.tasks, released.contests)
         return
@@ -250,7 +250,7 @@ def design(sampling: AuthorsSampling, released: AuthorsStopping) -> None:
 
 @kernel_in_place
 def select(sampling: AuthorsSampling, released: AuthorsStopping, task: int, propensities: Floats) -> int:
-    """The arm that lags behind its share, among all in phase 1 and within a task in phase 2."""
+    """Return the arm that lags behind its share, among all in phase 1 and within a task in phase 2."""
     pulls = released.contests.arms[TEST_PULLS]
     if in_phase_2(released.contests):
         return next_arm(sampling.tasks, released.contests)

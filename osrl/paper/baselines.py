@@ -50,7 +50,7 @@ class Source(NamedTuple):
     note: str
 
     def instance(self, name: str) -> Instance:
-        """One of the instances: one task with one representation."""
+        """Return one of the instances: one task with one representation."""
         means = [[list(self.instances[name])]]
         return Instance.bernoulli(means) if self.family == "bernoulli" else Instance.gaussian(means, 1.0)
 
@@ -115,7 +115,7 @@ class Row(NamedTuple):
     verdict: Verdict
 
     def record(self) -> dict[str, Any]:
-        """For JSON and CSV."""
+        """Return the row for JSON and CSV."""
         return {
             "source": self.source.name,
             "method": self.method.name,
@@ -134,7 +134,7 @@ class Row(NamedTuple):
 
 
 def run_baselines(experiment: Experiment, sources: Sequence[Source] = SOURCES) -> list[Row]:
-    """Every method of every table on each of its instances."""
+    """Run every method of every table on each of its instances."""
     rows: list[Row] = []
     wanted = [(one, name, method) for one in sources for name in one.instances for method in one.methods]
     total = len(wanted) * experiment.runs
@@ -163,7 +163,7 @@ def run_baselines(experiment: Experiment, sources: Sequence[Source] = SOURCES) -
 
 
 def baseline_grids(rows: Sequence[Row]) -> Iterator[Grid]:
-    """The tables for the reader."""
+    """Yield the tables for the reader."""
     for source in dict.fromkeys(row.source.name for row in rows):
         yield _grid([row for row in rows if row.source.name == source])
 

@@ -40,7 +40,7 @@ class Statement(NamedTuple):
     verdict: Verdict
 
     def record(self) -> dict[str, Any]:
-        """The row for CSV and JSON."""
+        """Return the row for CSV and JSON."""
         return {
             "statement": self.text,
             "source": self.source,
@@ -51,7 +51,7 @@ class Statement(NamedTuple):
 
 
 def growth(frame: pl.DataFrame) -> Iterator[Statement]:
-    """How much longer phase 1 takes at a smaller risk."""
+    """Yield how much longer phase 1 takes at a smaller risk."""
     for (larger, smaller), said in GROWTH.items():
         before, after = TABLE_1[larger, PHASE_1], TABLE_1[smaller, PHASE_1]
         published = after.average / before.average
@@ -69,7 +69,7 @@ def growth(frame: pl.DataFrame) -> Iterator[Statement]:
 
 
 def _ratio(frame: pl.DataFrame, variant: Variant, larger: float, smaller: float) -> tuple[float, float]:
-    """The ratio of the averages of phase 1 at two risks, read off the same runs, and its standard error."""
+    """Return the ratio of the averages of phase 1 at two risks, from the same runs, and its standard error."""
     before, after = (runs_of(frame, variant, delta)["tau_g"].to_numpy().astype(float) for delta in (larger, smaller))
     ratio = float(after.mean() / before.mean())
     if before.size < 2:
@@ -78,7 +78,7 @@ def _ratio(frame: pl.DataFrame, variant: Variant, larger: float, smaller: float)
 
 
 def changes(followed: Sequence[Dynamics], norm: float) -> Iterator[Statement]:
-    """How much the weights still move, and how far they are from the optimum; ``norm`` is its 2-norm."""
+    """Yield how much the weights still move, and how far they are from the optimum; ``norm`` is its 2-norm."""
     ninth, when = "at most about 1/9", f"around round {DISTANCE_AT}"
     for one in followed:
         largest = one.mean[SERIES.index("weights_largest_change"), SUP_CHANGE_FROM - 1 :].max()
@@ -100,7 +100,7 @@ def _at_most(text: str, source: str, said: str, ours: float, limit: float, why: 
 
 
 def statement_grid(title: str, statements: Sequence[Statement]) -> Grid:
-    """Statements for the reader, each said once."""
+    """Return the statements for the reader, each printed once."""
     footnotes = Footnotes()
     return Grid(
         title,

@@ -60,7 +60,7 @@ _FILTER = butter(FILTER_ORDER, FILTER_FREQUENCY, output="sos")
 
 @kernel
 def play_round(state: Any, world: World, propensities: Floats, ticket: Floats) -> None:
-    """One round of phase 1 with the weights as they are."""
+    """Play one round of phase 1 with the weights as they are."""
     arm = deal(state, -1, world.key, 0, propensities, ticket)
     x, a = arm // propensities.shape[1], arm % propensities.shape[1]
     settle(state, x, a, draw_reward(world, 0, x, a), ticket)
@@ -68,7 +68,7 @@ def play_round(state: Any, world: World, propensities: Floats, ticket: Floats) -
 
 @kernel
 def in_phase_1(outcome: Outcome) -> bool:
-    """Whether some criterion is still looking for the representation."""
+    """Tell whether some criterion has not decided on the representation yet."""
     for r in range(outcome.answer.shape[1]):
         if outcome.answer[REPRESENTATION, r, 0] < 0:
             return True
@@ -87,7 +87,7 @@ def play_phase_1(state: Any, outcome: Outcome, world: World, pointer: Any) -> No
 
 @kernel
 def information(mu: Floats, q: Floats, representations: int, noise: float, sigma: float) -> float:
-    """rho(q, mu) - |q|^2 / (2 sigma) for means (X, n) in the class M; C_sigma^-1(mu) is its largest value."""
+    """Return rho(q, mu) - |q|^2 / (2 sigma) for means (X, n) in M; C_sigma^-1(mu) is its largest value."""
     tasks, n = mu.shape
     shape = (tasks, representations, n // representations)
     glr = glr_of(mu.copy().reshape(shape), q.copy().reshape(shape), noise)
@@ -97,7 +97,7 @@ def information(mu: Floats, q: Floats, representations: int, noise: float, sigma
 
 @kernel
 def norm(values: Floats) -> float:
-    """The 2-norm of an array of any shape."""
+    """Return the 2-norm of an array of any shape."""
     total = 0.0
     for value in values.flat:
         total += value * value
@@ -115,7 +115,7 @@ def trace_phase_1(
     sigma: float,
     rounds: int,
 ) -> Floats:
-    """The course of phase 1 over ``rounds`` rounds, (SERIES, rounds); ``weights``, ``estimate`` are its own.
+    """Return the course of phase 1, (SERIES, rounds); ``weights`` and ``estimate`` are views of ``state``.
 
     - RATE: C_sigma^-1 of the estimate, as the weights in use reach it; 0 before the first design.
       Its change is relative to the larger of the two, which may be below 0 while nothing is known;
@@ -160,7 +160,7 @@ class Dynamics(NamedTuple):
     ci975: Floats  # (SERIES, rounds)
 
     def frame(self) -> pl.DataFrame:
-        """One row for each round."""
+        """Return one row for each round."""
         columns: dict[str, Floats] = {}
         for i, name in enumerate(SERIES):
             columns[name] = self.mean[i]
@@ -170,7 +170,7 @@ class Dynamics(NamedTuple):
 
 
 def follow(experiment: Experiment, policy: str, target: Floats, rounds: int = TRACED_ROUNDS) -> Dynamics:
-    """Watch phase 1 of ``policy`` in every run; ``target`` (X, n) is q_sigma* of the true means."""
+    """Record phase 1 of ``policy`` in every run; ``target`` (X, n) is q_sigma* of the true means."""
     criterion = (Criterion(find(policy).thresholds[0], NEVER, 0.5),)
 
     def measure(key: Key) -> Floats:
@@ -186,5 +186,5 @@ def follow(experiment: Experiment, policy: str, target: Floats, rounds: int = TR
 
 
 def low_pass(changes: Floats) -> Floats:
-    """The paper's filter along the last axis."""
+    """Apply the paper's filter along the last axis."""
     return np.asarray(sosfiltfilt(_FILTER, changes, axis=-1), dtype=np.float64)

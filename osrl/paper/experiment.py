@@ -21,11 +21,11 @@ RUNS_PER_BLOCK = 16  # runs of one piece of work: sums over a block do not depen
 
 
 def no_progress(label: str, done: int, total: int) -> None:
-    """Progress that nobody watches."""
+    """Ignore progress."""
 
 
 def subprogress(told: Callable[[int, int], None], before: int, total: int) -> Callable[[int, int], None]:
-    """Progress of one of several pieces of work: ``before`` is what was done earlier, of ``total``."""
+    """Return the progress of one of several pieces of work; ``before`` is what was done earlier, of ``total``."""
     return lambda done, _: told(before + done, total)
 
 
@@ -49,16 +49,16 @@ class Experiment:
         return self.instance.means.reshape(self.instance.shape[0], -1)
 
     def progress_for(self, label: str) -> Callable[[int, int], None]:
-        """Progress under one label, as `simulate` reports it."""
+        """Return the progress under one label, as `simulate` reports it."""
         return lambda done, total: self.progress(label, done, total)
 
     def new_state(self, policy: str, criteria: tuple[Criterion, ...], key: Key) -> Any:
-        """A policy before its first sample."""
+        """Return a policy before its first sample."""
         problem = Problem(self.instance.shape, self.instance.family, criteria)
         return find(policy).new(problem, uniform(key, START_LANE, 0))
 
     def average(self, label: str, measure: Callable[[Key], Floats]) -> tuple[Floats, Floats]:
-        """Mean and standard deviation of what ``measure`` finds in each run, element by element.
+        """Return mean and standard deviation of ``measure`` over the runs, element by element.
 
         Threads are enough: kernels let go of Python's lock. Sums are made block by block, in order,
         so that they do not depend on the number of threads, nor memory on the number of runs. The

@@ -81,7 +81,7 @@ CURVES = (
 
 
 def dynamics_figures(followed: Sequence[Dynamics], truth: dict[str, float]) -> list[Figure]:
-    """The four figures; ``truth`` has the value of each series for the true means."""
+    """Draw the four figures; ``truth`` has the value of each series for the true means."""
     data = pl.concat([one.frame() for one in followed]).filter(
         (pl.col("round") >= FIRST_ROUND) & (pl.col("round") % ROUND_STEP == 0)
     )
@@ -103,7 +103,7 @@ def _draw(data: pl.DataFrame, curve: Curve, truth: float) -> alt.VConcatChart:
 def _curve(
     data: pl.DataFrame, series: str, title: str, height: int, x_title: str | None
 ) -> tuple[alt.Chart, alt.Chart]:
-    """A band and a line for each policy."""
+    """Draw a band and a line for each policy."""
     half = pl.col(f"{series}_ci975")
     shown = data.select(
         "policy",
@@ -128,7 +128,7 @@ def _curve(
 
 
 def symmetric_tasks(instance: Instance) -> Figure:
-    """Two tasks, three representations, one predictor: each task refutes the representation it is good at.
+    """Draw two tasks, three representations, one predictor: each task refutes the representation it is good at.
 
     The means are those of the first predictor of ``instance``, the paper's.
     """
@@ -163,13 +163,13 @@ def symmetric_tasks(instance: Instance) -> Figure:
 
 
 def _time(instance: Instance) -> tuple[float, Any]:
-    """Samples for one unit of evidence about the representation, and how they are spread."""
+    """Return the samples for one unit of evidence about the representation, and how they are spread."""
     optimum = allocate(instance, Needs.of(instance, 1.0, 0.0))
     return 1 / optimum.lower, optimum.weights
 
 
 def _task(data: pl.DataFrame, number: int) -> alt.VConcatChart:
-    """Means and shares of one task; only the first has titles on its axes."""
+    """Draw means and shares of one task; only the first has titles on its axes."""
     base = alt.Chart(data, width=270, height=170)
     x = alt.X("representation:N", title=None, axis=alt.Axis(labelAngle=0, labelFontSize=13))
     scale = alt.Scale(domain=[0, 0.6])
@@ -190,7 +190,7 @@ def _task(data: pl.DataFrame, number: int) -> alt.VConcatChart:
 
 
 def pool(instance: Instance, x: int = 0, g: int = 2, h: int = 1) -> Figure:
-    """The set U of one task: the arms that move to the level m so that (g, h) becomes the best one.
+    """Draw the set U of one task: the arms that move to the level m so that (g, h) becomes the best one.
 
     The allocation is uniform.
     """
@@ -226,7 +226,7 @@ def _kind(a: int, arm: int, inside: set[int]) -> str:
 
 
 def _pool_chart(data: pl.DataFrame, level: float) -> Any:
-    """Arms by decreasing mean; the last but one lies below the level, so there is room for its name."""
+    """Draw the arms by decreasing mean; the last but one lies below the level, so there is room for its name."""
     kinds = ["in U: moves to the level m", "the arm that would be best, in U", "not in U: stays"]
     x = alt.X("arm:N", sort=data["arm"].to_list(), title="arms by decreasing mean", axis=alt.Axis(labelAngle=0))
     y = alt.Y("mean:Q", title="mean reward", scale=alt.Scale(domain=[0, 0.6]))
@@ -258,5 +258,5 @@ def _pool_chart(data: pl.DataFrame, level: float) -> Any:
 
 
 def _heads(chart: alt.Chart, shape: str, x: alt.X, colour: alt.Color) -> Any:
-    """The heads of the arrows to the level."""
+    """Draw the heads of the arrows to the level."""
     return chart.mark_point(shape=shape, filled=True, opacity=1, size=70).encode(x=x, y="level:Q", color=colour)

@@ -43,7 +43,7 @@ from osrl.model.families import divergence
 
 CLAMP = 6.0  # the paper's guard against exploding gradients
 ALPHA = 0.5  # weight of the old point in a restart
-SMALLEST = 1e-200  # weights stay above it, so that no pooled mean is 0 / 0
+MIN_WEIGHT = 1e-200  # weights stay above it, so that no pooled mean is 0 / 0
 
 RELEASED_STEPS = 2000
 RELEASED_RATE = 5.0  # at least
@@ -111,7 +111,7 @@ class ReleasedState(NamedTuple):
 
 @kernel
 def uniform_point(program: Program) -> Point:
-    """Where the paper starts: all arms, all tests and all pieces of a cell weigh the same."""
+    """Return the paper's start: all arms, all tests and all pieces of a cell have the same weight."""
     cell_of, need_h = program.cell, program.need_h
     tasks, n = cell_of.shape
     share = np.zeros((tasks, n))
@@ -131,7 +131,7 @@ def uniform_point(program: Program) -> Point:
 
 @kernel
 def restart(program: Program, at: Point, alpha: float) -> None:
-    """Go to alpha times the old point and 1 - alpha times the uniform one: no weight stays at 0."""
+    """Mix alpha times the old point with 1 - alpha times the uniform one: no weight stays at 0."""
     test_dual, uniform = at.test_dual, uniform_point(program)
     uniform_dual = uniform.test_dual
     _blend(at.q, uniform.q, 1.0 - alpha)
@@ -171,14 +171,14 @@ def _normalise(program: Program, at: Point) -> None:
 
 @kernel
 def new_gradient(program: Program) -> Gradient:
-    """Room for the gradient of a program."""
+    """Return room for the gradient of a program."""
     tasks, n = program.mu.shape
     return Gradient(new_pieces(tasks, n), np.empty(program.need.size), np.empty((tasks, n)))
 
 
 @kernel
 def differentiate(program: Program, at: Point, gradient: Gradient) -> float:
-    """Fill ``gradient`` at ``at``; the value of the Lagrangian there."""
+    """Fill ``gradient`` at ``at``, and return the value of the Lagrangian there."""
     pieces, granted, cut = gradient.pieces, gradient.granted, gradient.cut
     q, test_dual, share = at.q, at.test_dual, at.share
     cell_of, need_h, inverse_sigma = program.cell, program.need_h, program.inverse_sigma
@@ -203,7 +203,7 @@ def differentiate(program: Program, at: Point, gradient: Gradient) -> float:
 
 @kernel
 def move(program: Program, gradient: Gradient, rates: Rates, k: int, at: Point) -> None:
-    """Step ``k``: q up its gradient, lambda and theta down theirs."""
+    """Take step ``k``: q up its gradient, lambda and theta down theirs."""
     q, test_dual, share = at.q, at.test_dual, at.share
     cut, granted, value_of = gradient.cut, gradient.granted, gradient.pieces.value
     cell_of, need, need_h = program.cell, program.need, program.need_h
@@ -224,22 +224,22 @@ def move(program: Program, gradient: Gradient, rates: Rates, k: int, at: Point) 
     for x in range(tasks):
         for r in range(n):
             # a common factor does not matter, so the largest is made 1: exp cannot overflow
-            q[x, r] = max(q[x, r] * math.exp(q_step * (slope[x, r] - steepest)), SMALLEST)
+            q[x, r] = max(q[x, r] * math.exp(q_step * (slope[x, r] - steepest)), MIN_WEIGHT)
             if cell_of[x, r] >= 0:
                 fall = theta_step * test_dual[cell_of[x, r]] * value_of[x, r]
-                share[x, r] = max(share[x, r] * math.exp(-fall), SMALLEST)
+                share[x, r] = max(share[x, r] * math.exp(-fall), MIN_WEIGHT)
             elif need_h[x, r] > 0.0:
                 fall = lambda_step * value_of[x, r] / need_h[x, r]
-                share[x, r] = max(share[x, r] * math.exp(-fall), SMALLEST)
+                share[x, r] = max(share[x, r] * math.exp(-fall), MIN_WEIGHT)
     for c in range(need.size):
-        test_dual[c] = max(test_dual[c] * math.exp(-lambda_step * granted[c] / need[c]), SMALLEST)
+        test_dual[c] = max(test_dual[c] * math.exp(-lambda_step * granted[c] / need[c]), MIN_WEIGHT)
     scale_to_budget(program, q)
     _normalise(program, at)
 
 
 @kernel
 def _sizes(program: Program) -> tuple[int, int]:
-    """The number of tests, and the largest number of pieces in a cell (H)."""
+    """Return the number of tests, and the largest number of pieces in a cell (H)."""
     cell_of, need_h = program.cell, program.need_h
     tasks, n = cell_of.shape
     tests, most = program.need.size, 1
@@ -260,7 +260,7 @@ def _sizes(program: Program) -> tuple[int, int]:
 
 @kernel
 def paper_rates(program: Program) -> Rates:
-    """The step of the appendix, (1 / L) sqrt(2 ln n / k), and its clamp of the gradient.
+    """Return the step of the appendix, (1 / L) sqrt(2 ln n / k), and its clamp of the gradient.
 
     L = max kl(mu_i, mu_j) over all arms, for pieces in units of need and cost; at most the clamp,
     beyond which no gradient goes. The paper gives no step for lambda and theta: they take the same
@@ -320,7 +320,7 @@ def paper_ascent(program: Program, at: Point, rates: Rates, tolerance: float, mo
 
 @kernel
 def new_released_state(tasks: int, representations: int, predictors: int) -> ReleasedState:
-    """The state before the first solve: uniform weights and the least rate."""
+    """Return the state before the first solve: uniform weights and the least rate."""
     rivals, n = representations - 1, representations * predictors
     return ReleasedState(
         np.full((tasks, n), 1.0 / (tasks * n)),
@@ -332,7 +332,7 @@ def new_released_state(tasks: int, representations: int, predictors: int) -> Rel
 
 @kernel
 def released_solve(state: ReleasedState, mu: Floats, leader: int, noise: float) -> tuple[float, int]:
-    """Solve phase 1 for the estimates ``mu`` (X, GH) as the released code does; its value and steps.
+    """Solve phase 1 for the estimates ``mu`` (X, GH) as the released code does; return value and steps.
 
     ``leader`` is the representation that is best in every task. The new allocation is ``state.q``:
     the point at which two successive values of the Lagrangian agree (from the third on), or the
@@ -363,7 +363,7 @@ def released_solve(state: ReleasedState, mu: Floats, leader: int, noise: float) 
 
 @kernel
 def _phase_1(mu: Floats, leader: int, representations: int, noise: float) -> Program:
-    """The phase-1 program of estimates ``mu`` (X, GH), which are kept off 0 and 1."""
+    """Build the phase-1 program of estimates ``mu`` (X, GH), which are kept off 0 and 1."""
     tasks, n = mu.shape
     predictors = n // representations
     kept, best = mu.copy(), np.empty(tasks, np.int64)
@@ -382,7 +382,7 @@ def _phase_1(mu: Floats, leader: int, representations: int, noise: float) -> Pro
 
 @kernel
 def _load(program: Program, state: ReleasedState, at: Point) -> None:
-    """Bring q and theta of the state, by arm, to a point, by rank."""
+    """Copy q and theta of the state, by arm, to a point, by rank."""
     arm_of, cell_of, theta, q, share = program.arm, program.cell, state.theta, at.q, at.share
     for x in range(q.shape[0]):
         for r in range(q.shape[1]):
@@ -393,7 +393,7 @@ def _load(program: Program, state: ReleasedState, at: Point) -> None:
 
 @kernel
 def _store(program: Program, at: Point, state: ReleasedState) -> None:
-    """Bring q and theta of a point back to the state."""
+    """Copy q and theta of a point back to the state."""
     arm_of, cell_of, theta, q, share = program.arm, program.cell, state.theta, state.q, at.share
     for x in range(q.shape[0]):
         for r in range(q.shape[1]):

@@ -20,10 +20,10 @@ from osrl.report.charts import BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, Figure
 from osrl.report.table import Cell, Grid
 from osrl.simulation.api import simulate
 
-RISK = 0.1
+PAIRS_RISK = 0.1
 MAX_RUNS_OF_A_PAIR = 100
-SAMPLING = ("osrl", "oracle", "tas", "c-tracking", "t3c", "eb-tci", "ttei", "kl-lucb", "racing", "uniform")
-STOPPING = ("bets", "counts", "glr-gk", "glr-tas", "glr-theorem")
+SAMPLING_RULES = ("osrl", "oracle", "tas", "c-tracking", "t3c", "eb-tci", "ttei", "kl-lucb", "racing", "uniform")
+STOPPING_RULES = ("bets", "counts", "glr-gk", "glr-tas", "glr-theorem")
 COLOURS = (BLUE, GREEN, SKY, ORANGE, PURPLE, GREY)
 
 
@@ -43,16 +43,16 @@ class Pair(NamedTuple):
     over_K: float
 
     def record(self) -> dict[str, Any]:
-        """For JSON and CSV."""
+        """Return the row for JSON and CSV."""
         return self._asdict()
 
 
 def run_pairs(
-    experiment: Experiment, sampling: Sequence[str] = SAMPLING, stopping: Sequence[str] = STOPPING
+    experiment: Experiment, sampling: Sequence[str] = SAMPLING_RULES, stopping: Sequence[str] = STOPPING_RULES
 ) -> list[Pair]:
-    """Every pair that fits, at risk 0.1."""
+    """Run every pair that fits, at risk 0.1."""
     instance, runs = experiment.instance, min(experiment.runs, MAX_RUNS_OF_A_PAIR)
-    K = lower_bound(instance, delta=RISK).K.lower
+    K = lower_bound(instance, delta=PAIRS_RISK).K.lower
     wanted = [(one, other) for one in sampling for other in stopping if _fits(one, other)]
     found = []
     for i, (one, other) in enumerate(wanted):
@@ -61,7 +61,7 @@ def run_pairs(
             instance,
             sample=one,
             stop=other,
-            delta=RISK,
+            delta=PAIRS_RISK,
             runs=runs,
             seed=experiment.seed,
             workers=experiment.workers,
@@ -75,7 +75,7 @@ def run_pairs(
 
 
 def _fits(sampling: str, stopping: str) -> bool:
-    """Whether two rules can be paired."""
+    """Tell whether two rules can be paired."""
     try:
         pair(sampling, split_stop(stopping)[0])
     except OsrlError:
@@ -84,7 +84,7 @@ def _fits(sampling: str, stopping: str) -> bool:
 
 
 def grid_pairs(pairs: Sequence[Pair]) -> Grid:
-    """Rows are sampling rules, columns stopping rules: mean and median."""
+    """Return mean and median of every pair: rows are sampling rules, columns stopping rules."""
     stops = list(dict.fromkeys(one.stopping for one in pairs))
     proved = {one.stopping: one.proved for one in pairs}
     groups = []
@@ -102,15 +102,15 @@ def grid_pairs(pairs: Sequence[Pair]) -> Grid:
         [groups],
         right=frozenset(range(1, len(heads) + 1)),
         notes=(
-            *said(pairs),
-            f"Risk {RISK:g}, {pairs[0].runs:,} runs of each pair. A blank is a pair that does not fit. The "
+            *factors_in_words(pairs),
+            f"Risk {PAIRS_RISK:g}, {pairs[0].runs:,} runs of each pair. A blank is a pair that does not fit. The "
             "oracle knows the means. One run with a late start may bend a mean: compare medians too.",
         ),
     )
 
 
-def said(pairs: Sequence[Pair]) -> list[str]:
-    """In words: by which factor the rules of each kind differ, the other kind held fixed."""
+def factors_in_words(pairs: Sequence[Pair]) -> list[str]:
+    """Return sentences: by which factor the rules of each kind differ, the other kind held fixed."""
     words = []
     for kind, other in (("stopping", "sampling"), ("sampling", "stopping")):
         ratios = []
@@ -128,7 +128,7 @@ def said(pairs: Sequence[Pair]) -> list[str]:
 
 
 def figure_pairs(pairs: Sequence[Pair], K: float) -> Figure:
-    """Mean samples of every pair on a log scale, with the bound."""
+    """Draw the mean samples of every pair on a log scale, with the bound."""
     data = pl.DataFrame([one.record() for one in pairs]).with_columns(
         low=(pl.col.mean - pl.col.ci975).clip(lower_bound=1), high=pl.col.mean + pl.col.ci975
     )

@@ -89,12 +89,12 @@ class Verdict(NamedTuple):
     why: str = ""
 
     def record(self) -> dict[str, Any]:
-        """The columns of a verdict in CSV and JSON."""
+        """Return the columns of a verdict in CSV and JSON."""
         return {"z": self.z, "verdict": self.word, "why": self.why}
 
 
 def compare(ours: float, error: float, published: float, published_error: float, why: str) -> Verdict:
-    """Whether two estimates with these standard errors agree; ``why`` is what explains a difference.
+    """Compare two estimates with these standard errors; ``why`` is what explains a difference.
 
     >>> compare(104.0, 1.0, 100.0, 1.0, "").word, compare(106.0, 1.0, 100.0, 1.0, "a longer test")[::2]
     ('agrees', ('differs', 'a longer test'))
@@ -109,7 +109,7 @@ def compare(ours: float, error: float, published: float, published_error: float,
 
 
 def compare_printed(ours: float, error: float, printed: float, digit: float, why: str) -> Verdict:
-    """Whether a number agrees with a printed one that was rounded to ``digit``; ``error`` is that of both.
+    """Compare a number with a printed one that was rounded to ``digit``; ``error`` is that of both.
 
     >>> compare_printed(0.1449, 0.0, 0.14, 0.01, "").word, compare_printed(0.1451, 0.0, 0.14, 0.01, "").word
     ('agrees', 'differs')
@@ -129,7 +129,7 @@ class Footnotes:
         self._reasons: list[str] = []
 
     def cell(self, verdict: Verdict) -> Cell:
-        """The verdict in a few letters."""
+        """Return the verdict in a few letters."""
         letter = ""
         if verdict.why:
             if verdict.why not in self._reasons:
@@ -138,5 +138,5 @@ class Footnotes:
         return Cell(f"{verdict.word}{letter}", _TONES[verdict.word])
 
     def notes(self) -> list[str]:
-        """The reasons, in the order of their letters."""
+        """Return the reasons, in the order of their letters."""
         return [f"{letter}  {why}" for letter, why in zip(ascii_lowercase, self._reasons, strict=False)]

@@ -17,7 +17,7 @@ from osrl.paper.claims import changes, growth, statement_grid
 from osrl.paper.dynamics import POLICIES, follow
 from osrl.paper.experiment import Experiment
 from osrl.paper.figures import dynamics_figures, pool, symmetric_tasks
-from osrl.paper.pairs import RISK, figure_pairs, grid_pairs, run_pairs
+from osrl.paper.pairs import PAIRS_RISK, figure_pairs, grid_pairs, run_pairs
 from osrl.paper.published import SIGMA
 from osrl.paper.table1 import figure_1, grid_1, medians_1, run_table_1, table_1
 from osrl.paper.table2 import figure_2, grids_2, run_table_2, worths
@@ -39,12 +39,12 @@ class ReportPart(NamedTuple):
     data: Mapping[str, pl.DataFrame] = {}
 
     def judged(self) -> list[Mapping[str, Any]]:
-        """The records of numbers that stand beside a published one."""
+        """Return the records of numbers that stand beside a published one."""
         return [record for records in self.records.values() for record in records if "verdict" in record]
 
 
 def table_1_part(experiment: Experiment, folder: Path | None = None) -> ReportPart:
-    """Table 1, and what the paper says about it in words."""
+    """Reproduce Table 1, and what the paper says about it in words."""
     frame = run_table_1(experiment, folder)
     rows, said = table_1(frame), list(growth(frame))
     return ReportPart(
@@ -64,7 +64,7 @@ def table_1_part(experiment: Experiment, folder: Path | None = None) -> ReportPa
 
 
 def table_2_part(experiment: Experiment) -> ReportPart:
-    """Table 2, and what its allocations are worth."""
+    """Reproduce Table 2, and what its allocations are worth."""
     rows = run_table_2(experiment)
     values = worths(experiment.instance, rows)
     return ReportPart(
@@ -85,7 +85,7 @@ def table_2_part(experiment: Experiment) -> ReportPart:
 
 
 def figures_part(experiment: Experiment) -> ReportPart:
-    """The figures on the dynamics of phase 1, and the two that explain."""
+    """Reproduce the figures on the dynamics of phase 1, and the two that explain."""
     instance = experiment.instance
     optimum = allocate(instance, Needs.of(instance, 1.0, 0.0), sigma=SIGMA)
     target = optimum.weights.reshape(experiment.means.shape)
@@ -109,9 +109,9 @@ def figures_part(experiment: Experiment) -> ReportPart:
 
 
 def pairs_part(experiment: Experiment) -> ReportPart:
-    """Every sampling rule with every stopping rule on the paper's instance."""
+    """Run every sampling rule with every stopping rule on the paper's instance."""
     found = run_pairs(experiment)
-    K = lower_bound(experiment.instance, delta=RISK).K.lower
+    K = lower_bound(experiment.instance, delta=PAIRS_RISK).K.lower
     return ReportPart(
         "Sampling or stopping",
         (
@@ -125,7 +125,7 @@ def pairs_part(experiment: Experiment) -> ReportPart:
 
 
 def baselines_part(experiment: Experiment) -> ReportPart:
-    """Published numbers of others beside ours."""
+    """Reproduce published numbers of other papers."""
     rows = run_baselines(experiment)
     return ReportPart(
         "Published numbers of others",
@@ -157,7 +157,7 @@ MADE_WITH = (
 
 
 def page_of(parts: Sequence[ReportPart], runs: int, seed: int, summary: str) -> str:
-    """The report on ``parts``, as HTML."""
+    """Return the report on ``parts`` as HTML."""
     page = Page(TITLE)
     sections = [
         Section(

@@ -49,7 +49,7 @@ class Reproduction(NamedTuple):
     files: Sequence[str]  # within the folder
 
     def document(self) -> dict[str, Any]:
-        """The contract of `osrl paper --json`: the records of each CSV file under its name."""
+        """Return the document of `osrl paper --json`: the records of each CSV file under its name."""
         drawn = [figure for part in self.parts for figure in part.figures]
         return {
             "runs": self.runs,
@@ -61,7 +61,7 @@ class Reproduction(NamedTuple):
         }
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """The tables, for the terminal."""
+        """Yield the tables for the terminal."""
         for part in self.parts:
             yield from part.grids
         yield Text(summary(self.parts))
@@ -69,7 +69,7 @@ class Reproduction(NamedTuple):
 
 
 def summary(parts: Sequence[ReportPart]) -> str:
-    """How many numbers agree with what was published."""
+    """Say how many numbers agree with what was published."""
     words = Counter(record["verdict"] for part in parts for record in part.judged())
     said = (
         f"Of {words.total()} numbers that stand beside a published one, {words[AGREES]} agree within "
@@ -122,7 +122,7 @@ def _make(name: str, experiment: Experiment, folder: Path) -> ReportPart:
 
 
 def _opened(folder: Path, settings: dict[str, int]) -> Path:
-    """The folder, new or with results of the same settings; anything else is left alone."""
+    """Open the folder, new or with results of the same settings; refuse anything else."""
     if folder.exists() and not folder.is_dir():
         raise OsrlError(f"{folder} is a file; name a folder for the results")
     if folder.exists() and any(folder.iterdir()):
@@ -139,7 +139,7 @@ def _opened(folder: Path, settings: dict[str, int]) -> Path:
 
 
 def _write_tables(parts: Sequence[ReportPart], folder: Path) -> Iterator[str]:
-    """Write the CSV files; their names."""
+    """Write the CSV files, and yield their names."""
     for part in parts:
         tables = {name: pl.DataFrame(rows, infer_schema_length=None) for name, rows in part.records.items()}
         for name, table in {**tables, **part.data}.items():
@@ -150,7 +150,7 @@ def _write_tables(parts: Sequence[ReportPart], folder: Path) -> Iterator[str]:
 
 
 def _write_figures(parts: Sequence[ReportPart], folder: Path, told: Callable[[int, int], None]) -> Iterator[str]:
-    """Write PNG and PDF files; their names."""
+    """Write PNG and PDF files, and yield their names."""
     drawn = [figure for part in parts for figure in part.figures]
     (folder / "figures").mkdir(exist_ok=True)
     for i, figure in enumerate(drawn):

@@ -80,7 +80,7 @@ class Row(NamedTuple):
     verdict: Verdict
 
     def record(self) -> dict[str, Any]:
-        """The row for CSV and JSON."""
+        """Return the row for CSV and JSON."""
         return {
             "delta": self.delta,
             "quantity": self.quantity,
@@ -95,7 +95,7 @@ class Row(NamedTuple):
 
 
 def run_table_1(experiment: Experiment, folder: Path | None = None) -> pl.DataFrame:
-    """The runs behind Table 1, as `simulate` gives them; those that are finished are kept in ``folder``."""
+    """Return the runs behind Table 1, as `simulate` does; keep those that are finished in ``folder``."""
     taking_part = [variant for variant in VARIANTS if experiment.released or variant != RELEASED]
     return pl.concat(
         simulate(
@@ -114,17 +114,17 @@ def run_table_1(experiment: Experiment, folder: Path | None = None) -> pl.DataFr
 
 
 def table_1(frame: pl.DataFrame) -> list[Row]:
-    """The rows of Table 1, from the runs of its variants."""
+    """Return the rows of Table 1, from the runs of its variants."""
     return [row for delta in RISKS for variant in variants_in(frame) for row in _rows(frame, delta, variant)]
 
 
 def variants_in(frame: pl.DataFrame) -> list[Variant]:
-    """The variants that have runs."""
+    """Return the variants that have runs."""
     return [variant for variant in VARIANTS if runs_of(frame, variant, RISKS[0]).height]
 
 
 def runs_of(frame: pl.DataFrame, variant: Variant, delta: float) -> pl.DataFrame:
-    """The runs of one variant at one risk."""
+    """Return the runs of one variant at one risk."""
     return frame.filter(policy=variant.policy, threshold=variant.threshold, delta_g=delta)
 
 
@@ -144,7 +144,7 @@ def _rows(frame: pl.DataFrame, delta: float, variant: Variant) -> Iterator[Row]:
 
 
 def summarise(samples: pl.Series) -> Published:
-    """Average, interval, range and spread of numbers of samples; one run has no spread."""
+    """Return average, interval, range and spread of numbers of samples; one run has no spread."""
     values = samples.to_numpy().astype(float)
     std = float(values.std(ddof=1)) if values.size > 1 else math.nan
     return Published(
@@ -157,7 +157,7 @@ def summarise(samples: pl.Series) -> Published:
 
 
 def grid_1(rows: Sequence[Row]) -> Grid:
-    """Table 1 for the reader: the published row of each quantity, and ours below it."""
+    """Return Table 1 for the reader: the published row of each quantity, and ours below it."""
     footnotes = Footnotes()
     groups = [
         [*_published_and_ours([row for row in rows if (row.delta, row.quantity) == key], footnotes)] for key in TABLE_1
@@ -177,7 +177,7 @@ def grid_1(rows: Sequence[Row]) -> Grid:
 
 
 def medians_1(rows: Sequence[Row]) -> Grid:
-    """The medians of ours, where a few long runs do not count."""
+    """Return the medians of ours, on which a few long runs have no effect."""
     kinds = dict.fromkeys((row.quantity, row.variant) for row in rows)
     own = {(row.quantity, row.variant, row.delta): row.median for row in rows}
     group: list[list[str | Cell]] = [
@@ -212,7 +212,7 @@ def _numbers(row: Published) -> list[str]:
 
 
 def figure_1(rows: Sequence[Row]) -> Figure:
-    """Table 1 as a chart: averages with their 97.5 % intervals."""
+    """Draw Table 1: averages with their 97.5 % intervals."""
     colours = {"published": GREY, **{row.variant.label: row.variant.colour for row in rows}}
     points = [
         (f"{row.delta:g}", row.quantity, source, sample.average, np.nan_to_num(sample.ci975))
@@ -229,7 +229,7 @@ def figure_1(rows: Sequence[Row]) -> Figure:
 
 
 def _panel(data: pl.DataFrame, quantity: str, colours: dict[str, str]) -> Any:
-    """One quantity; side by side at each risk are only those who have it."""
+    """Draw one quantity; side by side at each risk are only the sources that have it."""
     x = alt.X("risk:N", sort=[f"{delta:g}" for delta in RISKS], title="risk", axis=alt.Axis(labelAngle=0))
     offset = alt.XOffset("source:N", sort=data["source"].unique(maintain_order=True).to_list())
     colour = alt.Color(

@@ -60,7 +60,7 @@ class Shares(NamedTuple):
     verdicts: tuple[Verdict, ...]  # arm by arm
 
     def records(self, instance: Instance) -> Iterator[dict[str, Any]]:
-        """One row for each arm, for CSV and JSON."""
+        """Yield one row for each arm, for CSV and JSON."""
         for i, (x, g, h) in enumerate(np.ndindex(*self.shares.shape)):
             half = float(self.ci975[x, g, h])
             yield {
@@ -84,12 +84,12 @@ class Worth(NamedTuple):
     of_maximum: float
 
     def record(self) -> dict[str, Any]:
-        """The row for CSV and JSON."""
+        """Return the row for CSV and JSON."""
         return {"allocation": self.label, "rho": self.rho, "of_maximum": self.of_maximum}
 
 
 def run_table_2(experiment: Experiment) -> list[Shares]:
-    """The rows of Table 2: shares of the pulls when phase 1 ends, and optimal allocations."""
+    """Return the rows of Table 2: shares of the pulls when phase 1 ends, and optimal allocations."""
     instance = experiment.instance
     pulled = [
         *_pulled(experiment, (THEOREM, SHORTER)),
@@ -106,7 +106,7 @@ def run_table_2(experiment: Experiment) -> list[Shares]:
 
 
 def _pulled(experiment: Experiment, variants: Sequence[Variant]) -> Iterator[Shares]:
-    """Average shares of the pulls at tau_G, for variants of a policy that are read off the same runs."""
+    """Yield average shares of the pulls at tau_G, for variants of a policy that are read off the same runs."""
     policy = variants[0].policy
     criteria = tuple(Criterion(variant.threshold, RISK, RISK) for variant in variants)
 
@@ -127,20 +127,20 @@ def _pulled(experiment: Experiment, variants: Sequence[Variant]) -> Iterator[Sha
 
 
 def _weights(label: str, colour: str, weights: Floats, why: str) -> Shares:
-    """Weights for the true means: no sampling error."""
+    """Return weights for the true means, which have no sampling error."""
     nothing = np.zeros(weights.shape)
     verdicts = _verdicts(weights, nothing, ALLOCATION, ALLOCATION_DIGIT, why)
     return Shares(OPTIMAL, label, colour, weights, nothing, ALLOCATION, verdicts)
 
 
 def _verdicts(ours: Floats, error: Floats, printed: Floats, digit: Floats, why: str) -> tuple[Verdict, ...]:
-    """Arm by arm."""
+    """Compare arm by arm."""
     parts = zip(*(part.flat for part in (ours, error, printed, digit)), strict=True)
     return tuple(compare_printed(float(o), float(e), float(p), float(d), why) for o, e, p, d in parts)
 
 
 def worths(instance: Instance, rows: Sequence[Shares]) -> list[Worth]:
-    """What the allocations of Table 2 are worth, the printed ones brought to a sum of 1."""
+    """Return what the allocations of Table 2 are worth, the printed ones normalised to a sum of 1."""
     most = allocate(instance, Needs.of(instance, 1.0, 0.0)).upper
     shares = {row.label: row.shares for row in rows}
     shares |= {"published pulls": PULLS / PULLS.sum(), "published allocation": ALLOCATION / ALLOCATION.sum()}
@@ -149,7 +149,7 @@ def worths(instance: Instance, rows: Sequence[Shares]) -> list[Worth]:
 
 
 def grids_2(instance: Instance, rows: Sequence[Shares], values: Sequence[Worth]) -> list[Grid]:
-    """Table 2 for the reader: one table for each task, as printed, and what the allocations are worth."""
+    """Return Table 2 for the reader: one table for each task, as printed, and what the allocations are worth."""
     worth = Grid(
         "What these allocations are worth",
         ("allocation", "rho: information in a sample", "of the certified maximum"),
@@ -176,7 +176,7 @@ def _task_grid(instance: Instance, rows: Sequence[Shares], x: int) -> Grid:
 
 
 def _published_and_ours(rows: Sequence[Shares], kind: str, x: int, footnotes: Footnotes) -> Iterator[list[str | Cell]]:
-    """Published shares of one task, and ours below them; a row agrees when all its arms do."""
+    """Yield the published shares of one task, and ours below them; a row agrees when all its arms do."""
     shown = [row for row in rows if row.kind == kind]
     yield [Cell(f"{kind}, published", "strong"), *map(_share, shown[0].published[x].flat), ""]
     for row in shown:
@@ -195,7 +195,7 @@ def _share(share: float) -> str:
 
 
 def figure_2(instance: Instance, rows: Sequence[Shares]) -> Figure:
-    """Table 2 as a chart: published and our shares of the pulls, with the optimum."""
+    """Draw Table 2: published and our shares of the pulls, with the optimum."""
     arms = [f"{g} {h}" for g in instance.representations for h in instance.predictors]
     bars = [("published", GREY, PULLS)]
     bars += [(row.label, row.colour, row.shares) for row in rows if row.kind == PULLED]
@@ -213,7 +213,7 @@ def figure_2(instance: Instance, rows: Sequence[Shares]) -> Figure:
 
 
 def _long(arms: Sequence[str], sources: Sequence[tuple[str, str, Floats]], x: int) -> pl.DataFrame:
-    """One row for each source and arm of task ``x``."""
+    """Return one row for each source and arm of task ``x``."""
     pairs = [
         (label, arm, share) for label, _, shares in sources for arm, share in zip(arms, shares[x].flat, strict=True)
     ]
@@ -221,7 +221,7 @@ def _long(arms: Sequence[str], sources: Sequence[tuple[str, str, Floats]], x: in
 
 
 def _panel(bars: pl.DataFrame, marks: pl.DataFrame, colours: dict[str, str]) -> Any:
-    """One task."""
+    """Draw one task."""
     x = alt.X("arm:N", sort=None, title="representation, predictor", axis=alt.Axis(labelAngle=0))
     y = alt.Y("share:Q", title="share of the samples", scale=alt.Scale(domain=[0, 0.2]))
     colour = alt.Color(

@@ -113,7 +113,7 @@ def simulate(
 
 
 def _executor(workers: int | None, dask: Any) -> AbstractContextManager[Executor]:
-    """Threads of this machine, or a cluster where one is given."""
+    """Return threads of this machine, or a cluster where one is given."""
     if dask is None:
         return ThreadExecutor(workers)
     if workers is not None:

@@ -43,7 +43,7 @@ class Campaign:
         return digest(self.manifest)
 
     def check_stamps(self) -> None:
-        """Refuse a policy whose versions cannot be told apart: its runs must not meet those of others."""
+        """Refuse a policy without a fingerprint: runs of two versions of it could not be told apart."""
         for job in self.jobs:
             if job.rewards is not None and job.rewards.version is None:
                 raise OsrlError(
@@ -77,7 +77,7 @@ def read_campaign(
     stop: str | Sequence[str] | None = None,
     rewards: Any = None,
 ) -> Campaign:
-    """The campaign that the arguments of `simulate` ask for; an error when they cannot be used."""
+    """Return the campaign for the arguments of `simulate`; refuse what cannot be used."""
     runs = read_whole("runs", runs, 1, "how many runs to make, at least 1")
     seed = read_whole("seed", seed, 0, "a whole number from 0 to 2^63 - 1")
     if budget is not None:
@@ -120,7 +120,7 @@ def read_campaign(
 
 
 def restore_campaign(stored: Mapping[str, Any]) -> Campaign:
-    """The campaign of a manifest that was kept with its number of ``runs``."""
+    """Return the campaign of a manifest that was kept with its number of ``runs``."""
     manifest = {key: value for key, value in stored.items() if key != "runs"}
     count = len(manifest["jobs"])
     jobs = _jobs(manifest, ["osrl.policies"] * count, [manifest["versions"]] * count)
@@ -133,7 +133,7 @@ def _jobs(
     known: Sequence[Mapping[str, str | None]],
     rewards: Rewards | None = None,
 ) -> tuple[Job, ...]:
-    """The jobs that a manifest describes."""
+    """Return the jobs that a manifest describes."""
     instance = Instance.from_dict(manifest["instance"])
     return tuple(
         Job(
@@ -155,7 +155,7 @@ def _jobs(
 
 
 def digest(manifest: Mapping[str, Any]) -> str:
-    """A short name for a manifest."""
+    """Return a short name for a manifest."""
     return hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()[:16]
 
 
@@ -171,14 +171,14 @@ def _try_out(job: Job) -> None:
 
 
 def read_whole(name: str, value: object, least: int, meaning: str) -> int:
-    """A whole number, not smaller than ``least``; ``meaning`` says what to give instead."""
+    """Return a whole number, not smaller than ``least``; ``meaning`` says what to give instead."""
     if isinstance(value, bool) or not isinstance(value, Integral) or not least <= int(value) <= MAX_WHOLE:
         raise OsrlError(f"{name} is {value!r}; give {meaning}")
     return int(value)
 
 
 def _distinct(name: str, given: str | Sequence[str]) -> list[str]:
-    """One name or several, each once."""
+    """Return one name or several, each once."""
     names = [given] if isinstance(given, str) else list(given)
     if not names:
         raise OsrlError(f"no {name} is given; name at least one")
@@ -194,7 +194,7 @@ def _wanted(
     sample: str | Sequence[str] | None,
     stop: str | Sequence[str] | None,
 ) -> list[tuple[Policy, list[str] | None]]:
-    """The policies that are asked for, by name and as pairs of rules, each with its thresholds."""
+    """Return the policies that are asked for, by name and as pairs of rules, each with its thresholds."""
     if (sample is None) != (stop is None):
         raise OsrlError("a pair needs both rules; give sample and stop, such as tas and glr-kk")
     pairs: dict[str, tuple[Policy, list[str] | None]] = {}
@@ -216,7 +216,7 @@ def _wanted(
 
 
 def _thresholds_of(policy: Policy, names: Sequence[str], policies: Sequence[Policy]) -> list[str] | None:
-    """The thresholds among ``names`` that this policy takes; None, for its default, where there are none."""
+    """Return the thresholds among ``names`` that this policy takes; None, for its default, if it takes none."""
     known = {name for each in policies for name in each.thresholds}
     for name in names:
         if name not in known:
@@ -225,7 +225,7 @@ def _thresholds_of(policy: Policy, names: Sequence[str], policies: Sequence[Poli
 
 
 def _options_of(policies: Sequence[Policy], options: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """For each policy its options: those given that it takes, and its defaults for the others."""
+    """Return the options of each policy: those given that it takes, and its defaults for the others."""
     chosen: dict[str, dict[str, Any]] = {}
     for policy in policies:
         takes = policy.option_names

@@ -62,7 +62,7 @@ def _packages() -> dict[str, str]:
 
 
 def versions(policy: Policy) -> dict[str, str | None]:
-    """What the runs of a policy depend on besides the job; None for a policy that has no stamp."""
+    """Return what the runs of a policy depend on besides the job; None for a policy without a fingerprint."""
     known: dict[str, str | None] = {**_packages(), "kernels": kernel_version()}
     if policy.outside is not None:
         known[f"policy {policy.name}"] = stamp_of(policy)
@@ -92,17 +92,17 @@ class Job:
     rewards: Rewards | None = None
 
     def new_state(self, key: Key) -> Any:
-        """The policy before its first sample."""
+        """Return the policy before its first sample."""
         instance = self.instance
         problem = Problem(instance.shape, instance.family, self.criteria, self.epsilon, truth=instance.means)
         return find(self.policy).new(problem, uniform(key, START_LANE, 0), **self.options)
 
     def play(self, state: Any, key: Key, budget: int | None) -> int:
-        """One run from its first state to its end; the rounds played. What came of it is in the state."""
+        """Play one run from its first state to its end, and return its rounds; the state has the outcome."""
         return episode(state, self.instance, key, UNLIMITED if budget is None else budget, self.rewards)
 
     def as_good(self, state: Any) -> tuple[Arm, ...]:
-        """The arms that are as good as the answer, in a run that ended by the tolerance."""
+        """Return the arms that are as good as the answer, in a run that ended by the tolerance."""
         names = Names(self.instance.tasks, self.instance.representations, self.instance.predictors)
         return find_as_good(state.stopping, names) if isinstance(state.stopping, Hypotheses) else ()
 
@@ -128,14 +128,14 @@ class ChunkHeader(NamedTuple):
 
     @classmethod
     def read(cls, content: bytes) -> ChunkHeader:
-        """The label of the content of a file; ValueError when it is no complete table of ours."""
+        """Read the header from the content of a file; ValueError when it is no complete table of ours."""
         try:
             return cls(**json.loads(pl.read_parquet_metadata(io.BytesIO(content))[_KEY]))
         except (pl.exceptions.PolarsError, pl.exceptions.PanicException, KeyError, TypeError) as error:
             raise ValueError(f"no complete table of runs: {error}") from None
 
     def file_name(self, content: bytes) -> str:
-        """The name of the file that has this label and this content: damage and copies have another."""
+        """Return the name of the file with this header and content: damage and copies have another."""
         digest = hashlib.sha256(content).hexdigest()[:16]
         return f"runs-{self.job}-{self.first:08}-{self.runs}-{digest}.parquet"
 
@@ -155,20 +155,20 @@ class CancelToken:
         self._under_way: dict[int, Outcome] = {}
 
     def watch(self, outcome: Outcome) -> None:
-        """The calling thread works on ``outcome`` from now on."""
+        """Register ``outcome`` as what the calling thread computes from now on."""
         self._under_way[threading.get_ident()] = outcome
         if self.cancelled:
             outcome.status[:] = EXHAUSTED
 
     def cancel(self) -> None:
-        """End every run: the compiled loop goes on only while a criterion of its outcome is open."""
+        """End every run: the compiled loop continues only while a criterion of its outcome is open."""
         self.cancelled = True
         for outcome in list(self._under_way.values()):
             outcome.status[:] = EXHAUSTED
 
 
 def run_chunk(job: Job, first: int, runs: int, cancel: CancelToken | None = None) -> Chunk | None:
-    """Compute the runs first, ..., first + runs - 1; fewer of them, or None, when told to stop."""
+    """Compute the runs first, ..., first + runs - 1; fewer of them, or None, when cancelled."""
     try:
         find(job.policy)
     except OsrlError:
@@ -207,7 +207,7 @@ class RunRows:
         self.as_good: list[list[Arm]] = []  # of each run; only one criterion can have a tolerance
 
     def add(self, outcome: Outcome, rounds: int, as_good: Sequence[Arm] = ()) -> None:
-        """Write down the next run; ``as_good`` are the arms as good as the answer."""
+        """Append the next run; ``as_good`` are the arms as good as the answer."""
         i = self.count
         self.status[:, i] = outcome.status
         self.tau[:, i] = outcome.tau
@@ -220,7 +220,7 @@ class RunRows:
         self.count += 1
 
     def frame(self, first: int) -> pl.DataFrame:
-        """One row for each run, criterion after criterion."""
+        """Return one row for each run, criterion after criterion."""
         job, instance, criteria = self.job, self.job.instance, self.job.criteria
         g, h = self._flat(self.representations), self._flat(self.predictors)
         right_g: Any = pl.lit(None, pl.Boolean)
@@ -272,22 +272,22 @@ class RunRows:
         return file.getvalue()
 
     def _named_arms(self, criteria: int) -> list[list[dict[str, str]]]:
-        """The arms that are as good, for each row of the frame."""
+        """Return the arms that are as good, for each row of the frame."""
         return [[arm._asdict() for arm in arms] for _ in range(criteria) for arms in self.as_good]
 
     def _flat(self, array: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Rows of the frame from an array (criterion, run, ...)."""
+        """Return rows of the frame from an array (criterion, run, ...)."""
         array = array[:, : self.count]
         return np.ascontiguousarray(array).reshape(-1, *array.shape[2:])
 
 
 def _names(codes: NDArray[np.int64], names: Sequence[str]) -> pl.Series:
-    """Names from their indices; null for -1."""
+    """Return names from their indices; null for -1."""
     series = pl.Series(codes)
     return pl.Series(names, dtype=pl.Enum(names)).gather(series.set(series < 0, None))
 
 
 def _lists(values: NDArray[Any], names: Sequence[str] | None = None) -> pl.Series:
-    """One list for each row of a matrix; of names, where the matrix holds their indices."""
+    """Return one list for each row of a matrix; of names, where the matrix has their indices."""
     flat = pl.Series(values.ravel()) if names is None else _names(values.ravel(), names)
     return flat.reshape(values.shape).arr.to_list()

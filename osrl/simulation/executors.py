@@ -57,7 +57,7 @@ class Schedule:
         self._pace: dict[int, float] = {}  # job -> seconds of a run
 
     def take(self, slots: int, seconds: float) -> tuple[Job, int, int] | None:
-        """The next chunk of about ``seconds``, as job, first run and number of runs; None at the end.
+        """Return the next chunk of about ``seconds``, as job, first run and number of runs; None at the end.
 
         ``slots`` is the number of chunks that are computed at the same time.
         """
@@ -76,7 +76,7 @@ class Schedule:
         return job, gap.start, size
 
     def learn(self, header: ChunkHeader) -> None:
-        """A chunk is finished: its pace is that of the next ones."""
+        """Record the pace of a finished chunk, for the next ones."""
         self._pace[header.job] = max(header.seconds / header.runs, 1e-6)
 
 
@@ -88,19 +88,19 @@ class Executor(Protocol):
         """How long a chunk should take."""
 
     def prepare(self, jobs: Sequence[Job]) -> None:
-        """Get ready to compute chunks of ``jobs``."""
+        """Prepare to compute chunks of ``jobs``."""
 
     def slots(self) -> int:
-        """How many chunks to have under way: enough to be busy, few enough for flat memory."""
+        """Return how many chunks to have under way: enough to be busy, few enough for flat memory."""
 
     def start(self, job: Job, first: int, runs: int) -> None:
-        """Begin to compute a chunk."""
+        """Start to compute a chunk."""
 
     def finished(self) -> list[Chunk]:
         """Wait until some chunks are finished."""
 
     def stop(self) -> list[Chunk]:
-        """Give up what is under way; what was finished of it."""
+        """Cancel the chunks under way, and return those that were finished."""
 
 
 def run_all(executor: Executor, schedule: Schedule, keep: Callable[[Chunk], None]) -> None:
@@ -139,22 +139,22 @@ class ThreadExecutor:
         self._cancel = CancelToken()
 
     def prepare(self, jobs: Sequence[Job]) -> None:
-        """Compile in this thread, where Ctrl-C is heard."""
+        """Compile in this thread, which receives Ctrl-C."""
         if len(jobs) > 1:
             work_alone()
         for job in jobs:
             job.warm_up()
 
     def slots(self) -> int:
-        """One chunk under way and one waiting, for each thread."""
+        """Return two chunks for each thread: one under way and one waiting."""
         return 2 * self._workers
 
     def start(self, job: Job, first: int, runs: int) -> None:
-        """Begin to compute a chunk."""
+        """Start to compute a chunk."""
         self._pool.submit(self._work, job, first, runs)
 
     def finished(self) -> list[Chunk]:
-        """Wait for the next chunk; an error in a thread is raised here."""
+        """Wait for the next chunk; raise the error of a thread."""
         while True:
             try:
                 done = self._done.get(timeout=INTERRUPT_POLL_SECONDS)
@@ -165,7 +165,7 @@ class ThreadExecutor:
             return [] if done is None else [done]
 
     def stop(self) -> list[Chunk]:
-        """End the runs under way within a round; chunks become as long as they have got."""
+        """End the runs under way within a round; return chunks with the runs that were finished."""
         self._cancel.cancel()
         self._pool.shutdown(cancel_futures=True)
         left = [self._done.get() for _ in range(self._done.qsize())]
@@ -187,7 +187,7 @@ class ThreadExecutor:
 
 
 def _cores() -> int:
-    """How many cores this process may use."""
+    """Return how many cores this process may use."""
     if sys.platform == "linux":
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -224,12 +224,12 @@ class DaskExecutor:
         self._seen_at = time.monotonic()
 
     def slots(self) -> int:
-        """One chunk under way and one waiting, for each thread of each worker; they come and go."""
+        """Return two chunks for each thread of each worker: one under way and one waiting."""
         self._refresh_workers()
         return self._slots
 
     def _refresh_workers(self) -> None:
-        """How many workers there are, and whether any of them lives: they all report every few seconds."""
+        """Count the workers, and refuse to wait when none has reported for long: all do every few seconds."""
         now = time.monotonic()
         if now - self._refreshed < REFRESH_SECONDS:
             return
@@ -251,12 +251,12 @@ class DaskExecutor:
         return max(MIN_DASK_CHUNK_SECONDS, 0.5 * self._slots / MAX_CHUNKS_PER_SECOND)
 
     def start(self, job: Job, first: int, runs: int) -> None:
-        """Begin to compute a chunk."""
+        """Start to compute a chunk."""
         key = f"{self._name}-{job.number}-{first}-{runs}"
         self._futures.add(self._client.submit(run_chunk, job, first, runs, key=key))
 
     def finished(self) -> list[Chunk]:
-        """Wait for chunks; an error of a worker is raised here."""
+        """Wait for chunks; raise the error of a worker."""
         while not self._futures.has_ready():
             self._refresh_workers()
             time.sleep(DASK_POLL_SECONDS)
@@ -268,7 +268,7 @@ class DaskExecutor:
         return chunks
 
     def stop(self) -> list[Chunk]:
-        """Cancel what is waiting. What workers are computing at this moment is lost when it is done."""
+        """Cancel the chunks that wait. Those that workers compute at this moment are lost when they are done."""
         chunks = [*self._left, *self._ready()[0]]
         if not self._lost:
             with suppress(OsrlError), self._connected():
@@ -276,7 +276,7 @@ class DaskExecutor:
         return chunks
 
     def _ready(self) -> tuple[list[Chunk], list[BaseException]]:
-        """What has come back: chunks, and errors in place of chunks."""
+        """Return what has come back: chunks, and errors in place of chunks."""
         chunks: list[Chunk] = []
         errors: list[BaseException] = []
         for future, result in self._futures.next_batch(block=False):
@@ -288,7 +288,7 @@ class DaskExecutor:
 
     @contextmanager
     def _connected(self) -> Iterator[None]:
-        """Say in one line what happened when the cluster, not a run, is to blame."""
+        """Raise an error of one line when the cluster, not a run, is to blame."""
         from distributed import CancelledError, KilledWorker
 
         try:
@@ -310,7 +310,7 @@ class DaskExecutor:
 
 
 def _connect(where: Any) -> Client:
-    """A client of our own for the address of a scheduler, or for a cluster object."""
+    """Return a client of our own for the address of a scheduler, or for a cluster object."""
     from distributed import Client
 
     try:

@@ -72,7 +72,7 @@ def read_protocol(
     costs: Sequence[float],
     ignorable: bool,
 ) -> ExperimentProtocol:
-    """Return a protocol in which all numbers make sense."""
+    """Return the protocol of these numbers; refuse those that make no sense."""
     X, n = len(instance.tasks), instance.means[0].size
     if not 0 <= loss < 1:
         raise OsrlError(f"loss is {loss}; give the share of trials that are lost, such as 0.05")
@@ -99,7 +99,7 @@ def read_protocol(
 def impossibility(
     instance: Instance, protocol: ExperimentProtocol, epsilon: tuple[float, float], unit: float = 1.0
 ) -> str | None:
-    """Why no number of trials decides, whatever the policy, and what would help; None where they may.
+    """Return why no number of trials decides, whatever the policy, and what would help; None where they may.
 
     Means and tolerances are in [0, 1], and shown in units of rewards: 1 is then ``unit``.
 
@@ -119,7 +119,7 @@ def impossibility(
 
 
 def _hidden_by_losses(instance: Instance, g: int, loss: float, epsilon: tuple[float, float], unit: float) -> str | None:
-    """Why representation ``g`` cannot be known to be the answer; None where it may."""
+    """Return why representation ``g`` cannot be known to be the answer; None where it may."""
     of_g = instance.means[:, g]
     apart = of_g.max(axis=1, keepdims=True) - instance.means.max(axis=2)  # (X, G)
     for other, gap in enumerate(apart.max(axis=0)):
@@ -137,7 +137,7 @@ def _hidden_by_losses(instance: Instance, g: int, loss: float, epsilon: tuple[fl
 
 
 def rarest_task(instance: Instance, protocol: ExperimentProtocol, risks: tuple[float, float]) -> int | None:
-    """The task without which the bound is lowest, if it is lower by much; None where tasks are chosen."""
+    """Return the task without which the bound is lowest, if it is much lower; None where tasks are chosen."""
     if min(protocol.shares, default=0) <= 0 or len(protocol.shares) < 2 or not instance.in_model_class:
         return None
     needs = [math.log(1 / risk) for risk in risks]
@@ -154,7 +154,7 @@ def rarest_task(instance: Instance, protocol: ExperimentProtocol, risks: tuple[f
 
 
 def without_task(instance: Instance, protocol: ExperimentProtocol, x: int) -> tuple[Instance, ExperimentProtocol]:
-    """The experiment in the other tasks."""
+    """Return the experiment in the other tasks."""
     stay = [i for i in range(len(instance.tasks)) if i != x]
     rest = 1 - protocol.shares[x]
     costs = np.array(protocol.costs).reshape(len(instance.tasks), -1)[stay].ravel() if protocol.costs else ()

@@ -172,7 +172,7 @@ def plan(
 
 
 def scale_gaps(instance: Instance, gaps: float) -> Instance:
-    """The instance with every arm ``gaps`` times as far below the best one of its task."""
+    """Return the instance with every arm ``gaps`` times as far below the best one of its task."""
     if gaps == 1:
         return instance
     if isinstance(gaps, bool) or not 0 < gaps < 1e6:
@@ -182,7 +182,7 @@ def scale_gaps(instance: Instance, gaps: float) -> Instance:
 
 
 def _names(policy: str | Sequence[str] | None, tolerant: bool) -> list[str]:
-    """The policies that are asked for."""
+    """Return the policies that are asked for."""
     if policy is None:
         return [DEFAULT_POLICY]
     names = [policy] if isinstance(policy, str) else list(policy)
@@ -203,7 +203,7 @@ def _simulate(
     budget: int,
     progress: Callable[[int, int], None] | None,
 ) -> list[PlanRow]:
-    """Experiments in which every result comes at once."""
+    """Simulate experiments in which every result comes at once."""
     several = any(len(find(name).thresholds) > 1 for name in names)
     finished = simulate(
         instance,
@@ -234,7 +234,7 @@ def _simulate_protocol(
     budget: int,
     shown: Callable[[int], None],
 ) -> PlanRow:
-    """Experiments with losses, delays and tasks that arrive."""
+    """Simulate experiments with losses, delays and tasks that arrive."""
     policy = find(name)
     if policy.stopping.forfeit is None or not policy.given_tasks:
         raise OsrlError(
@@ -276,7 +276,7 @@ def sweep(
     progress: Callable[[int, int], None] | None = None,
     **conditions: Any,
 ) -> list[Plan]:
-    """A plan for every tolerance and risk, the same for representation and predictors.
+    """Make a plan for every tolerance and risk, the same for representation and predictors.
 
     The other arguments are those of `plan`.
     """

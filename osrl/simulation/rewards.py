@@ -41,13 +41,13 @@ class Recorded:
         self.values = values
 
     def __call__(self, task: int, arm: int, draw: float) -> float:
-        """The reward that a number in [0, 1) picks."""
+        """Return the reward that a number in [0, 1) picks."""
         values = self.values[task][arm]
         return float(values[int(draw * len(values))])
 
 
 def read_rewards(given: Any, instance: Instance) -> Rewards:
-    """Rewards from a function, or from a frame with task, representation, predictor and reward."""
+    """Read rewards from a function, or from a frame with task, representation, predictor and reward."""
     if isinstance(given, Rewards):
         return given
     if callable(given):
@@ -70,7 +70,7 @@ def read_rewards(given: Any, instance: Instance) -> Rewards:
 
 
 def _recorded(frame: pl.DataFrame, instance: Instance) -> list[list[Any]]:
-    """The rewards of every arm."""
+    """Return the rewards of every arm."""
     for column in ("task", "representation", "predictor", "reward"):
         if column not in frame.columns:
             raise OsrlError(f"the recorded rewards have no column {column!r}; it has {', '.join(frame.columns)}")
@@ -90,7 +90,7 @@ def _recorded(frame: pl.DataFrame, instance: Instance) -> list[list[Any]]:
 
 
 def _check(value: Any, family: Family, what: str) -> float:
-    """A reward that the family can have."""
+    """Return a reward that the family can have; refuse others."""
     try:
         number = float(value)
     except (TypeError, ValueError):
@@ -101,7 +101,7 @@ def _check(value: Any, family: Family, what: str) -> float:
 
 
 def add_rewards(world: World, rewards: Rewards, stream: int, arm: int) -> World:
-    """The world with more rewards of an arm at hand: twice as many as before."""
+    """Return the environment with twice as many rewards of an arm ready as before."""
     n = world.means.shape[1]
     x, a = arm // n, arm % n
     before = int(world.ready[stream, x, a])

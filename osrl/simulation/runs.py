@@ -78,7 +78,7 @@ class Runs:
 
     @classmethod
     def open(cls, folder: str | os.PathLike[str]) -> Runs:
-        """The runs that ``simulate(..., out=folder)`` has kept, as far as every criterion has them."""
+        """Open the runs that ``simulate(..., out=folder)`` has kept, as far as every criterion has them."""
         store = open_store(folder)
         return cls(store.campaign, store)
 
@@ -116,14 +116,14 @@ class Runs:
         )
 
     def plot(self) -> Any:
-        """When the runs stopped, and their mean against ln(1 / delta) with K, as an Altair chart."""
+        """Draw when the runs stopped, and their mean against ln(1 / delta) with K, as an Altair chart."""
         return draw(self)
 
     def _repr_html_(self) -> str:
         return as_html(self)
 
     def trace(self, name: str, every: int | None = None, runs: int | Sequence[int] | None = None) -> Trace:
-        """What the runs looked like on their way: ``pulls``, ``means``, ``weights`` or ``evidence``.
+        """Return the runs on their way: ``pulls``, ``means``, ``weights`` or ``evidence``.
 
         At every ``every`` rounds (default: about a hundred moments of the longest run) and at the end, for
         the first ``runs`` runs, those with these numbers, or all. The frame has the columns policy,
@@ -142,7 +142,7 @@ class Runs:
         return self._traces[name]
 
     def summary(self, *, confidence: float = 0.975, quantiles: Sequence[float] = QUANTILES) -> pl.DataFrame:
-        """One row for each criterion: policy, threshold and risks (``delta`` where both are the same).
+        """Return one row for each criterion: policy, threshold and risks (``delta`` where both are the same).
 
         - ``proved``: whether the stopping rule is proved to keep its risks with this threshold;
         - ``mean``, ``median``, ``std``, ``min`` and ``max`` of tau, where runs that exhausted their budget
@@ -179,7 +179,7 @@ class Runs:
         return pl.DataFrame(rows, schema=schema)
 
     def _parts(self, job: Job) -> list[ChunkFile]:
-        """The files with runs of a job that belong to this campaign: the folder may hold more."""
+        """Return the files with runs of a job of this campaign: the folder may hold more."""
         return [part for part in self._store.parts(job.number) if part.header.first < self._campaign.runs]
 
     def _read(self, part: ChunkFile, columns: list[str] | None = None) -> pl.DataFrame:
@@ -187,7 +187,7 @@ class Runs:
         return frame.filter(pl.col.run < self._campaign.runs)
 
     def _summaries(self, job: Job) -> Iterator[tuple[dict[str, Any], Floats]]:
-        """The summary of each criterion of a job, and its taus in order; one file after the other."""
+        """Yield the summary of each criterion of a job, and its taus in order; one file after the other."""
         policy = find(job.policy)
         tallies = {criterion: _Totals(len(self.instance.tasks), max(job.epsilon)) for criterion in job.criteria}
         seconds = 0.0
@@ -212,7 +212,7 @@ class Runs:
 
 
 def _name_of(word: str, share: float) -> str:
-    """The name of a column: ci975, q10."""
+    """Return the name of a column: ci975, q10."""
     if not 0 < share < 1:
         raise OsrlError(f"a share is {share}; give a number between 0 and 1, such as 0.95")
     digits = f"{share:.6f}"[2:].rstrip("0")
@@ -220,7 +220,7 @@ def _name_of(word: str, share: float) -> str:
 
 
 def _quantile(tau: Floats, share: float) -> float:
-    """The smallest tau that this share of the runs does not exceed; ``tau`` is in order."""
+    """Return the smallest tau that this share of the runs does not exceed; ``tau`` is in order."""
     return float(tau[max(math.ceil(share * len(tau)) - 1, 0)])
 
 
@@ -261,7 +261,7 @@ class _Totals:
             self.wrong_h += (~right["correct_h"].explode().to_numpy().reshape(len(right), -1)).sum(axis=0)
 
     def summary(self, known: bool) -> dict[str, Any]:
-        """Means, spread and errors; ``known``: whether there is a right answer."""
+        """Return means, spread and errors; ``known``: whether there is a right answer."""
         runs = self.runs
         std = None
         if runs > 1:

@@ -50,7 +50,7 @@ class ChunkFile(NamedTuple):
 
 
 def open_store(folder: str | os.PathLike[str]) -> ResultsStore:
-    """The folder of a campaign, to be read: nothing is written, and nothing removed."""
+    """Open the folder of a campaign for reading: nothing is written, and nothing removed."""
     place = Path(folder)
     try:
         manifest = json.loads((place / MANIFEST).read_bytes())
@@ -83,11 +83,11 @@ class ResultsStore:
             self._folder = Path(folder)
 
     def parts(self, job: int) -> list[ChunkFile]:
-        """The finished runs of a job, in order."""
+        """Return the files with finished runs of a job, in order."""
         return sorted((part for part in self._parts.values() if part.header.job == job), key=_place)
 
     def gaps(self, job: int) -> list[range]:
-        """The runs of a job that no file holds."""
+        """Return the runs of a job that no file holds."""
         gaps, start = [], 0
         for part in self.parts(job):
             gaps.append(range(start, part.header.first))
@@ -96,7 +96,7 @@ class ResultsStore:
         return [range(gap.start, min(gap.stop, self.campaign.runs)) for gap in gaps]
 
     def left(self) -> int:
-        """How many runs are still to be computed, over all jobs."""
+        """Return how many runs are still to be computed, over all jobs."""
         return sum(len(gap) for job in self.campaign.jobs for gap in self.gaps(job.number))
 
     def keep(self, chunk: Chunk) -> None:
@@ -121,13 +121,13 @@ class ResultsStore:
         self._let_go()
 
     def _let_go(self) -> None:
-        """Others may write to the folder from now on."""
+        """Unlock the folder for other processes."""
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
 
     def _open(self) -> None:
-        """Lock the folder, find the finished runs, and write down what they are of."""
+        """Lock the folder, find the finished runs, and write the manifest."""
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
             self._lock = _lock(self._folder)
@@ -146,7 +146,7 @@ class ResultsStore:
             self._write(MANIFEST, json.dumps(manifest, indent=2).encode())
 
     def _check_manifest(self) -> int:
-        """Refuse the manifest of another campaign; otherwise the number of runs that it was made for."""
+        """Refuse the manifest of another campaign; return the number of runs that it was made for."""
         try:
             manifest = json.loads((self._folder / MANIFEST).read_bytes())
             runs = int(manifest["runs"])
@@ -160,13 +160,13 @@ class ResultsStore:
         return runs
 
     def _read_parts(self) -> None:
-        """Find the finished runs; files that are damaged, not finished, or of no use are removed."""
+        """Find the finished runs; remove files that are damaged, not finished, or of no use."""
         lost = [path for path in self._folder.glob(".*") if path.name.startswith((".runs-", f".{MANIFEST}"))]
         for path in lost + self.find_parts():
             path.unlink()
 
     def find_parts(self) -> list[Path]:
-        """Find the finished runs; the files that are of no use."""
+        """Find the finished runs, and return the files that are of no use."""
         lost, parts = [], []
         for path in self._folder.glob("runs-*.parquet"):
             try:
@@ -206,7 +206,7 @@ class ResultsStore:
 
 
 def _place(part: ChunkFile) -> tuple[int, int, int]:
-    """In the order of runs; of those that begin with the same run, the longest first."""
+    """Return the sort key of a file: by runs; of those that begin with the same run, the longest first."""
     return part.header.job, part.header.first, -part.header.runs
 
 

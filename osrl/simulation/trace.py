@@ -45,10 +45,9 @@ from osrl.simulation.campaign import read_whole
 from osrl.simulation.chunk import UNLIMITED, Job
 from osrl.simulation.run import NO_ROOM, drive
 
-NAMES = ("pulls", "means", "weights", "evidence")
-ROOM = 256  # moments at first; twice as many when they are used up
-COLUMNS = ("policy", "threshold", "delta_g", "delta_h", "run", "round")
-ARM = ("task", "representation", "predictor")
+TRACE_NAMES = ("pulls", "means", "weights", "evidence")
+INITIAL_MOMENTS = 256  # moments at first; twice as many when they are used up
+ARM_COLUMNS = ("task", "representation", "predictor")
 
 
 class Recording(NamedTuple):
@@ -64,12 +63,12 @@ class Recording(NamedTuple):
 
 
 def new_recording(shape: tuple[int, int, int], every: int) -> Recording:
-    """Nothing written yet."""
+    """Return a recording without moments."""
     X, G, H = shape
     return Recording(
-        rounds=np.zeros(ROOM, np.int64),
-        arms=np.full((4, ROOM, X, G * H), math.nan),
-        of_g=np.full((ROOM, G), math.nan),
+        rounds=np.zeros(INITIAL_MOMENTS, np.int64),
+        arms=np.full((4, INITIAL_MOMENTS, X, G * H), math.nan),
+        of_g=np.full((INITIAL_MOMENTS, G), math.nan),
         sums=np.zeros((X, G * H)),
         pulls=np.zeros((X, G * H)),
         filled=np.zeros(1, np.int64),
@@ -78,7 +77,7 @@ def new_recording(shape: tuple[int, int, int], every: int) -> Recording:
 
 
 def more_room(recording: Recording) -> Recording:
-    """The same with room for twice as many moments."""
+    """Return the recording with room for twice as many moments."""
 
     def longer(array: Any, axis: int) -> Any:
         return np.concatenate([array, np.full_like(array, 0 if array.dtype.kind == "i" else math.nan)], axis)
@@ -90,7 +89,7 @@ def more_room(recording: Recording) -> Recording:
 
 @by_rules
 def write_moment(rules: Rules) -> Callable[[State, Floats, int, Recording], None]:
-    """``write_moment(state, propensities, rounds, recording)``: how things stand after so many rounds."""
+    """Record the state after so many rounds: ``write_moment(state, propensities, rounds, recording)``."""
 
     def write_moment(state: State, propensities: Floats, rounds: int, recording: Recording) -> None:
         moment = recording.filled[0]
@@ -123,7 +122,7 @@ def play_traced(
     budget: int,
     recording: Recording,
 ) -> int:
-    """The rounds of `osrl.simulation.run.play`, written down at every so many of them, and at the end."""
+    """Play the rounds of `osrl.simulation.run.play`, and record every so many of them, and the end."""
     filled, last = recording.filled, recording.rounds.size
     while rounds < budget and is_open(outcome):
         if filled[0] + 1 >= last:
@@ -149,7 +148,7 @@ class Trace:
         self.frame = frame
 
     def plot(self) -> Any:
-        """A line for each run, or their mean where there are many, as an Altair chart."""
+        """Draw a line for each run, or their mean where there are many, as an Altair chart."""
         return draw(self)
 
     def __repr__(self) -> str:
@@ -160,9 +159,9 @@ class Trace:
 
 
 def trace_jobs(jobs: Sequence[Job], name: str, every: int, runs: Iterable[int]) -> Trace:
-    """Play ``runs`` of every job again, and write down ``name`` at every ``every`` rounds and at the end."""
-    if name not in NAMES:
-        raise OsrlError(f"unknown trace {name!r}; use one of {', '.join(NAMES)}")
+    """Play ``runs`` of every job again, and record ``name`` at every ``every`` rounds and at the end."""
+    if name not in TRACE_NAMES:
+        raise OsrlError(f"unknown trace {name!r}; use one of {', '.join(TRACE_NAMES)}")
     every = read_whole("every", every, 1, "the rounds between two moments, at least 1")
     wanted = [(job, run) for job in jobs for run in runs]
 
@@ -175,7 +174,7 @@ def trace_jobs(jobs: Sequence[Job], name: str, every: int, runs: Iterable[int]) 
 
 
 def _trace_run(job: Job, run: int, name: str, every: int) -> list[pl.DataFrame]:
-    """The rows of one run, for each of its criteria."""
+    """Return the rows of one run, for each of its criteria."""
     key = new_key(job.seed, run)
     state, latest = job.new_state(key), [new_recording(job.instance.shape, every)]
 
@@ -192,7 +191,7 @@ def _trace_run(job: Job, run: int, name: str, every: int) -> list[pl.DataFrame]:
             *(pl.lit(value).alias(word) for word, value in criterion._asdict().items()),
             pl.lit(run, pl.Int64).alias("run"),
             "round",
-            *ARM,
+            *ARM_COLUMNS,
             "value",
         )
         for criterion in job.criteria
@@ -200,10 +199,10 @@ def _trace_run(job: Job, run: int, name: str, every: int) -> list[pl.DataFrame]:
 
 
 def _rows(job: Job, recording: Recording, name: str) -> pl.DataFrame:
-    """One row for each moment and arm; for evidence also for each representation, without a task."""
+    """Return one row for each moment and arm; for evidence also for each representation, without a task."""
     instance, count = job.instance, int(recording.filled[0])
     rounds, shape = recording.rounds[:count], instance.shape
-    values = recording.arms[NAMES.index(name), :count].reshape(count, *shape)
+    values = recording.arms[TRACE_NAMES.index(name), :count].reshape(count, *shape)
     arms = int(np.prod(shape))
     named = (instance.tasks, instance.representations, instance.predictors)
     frame = pl.DataFrame(
@@ -211,7 +210,7 @@ def _rows(job: Job, recording: Recording, name: str) -> pl.DataFrame:
             "round": np.repeat(rounds, arms),
             **{
                 word: pl.Series(names, dtype=pl.String).gather(np.tile(index.ravel(), count))
-                for word, names, index in zip(ARM, named, np.indices(shape), strict=True)
+                for word, names, index in zip(ARM_COLUMNS, named, np.indices(shape), strict=True)
             },
             "value": values.ravel(),
         },

@@ -22,7 +22,7 @@ from datetime import timedelta
 from typing import Any, SupportsFloat, Unpack, overload
 
 from osrl.errors import OsrlError, StorageDamaged
-from osrl.model.instance import MOST_LETTERS
+from osrl.model.instance import MAX_NAME_LETTERS
 from osrl.study.log.chain import Row, next_event
 from osrl.study.log.events import Event, Recovered
 from osrl.study.operations import admin, corrections
@@ -89,8 +89,8 @@ class Study(Reading):
         """A study with its first events."""
         if not name.strip() or not name.isprintable():
             raise OsrlError(f"the name of a study is {name!r}; give one line of text")
-        if len(name) > MOST_LETTERS:
-            raise OsrlError(f"the name of the study has {len(name):,} letters; use at most {MOST_LETTERS:,}")
+        if len(name) > MAX_NAME_LETTERS:
+            raise OsrlError(f"the name of the study has {len(name):,} letters; use at most {MAX_NAME_LETTERS:,}")
         storage = _storage(place, make=True)
         return cls(storage, storage.create(name, events), name)
 

@@ -115,7 +115,7 @@ def test_the_interval_is_narrow_where_there_are_many_arms() -> None:
 
 
 def test_models_are_not_all_kept_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(within, "ROUNDS", 2)
+    monkeypatch.setattr(within, "MAX_CUT_ROUNDS", 2)
     instance = clear((12, 12, 12))
     tracemalloc.start()
     try:

@@ -13,7 +13,7 @@ import pytest
 
 import osrl
 from osrl.analysis.trials import MAX_ARMS, read_table
-from osrl.model.instance import MOST_LETTERS, Instance
+from osrl.model.instance import MAX_NAME_LETTERS, Instance
 from osrl.study.log import tables as frames
 from osrl.study.log.chain import read_event
 from tests.support.commands import Capture, refusal
@@ -121,7 +121,7 @@ def test_long_names_are_refused(tmp_path: Path) -> None:
     frame.write_parquet(tmp_path / "log.parquet")
     with refused("column 'task' has a name of 10,000,000 letters"):
         read_table(tmp_path / "log.parquet")
-    assert MOST_LETTERS == 1000
+    assert MAX_NAME_LETTERS == 1000
 
 
 def test_more_arms_than_anybody_has_are_refused(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from osrl.model.instance import MOST_LETTERS
+from osrl.model.instance import MAX_NAME_LETTERS
 
 # How stages and alarms are handled, by the ``revision`` of a study. 0: the harm limit, the missingness test and the
 # best guess begin again with each stage; at an alarm of the missingness test, the loss that raised it is taken back
@@ -427,7 +427,7 @@ def _are_names(names: object) -> bool:
     """Tell whether these can be the names of tasks, representations or predictors."""
     if not isinstance(names, list) or not all(type(name) is str for name in names):
         return False
-    return 0 < len(names) == len(set(names)) and max(map(len, names)) <= MOST_LETTERS
+    return 0 < len(names) == len(set(names)) and max(map(len, names)) <= MAX_NAME_LETTERS
 
 
 def to_lists(array: NDArray[Any]) -> Any:
