@@ -42,10 +42,10 @@ def serve(
     """Serve studies over HTTP, to programs and people who have a token."""
     try:
         from osrl.service.server import serve as run
-        from osrl.service.webhooks import SECRET, read_receiver
+        from osrl.service.webhooks import SECRET_VARIABLE, read_receiver
     except ModuleNotFoundError:
         raise OsrlError(MISSING) from None
-    receiver = None if on_verdict is None else read_receiver(on_verdict, os.environ.get(SECRET))
+    receiver = None if on_verdict is None else read_receiver(on_verdict, os.environ.get(SECRET_VARIABLE))
     run(
         place,
         host=host,
@@ -59,6 +59,6 @@ def serve(
 
 
 def _say(address: str, application: Application) -> None:
-    echo(f"serving {application.storage.place} at {address}", err=True)
-    if not application.roster.valid:
+    echo(f"serving {application.context.storage.place} at {address}", err=True)
+    if not application.context.tokens.grants:
         echo("there is no token yet; make one with: osrl token create DB --role own", err=True)

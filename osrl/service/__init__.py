@@ -1,15 +1,16 @@
-"""A study over HTTP: `osrl serve`.
+"""Studies over HTTP: `osrl serve`.
 
-    request -> guard (host, size, token) -> route (role) -> worker of the study -> log -> answer
-                                                                             `-> feed -> event streams
+    request -> middleware (host, size, token) -> route (permission) -> worker of the study -> log -> answer
+                                                                                         `-> feed -> event streams
 
-- `app`: the application, with all its routes; `server`: the process that runs it
-- `guard`, `roles`, `tokens`: who may do what; `problems`: what is refused, and how that is said
-- `workers`: one thread for each study, which answers in one transaction what arrives together
-- `feeds`: server-sent events, from any point of a log
-- `calls`, `reading`, `life`, `accounts`: the routes of the API; `flags`: OpenFeature; `pages`: signing in
-- `screens`, `watching`: the pages of studies in a browser (`osrl.page`)
-- `verdicts`: a signed message when a study has ended
+- `server`, `protocol`: the process, and HTTP with limits; `app`: the application with all its routes
+- `middleware`, `tokens`: who may do what; `problems`: refusals and how they are said
+- `routing`, `openapi`, `models`: how routes are declared, found and described; `routes`: the routes by topic
+- `workers`: one thread for each study, which answers in one transaction the calls that arrive together
+- `idempotency`: a repeated request gets the same trials; `tables`: what the service keeps in the database
+- `event_stream`: server-sent events from any point of a log; `downloads`: logs and tables as files
+- `page_cache`: forecasts and timelines for the pages in a browser (`osrl.page`)
+- `webhooks`: a signed message when a study has ended
 
-The service holds nothing that the database does not: it may be killed at any point and started again.
+All state is in the database: a server may be killed at any point and started again.
 """

@@ -1,7 +1,7 @@
-"""Work that may block, in threads that nobody waits for when the server ends.
+"""Work that may block, in threads that the server does not wait for when it ends.
 
-The threads of asyncio are waited for, and a forecast or a verification may take minutes. What they write is
-written whole or not at all, so that they may be left behind.
+It would wait for the threads of asyncio, and a forecast or a verification may take minutes. These threads write
+a file whole or not at all, so that they may be left behind.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ T = TypeVar("T")
 
 
 class ThreadFailed(Exception):  # noqa: N818 - the error is its cause
-    """What ended a thread and is no `Exception`, such as a panic of polars."""
+    """A thread ended by something that is no `Exception`, such as a panic of polars."""
 
 
 def as_exception(error: BaseException) -> Exception:
-    """An error that may be handed to whoever waits for a thread: waiting must end, whatever has happened."""
+    """Return an error that a future can hold: waiting must end, whatever has happened."""
     if isinstance(error, Exception):
         return error
     failure = ThreadFailed(f"{type(error).__name__}: {error}")
@@ -29,12 +29,12 @@ def as_exception(error: BaseException) -> Exception:
 
 
 async def in_thread(function: Callable[[], T]) -> T:
-    """What a function returns, while others go on."""
+    """Run a function in a thread and return its result."""
     loop = asyncio.get_running_loop()
     answer: asyncio.Future[T] = loop.create_future()
 
     def deliver(result: T | None, error: Exception | None) -> None:
-        if answer.done():  # nobody waits any more
+        if answer.done():  # the caller has gone
             return
         if error is not None:
             answer.set_exception(error)

@@ -1,96 +1,85 @@
-"""What the routes of one server share: its storage, its workers, its feeds, its tokens."""
+"""The objects that the routes of one server share, and calls to a study in the name of a token.
+
+Events have the id of the token that has caused them. A caller with the role `blind` sees no results.
+"""
 
 from __future__ import annotations
 
-import asyncio
-import time
-from contextlib import suppress
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 from starlette.requests import Request
 
-from osrl.errors import OsrlError
-from osrl.service.blocking import in_thread
+from osrl.errors import StudyEnded, StudyPaused
 from osrl.service.downloads import Downloads
 from osrl.service.event_stream import Feeds
-from osrl.service.idempotency import forget_old
-from osrl.service.page_cache import Watches
-from osrl.service.roles import Grant
-from osrl.service.tokens import Roster, is_token
-from osrl.service.workers import Workers
+from osrl.service.page_cache import PageCaches
+from osrl.service.routing import grant_of
+from osrl.service.tokens import Grant, TokenCache
+from osrl.service.workers import Job, Workers
+from osrl.study.log.identity import Caller, acting_as
+from osrl.study.operations.batch import Call
 from osrl.study.storage.sql import SqlStorage
 
-PERIOD = 1.0  # seconds after which a token that was made or revoked elsewhere is known here
-LEAST = 0.2  # seconds between two looks for a token that is not known
-DAY = 86_400
+CONTEXT = "osrl.context"  # in the scope of a request
+RUNNING, ENDED = "running", "ended"  # all that a blind caller sees of a verdict
 
 
 class Context(NamedTuple):
-    """What the routes share."""
+    """The objects that the routes share."""
 
     place: str  # as it was given, with its password: never shown
     storage: SqlStorage
     workers: Workers
     feeds: Feeds
-    access: Access
-    watches: Watches
+    tokens: TokenCache
+    pages: PageCaches
     downloads: Downloads
 
 
-class Access:
-    """The tokens, kept up to date."""
-
-    def __init__(self, roster: Roster, feeds: Feeds) -> None:
-        self._roster, self._feeds = roster, feeds
-        self._looked = 0.0
-        self._looking = asyncio.Lock()
-
-    async def find(self, token: str) -> Grant | None:
-        """What a token allows; one that is not known may have been made just now."""
-        grant = self._roster.find(token)
-        if grant is None and is_token(token):
-            await self._look(time.monotonic())
-            grant = self._roster.find(token)
-        return grant
-
-    def still(self, grant: Grant) -> bool:
-        """Whether a token still allows the same."""
-        return self._roster.still(grant)
-
-    async def refresh(self) -> None:
-        """Read the tokens again; with those that were revoked their streams end."""
-        await self._look(time.monotonic())
-        self._feeds.publish()
-
-    async def _look(self, since: float) -> None:
-        """Read the tokens, unless somebody has begun to after ``since``; not too often, whoever asks."""
-        async with self._looking:
-            if self._looked >= since:
-                return
-            await asyncio.sleep(self._looked + LEAST - time.monotonic())
-            self._looked = time.monotonic()
-            with suppress(OsrlError):  # the database is away: who was known is known
-                await in_thread(self._roster.refresh)
-
-    async def keep_up(self) -> None:
-        """Look again and again."""
-        while True:
-            await asyncio.sleep(PERIOD)
-            before = self._roster.valid
-            await self._look(time.monotonic())
-            if self._roster.valid != before:
-                self._feeds.publish()
-
-
-async def tidy_up(storage: SqlStorage) -> None:
-    """Forget what nobody needs any more, once a day."""
-    while True:
-        with suppress(OsrlError):
-            await in_thread(lambda: forget_old(storage))
-        await asyncio.sleep(DAY)
-
-
 def context_of(request: Request) -> Context:
-    """What the routes share."""
-    context: Context = request.app.state.context
+    """Return the objects that the routes share."""
+    context: Context = request.scope[CONTEXT]
     return context
+
+
+async def act(request: Request, name: str, job: Job) -> Any:
+    """Do something to a study in the name of the caller; hide from a blind one why it has ended or is paused."""
+    grant = grant_of(request)
+    who = Caller(grant.id, grant.blind)
+    signed = job._replace(act=_acting(who, job.act)) if isinstance(job, Call) else _acting(who, job)
+    try:
+        return await context_of(request).workers.do(name, signed)
+    except StudyPaused:
+        if not grant.blind:
+            raise
+        raise StudyPaused("the study is paused; ask again later") from None
+    except StudyEnded:
+        if not grant.blind:
+            raise
+        raise StudyEnded("the study has ended; there is nothing more to ask") from None
+
+
+def _acting(who: Caller, function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that runs in the name of a caller, in whichever thread it is called."""
+
+    def signed(*given: Any) -> Any:
+        with acting_as(who):
+            return function(*given)
+
+    return signed
+
+
+def visible_to(grant: Grant, document: dict[str, Any]) -> dict[str, Any]:
+    """Return a document; for a blind caller, without anything that follows from results."""
+    if not grant.blind:
+        return document
+    hidden: dict[str, Any] = {"propensity": None, "head": "", "best": None}
+    seen = {key: hidden.get(key, value) for key, value in document.items()}
+    if "verdict" in seen:
+        seen["verdict"] = RUNNING if seen["verdict"] == RUNNING else ENDED
+    if seen.get("paused") is not None:
+        seen["paused"] = "paused"
+    if "settings" in seen:
+        seen["settings"] = {**seen["settings"], "seed": None}  # which would let arms be foreseen
+    return seen

@@ -1,6 +1,6 @@
-"""Files that are sent: a few at a time, and each for a limited time.
+"""Downloads: a few at a time, each for a limited time.
 
-What can be read in parts is never copied. Where a file must be made first, it has no name, so that it is gone
+A log is read and sent in parts, never copied. A file that must be made first has no name, so that it is gone
 with the connection that reads it.
 """
 
@@ -17,35 +17,35 @@ from starlette.types import Receive, Scope, Send
 
 from osrl.errors import StorageBusy
 from osrl.service.blocking import in_thread
-from osrl.service.problems import Problem
+from osrl.service.problems import Refusal
 
-MOST = 4  # downloads at a time
-LONGEST = 600.0  # seconds that one may take
-_PIECE = 2**18  # bytes of a file that are sent at once
+MAX_DOWNLOADS = 4  # at the same time
+MAX_SECONDS = 600.0  # that a download may take
+_PIECE_BYTES = 2**18  # of a file that are sent at once
 
 
 class Parts(NamedTuple):
-    """What is to be sent, and what lets go of it."""
+    """The parts of a file, and a function that closes it."""
 
     content: Iterator[bytes]
     close: Callable[[], object] = lambda: None
 
 
 class Downloads:
-    """The downloads that are being made or sent."""
+    """The number of downloads that are being made or sent."""
 
     def __init__(self) -> None:
         self.open = 0
 
     def enter(self) -> None:
-        """Take a place; refused where there is none."""
-        if self.open >= MOST:
-            error = StorageBusy(f"{MOST} downloads are being sent; come back when one of them is done")
-            raise Problem(429, error, {"Retry-After": "10"})
+        """Count one more download; refuse it where there are too many."""
+        if self.open >= MAX_DOWNLOADS:
+            error = StorageBusy(f"{MAX_DOWNLOADS} downloads are being sent; come back when one of them is done")
+            raise Refusal(429, error, {"Retry-After": "10"})
         self.open += 1
 
     def leave(self) -> None:
-        """Give a place back."""
+        """Count one download less."""
         self.open -= 1
 
 
@@ -60,7 +60,7 @@ class Download(StreamingResponse):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the parts."""
         try:
-            async with asyncio.timeout(LONGEST):
+            async with asyncio.timeout(MAX_SECONDS):
                 await super().__call__(scope, receive, send)
         except TimeoutError:
             return  # the answer is not complete, so that the server closes the connection
@@ -74,10 +74,10 @@ async def _in_threads(parts: Iterator[bytes]) -> AsyncIterator[bytes]:
         yield part
 
 
-def made_file(suffix: str, write: Callable[[Path], object]) -> Parts:
-    """A file that is written, opened, and has no name any more."""
+def temporary_file(suffix: str, write: Callable[[Path], object]) -> Parts:
+    """Write a file, open it, and remove its name; return its content in parts."""
     with tempfile.TemporaryDirectory(prefix="osrl-") as folder:
         path = Path(folder) / f"file.{suffix}"
         write(path)
         file: IO[bytes] = path.open("rb")
-    return Parts(iter(lambda: file.read(_PIECE), b""), file.close)
+    return Parts(iter(lambda: file.read(_PIECE_BYTES), b""), file.close)

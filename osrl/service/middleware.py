@@ -1,6 +1,6 @@
-"""What every request passes first: the name of the host, its size, its token; and what every answer has.
+"""The middleware before all routes: it checks the host, the size and the token of every request.
 
-No answer leaves without the headers of `SECURITY`, and no error with more than a sentence.
+Every answer has the headers of `SECURITY`, and no error says more than a sentence.
 """
 
 from __future__ import annotations
@@ -19,15 +19,14 @@ from starlette.responses import HTMLResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from osrl.errors import AccessRefused, OsrlError, StorageBusy
-from osrl.service.paths import place
-from osrl.service.problems import Problem, failed, problem
-from osrl.service.roles import Grant
-from osrl.service.routing import GRANT
+from osrl.service.problems import Refusal, failure_response, problem_response
+from osrl.service.routing import GRANT, normalise_path
+from osrl.service.tokens import Grant
 
-MOST_BYTES = 4 * 2**20  # of a request
+MAX_REQUEST_BYTES = 4 * 2**20
 COOKIE = "osrl-token"
-OPEN = ("/healthz", "/session")  # says only that it is alive; reads a token itself
-READING = ("GET", "HEAD", "OPTIONS")
+OPEN_PATHS = ("/healthz", "/session")  # says only that it is alive; reads a token itself
+SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
@@ -64,21 +63,21 @@ _STYLE = (
     "font:inherit;padding:.45rem .6rem;margin-top:.2rem;border:1px solid #87909a;border-radius:6px}"
     "button{font:inherit;padding:.4rem 1rem;border:0;border-radius:6px;background:#1766c2;color:#fff}"
 )
-_PATH = re.compile(r"/(?![/\\])[!#-;=?-\[\]_a-z~]*")  # of an address, without quotes and angles
-MOST_LETTERS = 2_000  # of a path to go on to
+_PATH = re.compile(r"/(?![/\\])[!#-;=?-\[\]_a-z~]*")  # of an address, without quotes and angle brackets
+MAX_PATH_LENGTH = 2_000  # of a path to continue to after signing in
 _STYLE_HASH = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
 
 
-class Guard:
-    """The application behind it sees requests for an allowed host, with a token that is known, and no others.
+class SecurityMiddleware:
+    """Passes on requests for an allowed host with a known token, and no others.
 
-    ``find`` gives what a token allows, or None. ``root``: the path under which a proxy shows the server.
+    ``find_grant`` returns the rights of a token, or None. ``root``: the path under which a proxy shows the server.
     """
 
     def __init__(
-        self, app: ASGIApp, find: Callable[[str], Awaitable[Grant | None]], hosts: Sequence[str], root: str
+        self, app: ASGIApp, find_grant: Callable[[str], Awaitable[Grant | None]], hosts: Sequence[str], root: str
     ) -> None:
-        self._app, self._find, self._root = app, find, root
+        self._app, self._find_grant, self._root = app, find_grant, root
         self._hosts = frozenset(host.lower() for host in hosts)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -91,51 +90,52 @@ class Guard:
             return
         started = False
 
-        async def safely(message: Message) -> None:
+        async def send_safely(message: Message) -> None:
             nonlocal started
             if message["type"] == "http.response.start":
                 started = True
                 headers = list(message.get("headers", ()))
-                there = {name for name, _ in headers}
-                message["headers"] = headers + [each for each in _SECURITY if each[0] not in there]
+                present = {name for name, _ in headers}
+                message["headers"] = headers + [each for each in _SECURITY if each[0] not in present]
             await send(message)
 
         refused: Response | None = None
         try:
             refused = await self._refuse(scope)
             if refused is None:
-                await self._app(scope, _limited(receive), safely)
-        except Problem as error:
-            refused = problem(error.error, error.status, error.headers)
+                await self._app(scope, _limited(receive), send_safely)
+        except Refusal as refusal:
+            refused = problem_response(refusal.error, refusal.status, refusal.headers)
         except asyncio.CancelledError:  # the server ends, and waits no longer
-            refused = problem(StorageBusy("the server ends; call again a little later"), 503)
+            refused = problem_response(StorageBusy("the server ends; call again a little later"), 503)
         except ClientDisconnect:
-            return  # it went away before its request was complete
+            return  # the client has gone before its request was complete
         except Exception:
             _LOG.exception("%s %s has failed", scope["method"], scope["path"])
-            refused = failed()
+            refused = failure_response()
         if refused is not None and not started:
-            await refused(scope, receive, safely)
+            await refused(scope, receive, send_safely)
 
     async def _refuse(self, scope: Scope) -> Response | None:
-        """The answer to a request that may not pass; None where it may."""
+        """Return the answer to a request that may not pass; None for one that may."""
         headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
         host = headers.get(b"host", "").lower()
         if sum(name == b"host" for name, _ in scope["headers"]) > 1:
-            return problem(OsrlError("the request names two hosts; send one header Host"), 400)
+            return problem_response(OsrlError("the request names two hosts; send one header Host"), 400)
         if (host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host) not in self._hosts:
-            return problem(
+            return problem_response(
                 OsrlError(f"this server is not called {host!r:.100}; start it with --allow-host to allow it"),
                 400,
             )
         length = headers.get(b"content-length", "0")
-        if not length.isdigit() or int(length) > MOST_BYTES:
-            return problem(_too_large(), 413, {"Connection": "close"})
-        path, writes = place(scope, self._root), scope["method"] not in READING
-        if path in OPEN:
+        if not length.isdigit() or int(length) > MAX_REQUEST_BYTES:
+            return problem_response(_too_large(), 413, {"Connection": "close"})
+        normalise_path(scope, self._root)
+        writes = scope["method"] not in SAFE_METHODS
+        if scope["path"].removeprefix(self._root) in OPEN_PATHS:
             return _foreign() if writes and _same_origin(headers, host) is False else None
         token, by_cookie = _token(headers)
-        grant = None if token is None else await self._find(token)
+        grant = None if token is None else await self._find_grant(token)
         if grant is None:
             why = "give a token" if token is None else "this token is not known, or was revoked; give another"
             return _unknown(why, headers, scope, self._root)
@@ -146,7 +146,7 @@ class Guard:
 
 
 def _token(headers: dict[bytes, str]) -> tuple[str | None, bool]:
-    """The token of a request, and whether it came as a cookie."""
+    """Return the token of a request, and whether it came as a cookie."""
     scheme, _, token = headers.get(b"authorization", "").partition(" ")
     if token and scheme.lower() == "bearer":
         return token.strip(), False
@@ -158,7 +158,7 @@ def _token(headers: dict[bytes, str]) -> tuple[str | None, bool]:
 
 
 def _same_origin(headers: dict[bytes, str], host: str) -> bool | None:
-    """Return whether a page of this server has sent the request; None where no browser says so."""
+    """Tell whether a page of this server has sent the request; None where no browser says so."""
     origin, site = headers.get(b"origin"), headers.get(b"sec-fetch-site")
     if origin is None and site is None:
         return None
@@ -168,21 +168,21 @@ def _same_origin(headers: dict[bytes, str], host: str) -> bool | None:
 
 
 def _foreign() -> Response:
-    return problem(AccessRefused("a page of another site has sent this; open the page of this server"), 403)
+    return problem_response(AccessRefused("a page of another site has sent this; open the page of this server"), 403)
 
 
 def _unknown(why: str, headers: dict[bytes, str], scope: Scope, root: str) -> Response:
-    """Without a token that is known: a problem, or for a person a page to sign in."""
+    """Return the answer to a request without a known token: a problem, or for a person a page to sign in."""
     known = {"WWW-Authenticate": "Bearer"}
     if scope["method"] == "GET" and "text/html" in headers.get(b"accept", ""):
         query = scope.get("query_string", b"").decode("latin-1")
         wanted = (scope.get("raw_path") or b"/").decode("latin-1").partition("?")[0] + (f"?{query}" if query else "")
         return sign_in(f"To see this page, {why}.", root, wanted, known)
-    return problem(AccessRefused(f"{why} (Authorization: Bearer ...)"), 401, known)
+    return problem_response(AccessRefused(f"{why} (Authorization: Bearer ...)"), 401, known)
 
 
 def sign_in(why: str, root: str, wanted: str, headers: dict[str, str] | None = None) -> Response:
-    """Return the page on which a person gives a token; from there it goes on to the page that was wanted."""
+    """Return the page on which a person gives a token; from there it continues to the page that was wanted."""
     given = {"why": why, "root": root, "wanted": path_within(wanted, root)}
     page = SIGN_IN.format(style=_STYLE, **{name: html.escape(value) for name, value in given.items()})
     own = POLICY.replace("style-src 'self'", f"style-src 'sha256-{_STYLE_HASH}'")
@@ -194,25 +194,25 @@ def sign_in(why: str, root: str, wanted: str, headers: dict[str, str] | None = N
 def path_within(wanted: str, root: str) -> str:
     """Return a path of this server: the list of studies in place of any that may lead elsewhere."""
     path = wanted[len(root) :] if root and wanted.startswith(f"{root}/") else wanted
-    within = _PATH.fullmatch(path) is not None and len(path) <= MOST_LETTERS
+    within = _PATH.fullmatch(path) is not None and len(path) <= MAX_PATH_LENGTH
     return f"{root}{path}" if within and not path.startswith("/session") else f"{root}/"
 
 
 def _limited(receive: Receive) -> Receive:
-    """A body of at most so many bytes."""
-    seen = 0
+    """Return a ``receive`` that refuses a body which is too large."""
+    size = 0
 
     async def limited() -> Message:
-        nonlocal seen
+        nonlocal size
         message = await receive()
         if message["type"] == "http.request":
-            seen += len(message.get("body", b""))
-            if seen > MOST_BYTES:
-                raise Problem(413, _too_large(), {"Connection": "close"})
+            size += len(message.get("body", b""))
+            if size > MAX_REQUEST_BYTES:
+                raise Refusal(413, _too_large(), {"Connection": "close"})
         return message
 
     return limited
 
 
 def _too_large() -> OsrlError:
-    return OsrlError(f"the request has more than {MOST_BYTES:,} bytes; send it in parts")
+    return OsrlError(f"the request has more than {MAX_REQUEST_BYTES:,} bytes; send it in parts")

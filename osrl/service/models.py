@@ -1,10 +1,12 @@
-"""What requests and answers look like: the schemas of the API, with examples."""
+"""Schemas of requests and answers, with examples."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, get_type_hints
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, create_model
+
+from osrl.study.settings import DEFAULT_NAME, DEFAULTS, CreateOptions
 
 Text = Annotated[str, Field(max_length=10_000)]
 Key = Annotated[str, Field(min_length=1, max_length=200)]
@@ -13,62 +15,46 @@ Number = bool | float
 Names = Annotated[list[str], Field(min_length=1, max_length=10_000)] | Annotated[int, Field(ge=1, le=10_000)]
 
 
-class Body(BaseModel):
-    """What a request may say; names that are not known are refused."""
+def _example(**fields: Any) -> ConfigDict:
+    return ConfigDict(json_schema_extra={"examples": [fields]})
+
+
+# Requests
+
+
+class RequestModel(BaseModel):
+    """The body of a request; unknown fields are refused."""
 
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
 
-class Create(Body):
+_AXES = ("tasks", "representations", "predictors")
+_OPTIONS: dict[str, Any] = {
+    name: (Names, ...) if name in _AXES else (hint, DEFAULTS.get(name))
+    for name, hint in get_type_hints(CreateOptions).items()
+}
+
+
+class CreateRequest(create_model("CreateFields", __base__=RequestModel, **_OPTIONS)):  # type: ignore[misc]
     """A new study. ``task_attribute``: where an OpenFeature context has the task of its subject."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "name": "prices",
-                    "tasks": ["young", "old"],
-                    "representations": ["A", "B"],
-                    "predictors": ["low", "high"],
-                    "delta": 0.05,
-                }
-            ]
-        }
+    model_config = _example(
+        name="prices", tasks=["young", "old"], representations=["A", "B"], predictors=["low", "high"], delta=0.05
     )
 
-    name: Annotated[str, Field(min_length=1, max_length=1000)] = "study"
-    tasks: Names
-    representations: Names
-    predictors: Names
-    family: str = "bernoulli"
-    noise_sd: float | None = None
-    low: float | None = None
-    high: float | None = None
-    harm_limit: float | None = None
-    delta: float | None = None
-    delta_g: float | None = None
-    delta_h: float | None = None
-    epsilon: float | None = None
-    epsilon_g: float | None = None
-    epsilon_h: float | None = None
-    model_check: float | None = None
-    seed: int | None = None
-    budget: int | None = None
-    policy: str = "osrl"
-    threshold: str | None = None
-    options: dict[str, Any] | None = None
+    name: Annotated[str, Field(min_length=1, max_length=1000)] = DEFAULT_NAME
     task_attribute: Annotated[str, Field(min_length=1, max_length=200)] = "segment"
 
     @property
-    def axes(self) -> tuple[Names, Names, Names]:
-        """Tasks, representations and predictors: their names, or how many there are."""
-        return self.tasks, self.representations, self.predictors
+    def axes(self) -> list[list[str] | int]:
+        """Return tasks, representations and predictors: their names, or how many there are."""
+        return [getattr(self, name) for name in _AXES]
 
 
-class Ask(Body):
+class AskRequest(RequestModel):
     """The next trial, or ``n`` of them."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"task": "young", "key": "patient-17"}]})
+    model_config = _example(task="young", key="patient-17")
 
     task: str | None = None
     n: int | None = None
@@ -77,152 +63,140 @@ class Ask(Body):
     lease: str | None = None
 
 
-class Tell(Body):
-    """The reward of a trial, by its number, its token or its key."""
-
-    model_config = ConfigDict(json_schema_extra={"examples": [{"key": "patient-17", "reward": 1}]})
-
-    trial: int | str | None = None
-    key: Key | None = None
-    reward: Number
-    harm: Number | None = None
-    by: Text | None = None
-
-
-class Row(Body):
-    """One of many rewards."""
-
-    trial: int | str | None = None
-    key: Key | None = None
-    reward: Number
-    harm: Number | None = None
-
-
-class TellMany(Body):
-    """Many rewards, all of them or none."""
-
-    model_config = ConfigDict(json_schema_extra={"examples": [{"rewards": [{"trial": 1, "reward": 1}]}]})
-
-    rewards: Annotated[list[Row], Field(max_length=10_000)]
-    by: Text | None = None
-
-
-class Abandon(Body):
-    """A trial that will never report."""
-
-    model_config = ConfigDict(json_schema_extra={"examples": [{"trial": 1, "reason": "moved away"}]})
-
-    trial: int | str | None = None
-    key: Key | None = None
-    ignorable: bool = False
-    by: Text | None = None
-    reason: Text | None = None
-
-
-class Which(Body):
+class TrialReference(RequestModel):
     """One of many trials."""
 
     trial: int | str | None = None
     key: Key | None = None
 
 
-class AbandonMany(Body):
-    """Many trials that will never report, all of them or none."""
+class TellRow(TrialReference):
+    """One of many rewards."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"trials": [{"trial": 1}, {"trial": 2}]}]})
+    reward: Number
+    harm: Number | None = None
 
-    trials: Annotated[list[Which], Field(max_length=10_000)]
+
+class TellRequest(TellRow):
+    """The reward of a trial, by its number, its token or its key."""
+
+    model_config = _example(key="patient-17", reward=1)
+
+    by: Text | None = None
+
+
+class TellManyRequest(RequestModel):
+    """Many rewards, all of them or none."""
+
+    model_config = _example(rewards=[{"trial": 1, "reward": 1}])
+
+    rewards: Annotated[list[TellRow], Field(max_length=10_000)]
+    by: Text | None = None
+
+
+class AbandonRequest(TrialReference):
+    """A trial that will never report."""
+
+    model_config = _example(trial=1, reason="moved away")
+
     ignorable: bool = False
     by: Text | None = None
     reason: Text | None = None
 
 
-class Track(Body):
+class AbandonManyRequest(RequestModel):
+    """Many trials that will never report, all of them or none."""
+
+    model_config = _example(trials=[{"trial": 1}, {"trial": 2}])
+
+    trials: Annotated[list[TrialReference], Field(max_length=10_000)]
+    ignorable: bool = False
+    by: Text | None = None
+    reason: Text | None = None
+
+
+class TrackRequest(RequestModel):
     """The reward of the subject of an OpenFeature flag."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"targetingKey": "user-1", "reward": 1}]})
+    model_config = _example(targetingKey="user-1", reward=1)
 
     targetingKey: Key
     reward: Number
     harm: Number | None = None
 
 
-class Correct(Body):
-    """The right reward of a trial that was told wrong."""
+class EvaluateRequest(BaseModel):
+    """Whom a flag is evaluated for."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"trial": 1, "reward": 0, "reason": "typo"}]})
+    model_config = _example(context={"targetingKey": "user-1", "segment": "young"})
 
-    trial: int | str
-    reward: Number
-    reason: Text
-    by: Text | None = None
+    context: dict[str, Any] = {}
 
 
-class Why(Body):
+class ReasonRequest(RequestModel):
     """The reason of something that is done to a study, kept in its log."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"reason": "the freezer is broken"}]})
+    model_config = _example(reason="the freezer is broken")
 
     reason: Text
     by: Text | None = None
 
 
-class Whether(Body):
+class OptionalReasonRequest(RequestModel):
     """The same, where a reason is not needed."""
 
     reason: Text | None = None
     by: Text | None = None
 
 
-class Budget(Body):
+class CorrectRequest(ReasonRequest):
+    """The right reward of a trial that was told wrong."""
+
+    model_config = _example(trial=1, reward=0, reason="typo")
+
+    trial: int | str
+    reward: Number
+
+
+class BudgetRequest(OptionalReasonRequest):
     """The largest number of trials, in all."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"budget": 2000}]})
+    model_config = _example(budget=2000)
 
     budget: int
-    reason: Text | None = None
-    by: Text | None = None
 
 
-class Arm(Body):
+class ArmChangeRequest(ReasonRequest):
     """A representation, a predictor or a task that is withdrawn or added."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"representation": "B", "reason": "rash"}]})
+    model_config = _example(representation="B", reason="rash")
 
     representation: str | None = None
     predictor: str | None = None
     task: str | None = None
-    reason: Text
-    by: Text | None = None
 
 
-class NewToken(Body):
+class TokenRequest(RequestModel):
     """A token with a role, for one study or for all of them."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"role": "read", "study": "prices"}]})
+    model_config = _example(role="read", study="prices")
 
     role: str
     study: str | None = None
     label: Text | None = None
 
 
-# Answers ---------------------------------------------------------------------------------------------
+# Answers
 
 
-class Problem(BaseModel):
+class ProblemDocument(BaseModel):
     """RFC 9457: what is wrong and what to do; ``type`` is the class of the Python error."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "type": "StudyEnded",
-                    "title": "The study does not go on",
-                    "status": 409,
-                    "detail": "the study has ended (decided); read its verdict, or begin a new study",
-                }
-            ]
-        }
+    model_config = _example(
+        type="StudyEnded",
+        title="The study does not go on",
+        status=409,
+        detail="the study has ended (decided); read its verdict, or begin a new study",
     )
 
     type: str
@@ -260,36 +234,32 @@ class RecordDocument(TrialDocument):
     amended: float | None = None
 
 
-class PageDocument(BaseModel):
+class HistoryDocument(BaseModel):
     """Some trials of the history, and after which trial to go on; null at the end."""
 
     trials: list[RecordDocument]
     next: int | None
 
 
-class DoneDocument(BaseModel):
-    """What was stored: it is on the disk. ``new``: whether it was not known before."""
-
-    trial: int
-    new: bool
-    verdict: str
-    head: str
-
-
-class ManyDocument(BaseModel):
-    """How many of many were new, and what is known now."""
-
-    rows: int
-    new: int
-    verdict: str
-    head: str
-
-
-class LifeDocument(BaseModel):
+class ChangeDocument(BaseModel):
     """What is known after something was done to a study."""
 
     verdict: str
     head: str
+
+
+class StoredDocument(ChangeDocument):
+    """What was stored: it is on the disk. ``new``: whether it was not known before."""
+
+    trial: int
+    new: bool
+
+
+class StoredManyDocument(ChangeDocument):
+    """How many of many were new, and what is known now."""
+
+    rows: int
+    new: int
 
 
 class SummaryDocument(BaseModel):

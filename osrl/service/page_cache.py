@@ -1,7 +1,7 @@
-"""What pages need of a study and a status does not hold: kept between two looks, made up in the background.
+"""Forecasts and timelines of pages, cached between two requests and computed in the background.
 
 The status of a page is that of the log at this moment. Two things may come later, and a page says so: the
-forecast, which is a simulation, and the timeline, which goes through the log once.
+forecast, which is a simulation, and the timeline, which reads the whole log once.
 """
 
 from __future__ import annotations
@@ -20,85 +20,85 @@ from osrl.study.state.state import CorrectedPastError
 from osrl.study.study import Study
 from osrl.study.views.forecast import Forecast
 
-FEW = 400  # events that are taken in while a page waits
-MOST = 64  # studies that are kept
-FIRST = 0.3  # seconds that a page is given before what it needs later is begun
-REST = 4.0  # times as long as a forecast has taken, before the next one begins
+MAX_EVENTS_NOW = 400  # that are read while a page waits; more are read in the background
+MAX_STUDIES = 64  # in the cache
+DELAY_SECONDS = 0.3  # before work in the background begins, so that the page is sent first
+FORECAST_PAUSE = 4.0  # times as long as a forecast has taken, before the next one begins
 
 
-class Look(NamedTuple):
-    """A moment of a study; ``due``: the next look will show more."""
+class PageView(NamedTuple):
+    """A moment of a study; ``due``: the next view will show more."""
 
     moment: Moment
     due: bool
 
 
-class _Known(NamedTuple):
-    """A forecast, and the moment of the log that it belongs to."""
+class _CachedForecast(NamedTuple):
+    """A forecast, and the point of the log that it belongs to."""
 
     head: str
     told: int
     forecast: Forecast | None
 
 
-class Watch:
-    """One study, as pages show it."""
+class PageCache:
+    """The forecast and the timeline of one study."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()  # of the timeline
         self._timeline: Timeline | None = None
-        self._past: Past | None = None  # what it knew when it was last brought up to date
+        self._past: Past | None = None  # the timeline as it was when it was last brought up to date
         self._reading = False
-        self._forecast: _Known | None = None
-        self._free = 0.0  # when the next forecast may begin; infinite while one is made
+        self._forecast: _CachedForecast | None = None
+        self._next_forecast_at = 0.0  # when the next one may begin; infinite while one is computed
 
-    def look(self, study: Study, place: str) -> Look:
-        """The moment that is now."""
+    def view(self, study: Study, place: str) -> PageView:
+        """Return the study as it is now."""
         status, compute, sequence = study.look_at()
         at = now()
         known = self._forecast
         if status.verdict != "running":
-            known = _Known(status.head, status.told, compute())
+            known = _CachedForecast(status.head, status.told, compute())
         elif known is None or known.head != status.head:
-            self._make(status.head, status.told, compute)
+            self._start_forecast(status.head, status.told, compute)
         forecast_of = None if known is None or known.head == status.head else known.told
         status = status._replace(forecast=None if known is None else known.forecast)
         document = StudyReport(place, study.name, status, as_datetime(at)).document()
         behind = self._follow(study, sequence)
         due = behind or known is None or known.head != status.head
-        return Look(Moment(document, sequence, at, self._past, forecast_of, version("osrl")), due)
+        return PageView(Moment(document, sequence, at, self._past, forecast_of, version("osrl")), due)
 
-    def _make(self, head: str, told: int, compute: Callable[[], Forecast | None]) -> None:
-        """A forecast, unless one is being made, or was just now."""
-        if time.monotonic() < self._free:
+    def _start_forecast(self, head: str, told: int, compute: Callable[[], Forecast | None]) -> None:
+        """Compute a forecast in the background, unless one is being computed, or was just now."""
+        if time.monotonic() < self._next_forecast_at:
             return
-        self._free = float("inf")
+        self._next_forecast_at = float("inf")
 
-        def make() -> None:
+        def work() -> None:
             began = time.monotonic()
             try:
-                self._forecast = _Known(head, told, compute())
+                self._forecast = _CachedForecast(head, told, compute())
             finally:
-                self._free = time.monotonic() + REST * (time.monotonic() - began)
+                self._next_forecast_at = time.monotonic() + FORECAST_PAUSE * (time.monotonic() - began)
 
-        _begin_soon(make)
+        _run_later(work)
 
     def _follow(self, study: Study, sequence: int) -> bool:
-        """Take in what is new; whether there is so much that it is done in the background."""
+        """Read new events; tell whether they are so many that this happens in the background."""
         position = 0 if self._timeline is None else self._timeline.position
-        if sequence - position < FEW and not self._reading:
+        if sequence - position < MAX_EVENTS_NOW and not self._reading:
             self._catch_up(study)
             return False
         if not self._reading:
             self._reading = True
-            _begin_soon(lambda: self._catch_up(study))
+            _run_later(lambda: self._catch_up(study))
         return True
 
     def _catch_up(self, study: Study) -> None:
         with self._lock:
             try:
                 try:
-                    if not self._go_on(study):
+                    if not self._continue(study):
                         self._timeline = None
                 except CorrectedPastError:
                     self._timeline = None
@@ -111,8 +111,8 @@ class Watch:
             finally:
                 self._reading = False
 
-    def _go_on(self, study: Study) -> bool:
-        """Follow the log from where the timeline ends; False where it is another log."""
+    def _continue(self, study: Study) -> bool:
+        """Follow the log from the end of the timeline; return False where it is another log."""
         timeline = self._timeline
         if timeline is None:
             return False
@@ -124,23 +124,23 @@ class Watch:
         return True
 
 
-def _begin_soon(work: Callable[[], None]) -> None:
-    """Do something in the background, after the page that has asked for it."""
-    timer = threading.Timer(FIRST, work)
+def _run_later(work: Callable[[], None]) -> None:
+    """Run a function in the background, after the page that needs it was sent."""
+    timer = threading.Timer(DELAY_SECONDS, work)
     timer.daemon = True
     timer.start()
 
 
-class Watches:
-    """The studies that are looked at."""
+class PageCaches:
+    """The caches of the studies whose pages were viewed last."""
 
     def __init__(self) -> None:
-        self._watches: dict[str, Watch] = {}
+        self._caches: dict[str, PageCache] = {}
 
-    def of(self, id: str) -> Watch:
-        """The watch of a study, by its id."""
-        watch = self._watches.pop(id, None) or Watch()
-        self._watches[id] = watch
-        while len(self._watches) > MOST:
-            del self._watches[next(iter(self._watches))]
-        return watch
+    def of(self, id: str) -> PageCache:
+        """Return the cache of a study, by its id."""
+        cache = self._caches.pop(id, None) or PageCache()
+        self._caches[id] = cache
+        while len(self._caches) > MAX_STUDIES:
+            del self._caches[next(iter(self._caches))]
+        return cache

@@ -1,10 +1,9 @@
-"""What is refused, as an RFC 9457 problem document: its ``type`` is the class of the Python error."""
+"""Refusals as RFC 9457 problem documents: the ``type`` is the class of the Python error."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
 
 from starlette.responses import Response
 
@@ -48,8 +47,8 @@ _TITLES = {
 }
 
 
-class Problem(Exception):  # noqa: N818 - it is not an error of the server
-    """A refusal with a status of its own."""
+class Refusal(Exception):  # noqa: N818 - it is not an error of the server
+    """A refusal with an HTTP status of its own."""
 
     def __init__(self, status: int, error: OsrlError, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(str(error))
@@ -57,29 +56,25 @@ class Problem(Exception):  # noqa: N818 - it is not an error of the server
 
 
 def status_of(error: OsrlError) -> int:
-    """The HTTP status of an error."""
+    """Return the HTTP status of an error."""
     return next(status for kind, status in _STATUS if isinstance(error, kind))
 
 
 def title_of(status: int) -> str:
-    """What an HTTP status means here."""
+    """Return what an HTTP status means here."""
     return _TITLES.get(status, "The request was refused")
 
 
-def document(error: OsrlError, status: int) -> dict[str, Any]:
-    """The problem document of an error."""
-    return {"type": type(error).__name__, "title": title_of(status), "status": status, "detail": str(error)}
-
-
-def problem(error: OsrlError, status: int | None = None, headers: Mapping[str, str] | None = None) -> Response:
-    """The answer to a request that is refused."""
+def problem_response(error: OsrlError, status: int | None = None, headers: Mapping[str, str] | None = None) -> Response:
+    """Return an error as a problem document."""
     status = status_of(error) if status is None else status
     given = dict(headers or {})
     if status in (429, 503):
         given.setdefault("Retry-After", str(RETRY_AFTER))
-    return Response(json.dumps(document(error, status)), status, given, MEDIA_TYPE)
+    document = {"type": type(error).__name__, "title": title_of(status), "status": status, "detail": str(error)}
+    return Response(json.dumps(document), status, given, MEDIA_TYPE)
 
 
-def failed() -> Response:
-    """The answer to a request in which the server has made a mistake: what it was is in its log."""
-    return problem(OsrlError("the server has failed; its log says why"), 500)
+def failure_response() -> Response:
+    """Return the problem document for a mistake of the server, which its log describes."""
+    return problem_response(OsrlError("the server has failed; its log says why"), 500)

@@ -13,11 +13,11 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 
 from osrl.service.middleware import SECURITY
 
-_PIECE = 2**14  # bytes that are parsed at once
+_PIECE_BYTES = 2**14  # that are parsed at once
 
 
 class Limits(NamedTuple):
-    """What a request may take: bytes until its headers are complete, seconds for headers and for its body.
+    """Limits of a request: bytes until its headers are complete, seconds for headers and for its body.
 
     ``stall_seconds``: how long a client may read nothing of what waits for it.
     """
@@ -29,7 +29,7 @@ class Limits(NamedTuple):
 
 
 class Protocol(HttpToolsProtocol):
-    """HTTP that refuses what is none, too long or too slow, with the headers of every other answer.
+    """HTTP that refuses malformed, too long or too slow requests, with the headers of every other answer.
 
     Bytes are counted until headers are complete, and inside of a body from one piece of content to the next:
     trailers and extensions of chunks have the same limit.
@@ -46,24 +46,24 @@ class Protocol(HttpToolsProtocol):
         self._part: Literal["head", "body", None] = "head"
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Wait for the first request."""
+        """Start the time limit of the first request."""
         super().connection_made(transport)
         self._set_deadline()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget a client that has gone."""
+        """End all time limits of the connection."""
         self._begin(None)
         self._set_deadline()
         self._end_stall()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Parse what has arrived, up to the limits."""
+        """Parse arrived bytes, up to the limits."""
         before, start = self._changes, 0
         if self._part is None:
             self._begin("head")
         while start < len(data):
-            room = min(_PIECE, self.limits.head_bytes - self._spent)
+            room = min(_PIECE_BYTES, self.limits.head_bytes - self._spent)
             piece = data[start : start + room]
             start, self._spent = start + room, self._spent + len(piece)
             super().data_received(piece)
@@ -76,18 +76,18 @@ class Protocol(HttpToolsProtocol):
             self._set_deadline()
 
     def on_message_begin(self) -> None:
-        """Count from here."""
+        """Count bytes from here."""
         super().on_message_begin()
         if self._part is None:
             self._begin("head")
 
     def on_headers_complete(self) -> None:
-        """Hand a request to the application."""
+        """Pass a request to the application."""
         self._begin("body")
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
-        """Take in a piece of the content."""
+        """Add a piece of the content."""
         self._spent = 0
         super().on_body(body)
 
@@ -98,17 +98,17 @@ class Protocol(HttpToolsProtocol):
 
     @property
     def answering(self) -> bool:
-        """Whether an answer was begun, and is not complete."""
+        """Tell whether an answer was begun, and is not complete."""
         cycle: RequestResponseCycle | None = self.cycle
         return cycle is not None and cycle.response_started and not cycle.response_complete
 
     def pause_writing(self) -> None:
-        """Wait for a client that does not read, but not for ever."""
+        """Set a time limit for a client that does not read."""
         super().pause_writing()
         self._stall = self.loop.call_later(self.limits.stall_seconds, self.transport.abort)
 
     def resume_writing(self) -> None:
-        """Go on, the client reads."""
+        """Resume: the client reads again."""
         self._end_stall()
         super().resume_writing()
 
@@ -118,7 +118,7 @@ class Protocol(HttpToolsProtocol):
             self._stall = None
 
     def send_400_response(self, msg: str) -> None:
-        """Refuse what the application does not get to see."""
+        """Refuse a malformed request, before the application."""
         self._refuse(400, "Bad Request", msg)
 
     def _begin(self, part: Literal["head", "body", None]) -> None:
@@ -126,7 +126,7 @@ class Protocol(HttpToolsProtocol):
         self._changes += 1
 
     def _set_deadline(self) -> None:
-        """Let the part that is being read end in time."""
+        """Set the time limit of the part that is being read."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -136,7 +136,7 @@ class Protocol(HttpToolsProtocol):
 
     def _expire(self) -> None:
         if self._part == "head" and not self._spent:
-            self.transport.close()  # nothing was asked, so nothing is answered
+            self.transport.close()  # without a request there is no answer
         elif not self.transport.is_closing():
             self._refuse(408, "Request Timeout", "The request took too long to arrive.")
 
@@ -160,6 +160,6 @@ class Protocol(HttpToolsProtocol):
 LIMITS = Limits()
 
 
-def limited(limits: Limits) -> type[Protocol]:
-    """The protocol with other limits."""
+def limited_protocol(limits: Limits) -> type[Protocol]:
+    """Return the protocol with these limits."""
     return type("Protocol", (Protocol,), {"limits": limits})

@@ -14,22 +14,22 @@ import uvicorn
 from osrl.errors import OsrlError
 from osrl.files import new_private_file, read_file
 from osrl.service.app import Application
-from osrl.service.protocol import LIMITS, Limits, Protocol, limited
-from osrl.service.tokens import new_token, read_token
+from osrl.service.protocol import LIMITS, Limits, Protocol, limited_protocol
+from osrl.service.tokens import new_token, token_id
 from osrl.service.webhooks import Receiver
 
-GRACE = 2  # seconds for requests that are being answered, when the server is told to end
+GRACE_SECONDS = 2  # for requests that are being answered, when the server ends
 
 
 class Server(uvicorn.Server):
-    """A server that lets its streams end as soon as it is told to."""
+    """A server that ends its streams as soon as it is told to end."""
 
     def __init__(self, config: uvicorn.Config, application: Application, started: Callable[[str], object]) -> None:
         super().__init__(config)
         self._application, self._started = application, started
 
     async def startup(self, sockets: Any = None) -> None:
-        """Begin to listen, and say where."""
+        """Listen, and report the address."""
         await super().startup(sockets)
         if self.started:
             address = self.servers[0].sockets[0].getsockname()
@@ -37,8 +37,8 @@ class Server(uvicorn.Server):
             self._started(f"http://{host}:{address[1]}{self._application.root}")
 
     async def shutdown(self, sockets: Any = None) -> None:
-        """End; answers that do not are cut off, instead of one error for each when time is up."""
-        asyncio.get_running_loop().call_later(0.75 * GRACE, self._cut_off)
+        """End; cut off unfinished answers, which would each log an error when time is up."""
+        asyncio.get_running_loop().call_later(0.75 * GRACE_SECONDS, self._cut_off)
         await super().shutdown(sockets)
 
     def _cut_off(self) -> None:
@@ -47,7 +47,7 @@ class Server(uvicorn.Server):
                 connection.transport.abort()
 
     def handle_exit(self, signal: int, frame: Any) -> None:
-        """Begin to end; told twice, do not wait for anybody."""
+        """Begin to end; at a second signal, without waiting."""
         self._application.end_streams()
         self.force_exit = self.should_exit
         self.should_exit = True
@@ -67,7 +67,7 @@ def serve(
     """Serve the studies of a database until the process is told to end."""
     token = None if token_file is None else read_token_file(Path(token_file))
     application = Application(place, token=token, hosts=[host, *hosts], root=root_path, receiver=receiver)
-    if not is_loopback(host) and not application.roster.valid:
+    if not is_loopback(host) and not application.context.tokens.grants:
         raise OsrlError(
             f"{host} can be reached by others, and there is no token yet; make one with `osrl token create`, "
             "or give --token-file"
@@ -80,17 +80,17 @@ def serve(
 
 
 def new_config(application: Application, host: str, port: int, limits: Limits = LIMITS) -> uvicorn.Config:
-    """How the application is served."""
+    """Return the configuration of uvicorn."""
     return uvicorn.Config(
         application,
         host=host,
         port=port,
-        http=limited(limits),
+        http=limited_protocol(limits),
         ws="none",
         access_log=False,
         log_level="warning",
         server_header=False,
-        timeout_graceful_shutdown=GRACE,
+        timeout_graceful_shutdown=GRACE_SECONDS,
         timeout_keep_alive=30,
         backlog=2048,
         lifespan="on",
@@ -98,7 +98,7 @@ def new_config(application: Application, host: str, port: int, limits: Limits = 
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can call an address."""
+    """Tell whether only this machine can call an address."""
     try:
         return ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:
@@ -106,7 +106,7 @@ def is_loopback(host: str) -> bool:
 
 
 def read_token_file(path: Path) -> str:
-    """The token in a file; one is made where there is no file."""
+    """Return the token in a file; make one where there is no file."""
     try:
         if not path.exists():
             new_private_file(path)
@@ -121,7 +121,7 @@ def read_token_file(path: Path) -> str:
     except (OSError, ValueError) as error:
         raise OsrlError(f"{path}: the token cannot be read ({error}); give a file with one token") from None
     try:
-        read_token(token)
+        token_id(token)
     except OsrlError:
         raise OsrlError(f"{path} has no token on its first line; remove it, and a new one is made") from None
     return token

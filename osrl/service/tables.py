@@ -1,4 +1,4 @@
-"""What the service keeps in the database beside the studies: tokens, requests, flags, messages.
+"""The tables of the service, beside the studies: tokens, idempotency keys, flags, messages.
 
 None of it is part of a log, but for the id of a token in the events that it has caused.
 """
@@ -13,7 +13,7 @@ _LOCK = 0x6F737276  # of PostgreSQL, while tables are made
 
 metadata = MetaData()
 
-# Who may do what. `study` is its number: a new study of the same name has other tokens. Null: all studies.
+# `study` is its number: a new study of the same name has other tokens. Null: all studies.
 tokens = Table(
     "osrl_tokens",
     metadata,
@@ -59,7 +59,7 @@ messages = Table(
 
 
 def prepare_tables(storage: SqlStorage) -> None:
-    """Make the tables of the service where they are not there yet."""
+    """Make the tables of the service where they are missing."""
     with storage.beside(write=True) as connection:
         if connection.dialect.name == "postgresql":
             connection.execute(text("SELECT pg_advisory_xact_lock(:number)"), {"number": _LOCK})

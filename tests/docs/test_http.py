@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 from osrl.client import RemoteStudy
+from osrl.service.app import openapi_document
 from osrl.service.webhooks import sign
 from tests.support.processes import TIMEOUT
 from tests.support.requirements import missing
@@ -69,7 +70,7 @@ def run_page(server: Serving, folder: Path) -> None:
                 environment["ID"] = found[1]
     assert (folder / "trials.csv").read_text().startswith("trial,task")
     assert (folder / "log.jsonl").read_text().count("\n") > 5
-    for route in server.application.api.openapi()["paths"]:
+    for route in openapi_document()["paths"]:
         path = route.strip("/").replace("{name}", "prices").replace("{id}", "")
         assert path in called, route
     run_python(server, token)

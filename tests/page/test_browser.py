@@ -196,7 +196,7 @@ def test_access_that_ends_is_said(chromium: Browser, server: Serving) -> None:
     token = server.token("read")
     page = visit(chromium, server, token, "/studies/running")
     wait_until(lambda: shown(page, "#live") == "Live")
-    revoke_token(server.application.storage, token.split("_")[1])
+    revoke_token(server.application.context.storage, token.split("_")[1])
     wait_until(lambda: "access has ended" in shown(page, "#banner"))
     assert "leads" in shown(page, ".headline")  # what was shown stays
     page.context.close()
@@ -210,7 +210,7 @@ def test_ten_tabs_share_one_stream(chromium: Browser, server: Serving) -> None:
             tab.goto(page.url)
         for tab in tabs:
             wait_until(lambda tab=tab: shown(tab, "#live") == "Live")  # type: ignore[misc]
-        assert server.application.api.state.context.feeds.streams == 1
+        assert server.application.context.feeds.streams == 1
         play(study, 1)
         for tab in tabs:
             wait_until(lambda tab=tab: shown(tab, TOLD) == "1")  # type: ignore[misc]

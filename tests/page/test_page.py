@@ -17,7 +17,7 @@ from osrl.cli import main
 from osrl.page.render import frozen_page, study_page
 from osrl.page.snapshot import freeze
 from osrl.page.view import page_view
-from osrl.service import page_cache as watching
+from osrl.service import page_cache
 from osrl.study.log.events import Event
 from osrl.study.study import Study
 from tests.support.pages import HOSTILE, STATES, begin, moment_of, play
@@ -191,8 +191,8 @@ def test_policies_without_evidence_and_rewards_without_limits(tmp_path: Path) ->
 
 
 def test_a_page_does_not_wait_for_the_log_to_be_read(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watching, "FEW", 0)
-    go_on, watch = threading.Event(), watching.Watch()
+    monkeypatch.setattr(page_cache, "MAX_EVENTS_NOW", 0)
+    go_on, cache = threading.Event(), page_cache.PageCache()
     read = Study.events
 
     def slowly(study: Study, *given: int) -> Iterator[Event]:
@@ -201,10 +201,10 @@ def test_a_page_does_not_wait_for_the_log_to_be_read(place: str, monkeypatch: py
 
     monkeypatch.setattr(Study, "events", slowly)
     with Study.open(place, "running") as study:
-        first = watch.look(study, "")
+        first = cache.view(study, "")
         assert first.due and first.moment.past is None
         assert "the paths will be here in a moment" in study_page("running", first.moment, root="", may=(), due=True)
         go_on.set()
-        wait_until(lambda: watch.look(study, "").moment.past is not None)
-        past = watch.look(study, "").moment.past
+        wait_until(lambda: cache.view(study, "").moment.past is not None)
+        past = cache.view(study, "").moment.past
         assert past is not None and past.points

@@ -21,7 +21,7 @@ import osrl, osrl.cli, osrl.study.study
 @pytest.mark.parametrize(
     ("missing", "code", "said"),
     [
-        ({"fastapi", "uvicorn", "httpx"}, "sys.exit(osrl.cli.main(['serve', 'x.db']))", "osrl[service]"),
+        ({"starlette", "uvicorn", "httpx"}, "sys.exit(osrl.cli.main(['serve', 'x.db']))", "osrl[service]"),
         ({"httpx"}, "sys.exit(osrl.cli.main(['study', 'status', 'http://localhost']))", "osrl[client]"),
     ],
 )

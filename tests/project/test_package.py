@@ -18,7 +18,7 @@ from tests.support.processes import TIMEOUT, run_python
 
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-EXTRAS = ("sqlalchemy", "altair", "distributed", "fastapi", "httpx", "psycopg")
+EXTRAS = ("sqlalchemy", "altair", "distributed", "starlette", "httpx", "psycopg")
 START = f"""
 import sys
 

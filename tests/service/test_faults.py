@@ -151,7 +151,7 @@ def test_it_does_not_wait_for_what_takes_long(path: str) -> None:
     new(path)
     running, free, done = threading.Event(), threading.Event(), threading.Event()
     with serving(path) as server, server.client() as http:
-        context = server.application.api.state.context
+        context = server.application.context
         assert http.get("/api/v1/studies/study").status_code == 200
         loop = context.workers._workers["study"]._loop
 

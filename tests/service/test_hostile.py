@@ -151,11 +151,11 @@ def test_a_panic_gives_its_place_back(server: Serving, monkeypatch: pytest.Monke
 
 
 def test_health_says_whether_reads_come_back(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workers, "PATIENCE", 0.05)
-    monkeypatch.setattr(workers, "TRIED", 0.0)
+    monkeypatch.setattr(workers, "HEALTH_TIMEOUT", 0.05)
+    monkeypatch.setattr(workers, "HEALTH_SECONDS", 0.0)
     free = threading.Event()
     with serving(path) as server:
-        found: workers.Workers = server.application.api.state.context.workers
+        found: workers.Workers = server.application.context.workers
         health = f"{server.url}/healthz"
         assert httpx.get(health).text == "alive\n"
         monkeypatch.setattr(workers.Workers, "_touch", lambda self: free.wait(60))
@@ -189,17 +189,17 @@ def test_downloads_that_nobody_reads(path: str, tmp_path: Path, monkeypatch: pyt
     begun = large_logs(monkeypatch)
     with serving(path) as server, server.client() as owner:
         begin(server)
-        places = server.application.api.state.context.downloads
+        places = server.application.context.downloads
         log, token = f"{STUDIES}/one/log?format={format}", server.token("read")
-        readers = [stalled(server, token, log) for _ in range(downloads.MOST)]
-        wait_until(lambda: len(begun) == downloads.MOST and not list(folder.iterdir()))
-        assert places.open == downloads.MOST
+        readers = [stalled(server, token, log) for _ in range(downloads.MAX_DOWNLOADS)]
+        wait_until(lambda: len(begun) == downloads.MAX_DOWNLOADS and not list(folder.iterdir()))
+        assert places.open == downloads.MAX_DOWNLOADS
         refused = owner.get(log)
         assert refused.status_code == 429 and refused.headers["retry-after"]
         for reader in readers:
             reader.close()
         wait_until(lambda: places.open == 0)
-        monkeypatch.setattr(downloads, "LONGEST", 0.0)
+        monkeypatch.setattr(downloads, "MAX_SECONDS", 0.0)
         with pytest.raises(httpx.RemoteProtocolError):
             owner.get(log)
         assert places.open == 0 and not list(folder.iterdir())
@@ -207,7 +207,7 @@ def test_downloads_that_nobody_reads(path: str, tmp_path: Path, monkeypatch: pyt
 
 def test_a_client_that_reads_nothing_is_cut_off(hasty: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
     begun = large_logs(monkeypatch)
-    places = hasty.application.api.state.context.downloads
+    places = hasty.application.context.downloads
     with stalled(hasty, hasty.token("read"), f"{STUDIES}/one/log") as reader:
         wait_until(lambda: bool(begun) and places.open == 0)
         assert not until_end(reader).endswith(b"0\r\n\r\n")  # the answer is not complete
@@ -238,12 +238,12 @@ def test_a_stream_holds_few_bytes_however_long_its_events_are(path: str) -> None
         http.post(f"{STUDIES}/one/ask", json={"n": 300, "note": {"a": "b" * 900}})
 
         async def parts() -> list[bytes]:
-            found = feeds.Feeds(server.application.storage)
+            found = feeds.Feeds(server.application.context.storage)
             stream = found.stream(1, -1, lambda: True)
             return [await anext(stream) for _ in range(5)]
 
         retry, *rest = asyncio.run(parts())
-        assert retry.startswith(b"retry") and max(map(len, rest)) <= feeds.MOST_BYTES
+        assert retry.startswith(b"retry") and max(map(len, rest)) <= feeds.MAX_PAGE_BYTES
         ids = [int(line[4:]) for line in b"".join(rest).split(b"\n") if line.startswith(b"id: ")]
         assert ids == list(range(len(ids))) and len(ids) > 100  # without a gap
 

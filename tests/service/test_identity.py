@@ -25,7 +25,7 @@ def server(path: str) -> Iterator[Serving]:
 
 def holder(server: Serving, role: str) -> tuple[httpx.Client, str]:
     """A client with a new token, and the id of the token."""
-    made = create_token(server.application.storage, role, None, role)
+    made = create_token(server.application.context.storage, role, None, role)
     headers = {"Authorization": f"Bearer {made.token}"}
     return httpx.Client(base_url=server.url, headers=headers, timeout=60), made.id
 

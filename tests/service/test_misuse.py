@@ -22,7 +22,7 @@ from osrl.cli import main
 from osrl.cli.table_input import read_rows
 from osrl.errors import OsrlError
 from osrl.service.middleware import path_within
-from osrl.service.page_cache import Watch
+from osrl.service.page_cache import PageCache
 from osrl.service.server import read_token_file
 from osrl.study.state.state import StudyState
 from osrl.study.storage.locked_log import LockedLog
@@ -151,7 +151,7 @@ def test_a_page_shows_one_moment(path: str, monkeypatch: pytest.MonkeyPatch) -> 
     with new_study(path) as study, osrl.Study.open(path) as other:
         study.ask()
         monkeypatch.setattr(forecast, "look_ahead", meanwhile)
-        moment, _ = Watch().look(study, "here")
+        moment, _ = PageCache().view(study, "here")
         shown = moment.document["head"]
         assert [event.hash for event in study.events()][moment.sequence] == shown
 
@@ -233,4 +233,3 @@ def test_floors_are_above_known_holes() -> None:
     required = [Requirement(each) for each in project["optional-dependencies"]["service"]]
     floors = {each.name: each.specifier for each in required}
     assert not floors["starlette"].contains("1.3.0") and floors["starlette"].contains("1.3.1")
-    assert not floors["fastapi"].contains("0.132.9")  # the last one that asks for an earlier starlette

@@ -17,7 +17,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from osrl.service.app import new_api
+from osrl.service.app import openapi_document
 from tests.support.servers import NAMES, Serving, serving
 
 CHECKS = (
@@ -29,9 +29,9 @@ CHECKS = (
 )
 
 # A stream of events has no end; `test_service.py` reads it.
-schema = schemathesis.openapi.from_dict(new_api().openapi()).exclude(path_regex="/events$")
+schema = schemathesis.openapi.from_dict(openapi_document()).exclude(path_regex="/events$")
 schema.config.phases.coverage.enabled = False  # takes a minute; the long form has it
-thorough = schemathesis.openapi.from_dict(new_api().openapi()).exclude(path_regex="/events$")
+thorough = schemathesis.openapi.from_dict(openapi_document()).exclude(path_regex="/events$")
 
 
 @pytest.fixture(scope="module")

@@ -13,24 +13,20 @@ from typing import Any
 
 import httpx
 import pytest
-from fastapi.routing import APIRoute
 from sqlalchemy import select
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from osrl.cli import main
 from osrl.errors import OsrlError
 from osrl.service import event_stream as feeds
-from osrl.service import middleware as guard
-from osrl.service import workers
-from osrl.service.app import Application, new_api
+from osrl.service import middleware, workers
+from osrl.service.app import ROUTES, Application
 from osrl.service.middleware import COOKIE, SECURITY
-from osrl.service.roles import needs
-from osrl.service.routing import ClosedRoute
+from osrl.service.routing import OPEN, Route
 from osrl.service.server import read_token_file
 from osrl.service.tables import tokens
-from osrl.service.tokens import Roster, create_token, new_token
+from osrl.service.tokens import Permission, TokenCache, create_token, new_token
 from osrl.study.storage.sql import SqlStorage
 from tests.support.processes import wait_until
 from tests.support.servers import NAMES, Serving, serving
@@ -40,12 +36,7 @@ STUDIES = "/api/v1/studies"
 
 def every_route() -> list[tuple[str, str]]:
     """All routes of the application, and one that is not there."""
-    routes = new_api().routes
-    assert all(isinstance(route, Route) for route in routes)  # nothing is mounted that is not seen here
-    found = [
-        (method, route.path_format) for route in routes if isinstance(route, Route) for method in route.methods or ()
-    ]
-    return sorted({*found, ("GET", "/nowhere")})
+    return sorted({*((route.method, route.path) for route in ROUTES), ("GET", "/nowhere")})
 
 
 @pytest.fixture(scope="module")
@@ -160,9 +151,9 @@ def test_a_new_route_is_closed_by_default(server: Serving) -> None:
     async def thought_of(request: Request) -> Response:
         return Response("fine")
 
-    api = server.application.api
-    api.router.routes.append(ClosedRoute("/forgotten", forgotten))
-    api.router.routes.append(ClosedRoute("/thought-of", needs("own", "every")(thought_of)))
+    router = server.application.router
+    router.add(Route("GET", "/forgotten", forgotten, None, {}))
+    router.add(Route("GET", "/thought-of", thought_of, Permission("own", "every"), {}))
     with (
         server.client() as owner,
         server.client("read") as reader,
@@ -224,7 +215,7 @@ def test_a_role_allows_what_it_says_and_no_more(server: Serving, role: str) -> N
 
 
 def test_tokens_are_long_hashed_and_compared_in_constant_time(server: Serving, monkeypatch: Any) -> None:
-    storage = server.application.storage
+    storage = server.application.context.storage
     made = create_token(storage, "read", None, "a test")
     secret = made.token.split("_", 2)[2]
     assert len(secret) == 43 and len({new_token().token for _ in range(100)}) == 100
@@ -238,10 +229,10 @@ def test_tokens_are_long_hashed_and_compared_in_constant_time(server: Serving, m
         return one == other
 
     monkeypatch.setattr("osrl.service.tokens.hmac.compare_digest", compare)
-    roster = Roster(storage)
-    roster.refresh()
-    assert roster.find(made.token) is not None
-    assert roster.find(made.token[:-1] + ("A" if made.token[-1] != "A" else "B")) is None
+    known = TokenCache(storage)
+    known.read()
+    assert known.lookup(made.token) is not None
+    assert known.lookup(made.token[:-1] + ("A" if made.token[-1] != "A" else "B")) is None
     assert len(compared) == 2
 
 
@@ -288,7 +279,7 @@ def test_revocation_ends_everything(server: Serving) -> None:
             next(lines)
             assert main(["token", "revoke", server.place, other.split("_")[1]]) == 0  # by another process
             assert any("access ended" in line for line in lines)
-    wait_until(lambda: server.application.api.state.context.feeds.streams == 0)
+    wait_until(lambda: server.application.context.feeds.streams == 0)
 
 
 def test_hosts_that_are_not_allowed(server: Serving, tmp_path: Path) -> None:
@@ -327,11 +318,11 @@ def test_cookies_write_from_the_same_origin_alone(server: Serving) -> None:
 
 def test_limits_are_said_clearly(server: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
     with server.client() as http:
-        large = http.post(f"{STUDIES}/one/ask", content=b" " * (guard.MOST_BYTES + 1))
+        large = http.post(f"{STUDIES}/one/ask", content=b" " * (middleware.MAX_REQUEST_BYTES + 1))
         assert large.status_code == 413 and "in parts" in large.json()["detail"]
 
         def chunks() -> Iterator[bytes]:
-            for _ in range(guard.MOST_BYTES // 2**16 + 2):
+            for _ in range(middleware.MAX_REQUEST_BYTES // 2**16 + 2):
                 yield b" " * 2**16
 
         json_kind = {"Content-Type": "application/json"}
@@ -341,11 +332,11 @@ def test_limits_are_said_clearly(server: Serving, monkeypatch: pytest.MonkeyPatc
         page = http.get(f"{STUDIES}/one/history", params={"limit": 1001})
         assert page.status_code == 422 and "1000" in page.json()["detail"]
         assert http.post(f"{STUDIES}/one/ask", content=b"n=1").status_code == 415
-        monkeypatch.setattr(feeds, "MOST_STREAMS", 0)
+        monkeypatch.setattr(feeds, "MAX_STREAMS", 0)
         streams = http.get(f"{STUDIES}/one/events")
         assert streams.status_code == 429 and "streams are open" in streams.json()["detail"]
         assert streams.headers["retry-after"]
-        monkeypatch.setattr(workers, "MOST_WAITING", 0)
+        monkeypatch.setattr(workers, "MAX_WAITING", 0)
         busy = http.post(f"{STUDIES}/one/ask", json={})
         assert busy.status_code == 503 and busy.headers["retry-after"]
 
@@ -419,16 +410,16 @@ def test_tokens_on_the_command_line(path: str, capsys: pytest.CaptureFixture[str
     assert main(["token", "create", path, "--role", "king"]) == 2
     assert "read, operate, own" in capsys.readouterr().err
     storage = SqlStorage(path)
-    roster = Roster(storage)
-    roster.refresh()
-    assert roster.find(token) is None
+    known = TokenCache(storage)
+    known.read()
+    assert known.lookup(token) is None
     storage.close()
 
 
 def test_requests_that_come_at_once_do_not_wait_for_a_slow_one(server: Serving) -> None:
     """The event loop never blocks: a call that takes long holds up its own study alone."""
     began, free = threading.Event(), threading.Event()
-    context = server.application.api.state.context
+    context = server.application.context
 
     def slow(study: object) -> None:
         began.set()
@@ -445,6 +436,6 @@ def test_requests_that_come_at_once_do_not_wait_for_a_slow_one(server: Serving) 
 
 
 def test_routes_of_the_api_say_what_they_need() -> None:
-    for route in new_api().routes:
-        if isinstance(route, APIRoute) and route.include_in_schema:
-            assert isinstance(route, ClosedRoute) and hasattr(route.endpoint, "__needs__"), route.path
+    for route in ROUTES:
+        if route.details["tag"] is not None:
+            assert route.permission is not None and route.permission is not OPEN, route.path

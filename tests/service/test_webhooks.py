@@ -15,7 +15,7 @@ from sqlalchemy import select, update
 
 from osrl.cli import main
 from osrl.errors import OsrlError
-from osrl.service import webhooks as verdicts
+from osrl.service import webhooks
 from osrl.service.tables import messages
 from osrl.service.webhooks import Receiver, read_receiver
 from osrl.study.storage.sql import SqlStorage
@@ -58,9 +58,9 @@ class Inbox:
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(verdicts, "PERIOD", 0.05)
-    monkeypatch.setattr(verdicts, "FIRST", 0.05)
-    monkeypatch.setattr(verdicts, "CLAIM", 2_000_000)  # a server that ends while it sends has not let go
+    monkeypatch.setattr(webhooks, "POLL_SECONDS", 0.05)
+    monkeypatch.setattr(webhooks, "FIRST_WAIT", 0.05)
+    monkeypatch.setattr(webhooks, "CLAIM_MICROSECONDS", 2_000_000)  # a server that ends while it sends has not let go
 
 
 @pytest.fixture
@@ -80,27 +80,27 @@ def delivered(path: str) -> list[bool]:
 
 
 @pytest.fixture
-def looks(monkeypatch: pytest.MonkeyPatch) -> list[verdicts.Messenger]:
+def looks(monkeypatch: pytest.MonkeyPatch) -> list[webhooks.Messenger]:
     """A list that grows each time that a server has looked for verdicts."""
-    found: list[verdicts.Messenger] = []
-    look = verdicts.Messenger.look
+    found: list[webhooks.Messenger] = []
+    look = webhooks.Messenger.write_messages
 
-    def noted(messenger: verdicts.Messenger) -> None:
+    def noted(messenger: webhooks.Messenger) -> None:
         look(messenger)
         found.append(messenger)
 
-    monkeypatch.setattr(verdicts.Messenger, "look", noted)
+    monkeypatch.setattr(webhooks.Messenger, "write_messages", noted)
     return found
 
 
-def look_again(looks: list[verdicts.Messenger]) -> None:
+def look_again(looks: list[webhooks.Messenger]) -> None:
     """Return when a server has looked, and has sent what was due, at least once from now on."""
     enough = len(looks) + 3
     wait_until(lambda: len(looks) >= enough)
 
 
 def test_one_signed_message_when_the_verdict_is_final(
-    path: str, inbox: Inbox, quick: None, looks: list[verdicts.Messenger]
+    path: str, inbox: Inbox, quick: None, looks: list[webhooks.Messenger]
 ) -> None:
     began = int(time.time())
     receiver = Receiver(inbox.url, SECRET)
@@ -128,11 +128,11 @@ def test_one_signed_message_when_the_verdict_is_final(
 
 
 def test_a_verdict_of_long_ago_is_not_announced(
-    path: str, inbox: Inbox, quick: None, looks: list[verdicts.Messenger], monkeypatch: pytest.MonkeyPatch
+    path: str, inbox: Inbox, quick: None, looks: list[webhooks.Messenger], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with Study.create(path, **NAMES, policy="uniform", seed=1, budget=1) as study:
         study.tell(study.ask(), 1)
-    monkeypatch.setattr(verdicts, "DAY", 0)
+    monkeypatch.setattr(webhooks, "DELIVERY_MICROSECONDS", 0)
     with serving(path, receiver=Receiver(inbox.url, SECRET)):
         wait_until(lambda: delivered(path))
         look_again(looks)
@@ -146,9 +146,9 @@ def test_only_one_of_two_servers_sends(path: str, inbox: Inbox) -> None:
     from osrl.service.tables import prepare_tables
 
     prepare_tables(storage)
-    one, other = (verdicts.Messenger(storage, Receiver(inbox.url, SECRET)) for _ in range(2))
-    one.look()
-    other.look()
+    one, other = (webhooks.Messenger(storage, Receiver(inbox.url, SECRET)) for _ in range(2))
+    one.write_messages()
+    other.write_messages()
     (row,) = one._due()
     assert one._claim(row) and not other._claim(row)
     with storage.beside(write=True) as connection:

@@ -72,7 +72,7 @@ def live_states(chromium: Browser, place: str, folder: Path) -> Iterator[Tile]:
             yield _take(page, folder, state, scheme, width)
         token = server.token("read")
         shown("access ended", "/studies/decided", token)
-        revoke_token(server.application.storage, token.split("_")[1])
+        revoke_token(server.application.context.storage, token.split("_")[1])
         _wait(page, "!document.getElementById('banner').hidden")
         yield _take(page, folder, "access ended", scheme, width)
         shown("disconnected", "/studies/running", server.token("read"))

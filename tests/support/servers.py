@@ -47,7 +47,7 @@ class Serving:
 
     def token(self, role: str = "own", study: str | None = None) -> str:
         """A new token."""
-        return create_token(self.application.storage, role, study, None).token
+        return create_token(self.application.context.storage, role, study, None).token
 
     def client(self, role: str = "own", study: str | None = None, **given: Any) -> httpx.Client:
         """A client with a new token."""

@@ -14,60 +14,47 @@ import hashlib
 import json
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
 from starlette.requests import Request
 from starlette.responses import Response
 
 from osrl.errors import BudgetSpent, OsrlError, StudyEnded, StudyPaused, UnknownStudy
-from osrl.service.acting import act
-from osrl.service.context import Context, context_of
+from osrl.service.context import Context, act, context_of
+from osrl.service.models import EvaluateRequest
 from osrl.service.problems import MEDIA_TYPE
-from osrl.service.roles import OPERATE, needs
 from osrl.service.routes.read import attribute_of
-from osrl.service.routing import OPTIONAL_BODY, answer, grant_of, new_router
+from osrl.service.routing import Routes, grant_of, json_response
+from osrl.service.tokens import OPERATE, Permission
 from osrl.service.workers import Worker
 from osrl.study.operations.ask import parse_ask
 from osrl.study.operations.batch import ask_call
 from osrl.study.study import Study
 
-router = new_router("/ofrep/v1/evaluate", tags=["OpenFeature"])
+routes = Routes("/ofrep/v1/evaluate", tag="OpenFeature")
 
-_WITHOUT: dict[int | str, dict[str, Any]] = {
+_WITHOUT_VALUE = {
     status: {"description": why, "content": {"application/json": {}, MEDIA_TYPE: {}}}
-    for status, why in ((400, "the flag has no value for this context"), (404, "there is no such flag"))
+    for status, why in (("400", "the flag has no value for this context"), ("404", "there is no such flag"))
 }
 
 
-class Evaluation(BaseModel):
-    """Whom a flag is evaluated for."""
-
-    model_config = ConfigDict(
-        json_schema_extra={"examples": [{"context": {"targetingKey": "user-1", "segment": "young"}}]}
-    )
-
-    context: dict[str, Any] = {}
-
-
-class _Unusable(Exception):  # noqa: N818 - it becomes an answer
-    """An evaluation that has no value, with the code of OpenFeature for it."""
+class _NoValue(Exception):  # noqa: N818 - it becomes an answer
+    """An evaluation without a value, with the error code of OpenFeature."""
 
     def __init__(self, status: int, code: str, why: str) -> None:
         super().__init__(why)
         self.status, self.code = status, code
 
 
-@router.post("/flags/{name:study}", response_model=dict[str, Any], responses=_WITHOUT, openapi_extra=OPTIONAL_BODY)
-@needs(OPERATE)
-async def evaluate(request: Request, name: str, body: Evaluation) -> Response:
-    """The arm of a subject: its trial, asked for when it is seen for the first time."""
+@routes.post("/flags/{name}", Permission(OPERATE), answer=dict[str, Any], optional_body=True, responses=_WITHOUT_VALUE)
+async def evaluate(request: Request, name: str, body: EvaluateRequest) -> Response:
+    """Return the arm of a subject: its trial, asked for when it is seen for the first time."""
     status, flag = await _evaluate(request, name, body.context)
-    return answer(flag, status)
+    return json_response(flag, status)
 
 
-@router.post("/flags", response_model=dict[str, Any], openapi_extra=OPTIONAL_BODY)
-@needs(OPERATE, "any")
-async def evaluate_all(request: Request, body: Evaluation) -> Response:
-    """The arms of a subject in every study that the token may operate."""
+@routes.post("/flags", Permission(OPERATE, "any"), answer=dict[str, Any], optional_body=True)
+async def evaluate_all(request: Request, body: EvaluateRequest) -> Response:
+    """Return the arms of a subject in every study that the token may operate."""
     context, grant = context_of(request), grant_of(request)
     names = await context.workers.read(context.storage.names)
     seen = [name for name in names if grant.allows(OPERATE, name)]
@@ -75,16 +62,16 @@ async def evaluate_all(request: Request, body: Evaluation) -> Response:
     tag = f'"{hashlib.sha256(json.dumps(flags).encode()).hexdigest()[:32]}"'
     if request.headers.get("if-none-match") == tag:
         return Response(status_code=304, headers={"ETag": tag})
-    response = answer({"flags": flags})
+    response = json_response({"flags": flags})
     response.headers["ETag"] = tag
     return response
 
 
 async def _evaluate(request: Request, name: str, given: dict[str, Any]) -> tuple[int, dict[str, Any]]:
-    """A flag, and the status of an answer that has it alone."""
+    """Return a flag, and the HTTP status of an answer that has it alone."""
     try:
         return 200, {"key": name, **await _arm(request, name, given)}
-    except _Unusable as error:
+    except _NoValue as error:
         return error.status, {"key": name, "errorCode": error.code, "errorDetails": str(error)}
 
 
@@ -92,54 +79,54 @@ async def _arm(request: Request, name: str, given: dict[str, Any]) -> dict[str, 
     context = context_of(request)
     subject = given.get("targetingKey")
     if not isinstance(subject, str) or not subject:
-        raise _Unusable(400, "TARGETING_KEY_MISSING", "the context has no targetingKey; give one for each subject")
+        raise _NoValue(400, "TARGETING_KEY_MISSING", "the context has no targetingKey; give one for each subject")
     try:
         worker = await context.workers.worker(name)
         task = await _task(context, worker, given)
         call = ask_call(parse_ask(task, None, None, subject, None))
         (trial,) = await act(request, name, call)
     except UnknownStudy as error:
-        raise _Unusable(404, "FLAG_NOT_FOUND", str(error)) from None
+        raise _NoValue(404, "FLAG_NOT_FOUND", str(error)) from None
     except StudyPaused as error:
-        raise _Unusable(400, "GENERAL", str(error)) from None
+        raise _NoValue(400, "GENERAL", str(error)) from None
     except (StudyEnded, BudgetSpent):
         return await context.workers.look(name, lambda study: _answer(study, task))
     except OsrlError as error:
         if error.exit_code != OsrlError.exit_code:
             raise
-        raise _Unusable(400, "INVALID_CONTEXT", str(error)) from None
+        raise _NoValue(400, "INVALID_CONTEXT", str(error)) from None
     arm = _flag(trial.task, trial.representation, trial.predictor, "SPLIT")
     arm["metadata"].update(trial=trial.id, token=trial.token)
     return arm
 
 
 async def _task(context: Context, worker: Worker, given: dict[str, Any]) -> str | None:
-    """The task of a subject; None in a study that has only one."""
-    if worker.attribute is None:
-        worker.attribute = await context.workers.read(lambda: attribute_of(context, worker.study.name))
-    task = given.get(worker.attribute)
+    """Return the task of a subject; None in a study that has only one."""
+    if worker.task_attribute is None:
+        worker.task_attribute = await context.workers.read(lambda: attribute_of(context, worker.study.name))
+    task = given.get(worker.task_attribute)
     if isinstance(task, str):
         return task
     tasks = (await context.workers.read(lambda: worker.study.settings)).tasks
     if task is None and len(tasks) == 1:
         return None
-    raise _Unusable(
+    raise _NoValue(
         400,
         "INVALID_CONTEXT",
-        f"{worker.attribute!r} of the context is {task!r:.50}; give the task of the subject, one of "
+        f"{worker.task_attribute!r} of the context is {task!r:.50}; give the task of the subject, one of "
         f"{', '.join(map(repr, tasks))}",
     )
 
 
 def _answer(study: Study, task: str | None) -> dict[str, Any]:
-    """The arm that a study which has ended names for a task."""
+    """Return the arm that a study which has ended names for a task."""
     best = study.best
     where = task if task is not None else study.settings.tasks[0]
     if where not in best.predictors:
-        raise _Unusable(400, "INVALID_CONTEXT", f"there is no task {where!r:.50} in this study")
+        raise _NoValue(400, "INVALID_CONTEXT", f"there is no task {where!r:.50} in this study")
     g, h = best.representations[where], best.predictors[where]
     if g is None or h is None:
-        raise _Unusable(400, "GENERAL", "the study has ended without an answer for this task")
+        raise _NoValue(400, "GENERAL", "the study has ended without an answer for this task")
     return _flag(where, g, h, "STATIC")
 
 

@@ -7,29 +7,29 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from fastapi import Header, Query
+from pydantic import BaseModel, Field
 from sqlalchemy import select
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from osrl.report.study import StudyReport, pending_document
-from osrl.service.acting import seen_by
-from osrl.service.context import Context, context_of
-from osrl.service.downloads import Download, Parts, made_file
-from osrl.service.models import PageDocument, StudiesDocument
-from osrl.service.roles import ENTER, READ, needs
+from osrl.service.context import Context, context_of, visible_to
+from osrl.service.downloads import Download, Parts, temporary_file
+from osrl.service.models import HistoryDocument, StudiesDocument
+from osrl.service.openapi import describe_parameters
 from osrl.service.routes.trials import trial_document
-from osrl.service.routing import answer, grant_of, new_router
+from osrl.service.routing import Routes, grant_of, json_response, study_url, validate
 from osrl.service.tables import flags
+from osrl.service.tokens import ENTER, READ, Permission
 from osrl.study.log.export import STREAMED
 from osrl.study.study import Study
 
-router = new_router("/api/v1/studies", tags=["reading"])
+routes = Routes("/api/v1/studies", tag="reading")
 
-MOST_ROWS = 1_000  # of a page
-After = Annotated[int, Query(ge=0, le=2**53, description="the pending trials after this one")]
-Limit = Annotated[int, Query(ge=1, le=MOST_ROWS)]
-ATTRIBUTE = "segment"  # of an OpenFeature context, where nothing else was said
+MAX_ROWS = 1_000  # of a page
+After = Annotated[int, Field(ge=0, le=2**53, description="the pending trials after this one")]
+Limit = Annotated[int, Field(ge=1, le=MAX_ROWS)]
+DEFAULT_ATTRIBUTE = "segment"  # of an OpenFeature context, where nothing else was said
 
 Format = Literal["json", "csv", "jsonl", "parquet"]
 _MEDIA = {
@@ -43,32 +43,30 @@ _FILES: dict[str, Any] = {
 }
 
 
-@router.get("", response_model=StudiesDocument)
-@needs(ENTER, "any")
+@routes.get("", Permission(ENTER, "any"), answer=StudiesDocument)
 async def studies(request: Request) -> Response:
-    """The studies that the token may see."""
+    """List the studies that the token may see."""
     context, grant = context_of(request), grant_of(request)
     names = await context.workers.read(context.storage.names)
     seen = [name for name in names if grant.allows(ENTER, name)]
     found = [await context.workers.look(name, summary) for name in seen]
-    return answer({"studies": [seen_by(grant, each) for each in found]})
+    return json_response({"studies": [visible_to(grant, each) for each in found]})
 
 
 def summary(study: Study) -> dict[str, Any]:
-    """A study in a list."""
+    """Return a study as an entry of a list."""
     known = study.summary
     return {"study": study.name, **{key: known[key] for key in ("verdict", "handed_out", "told")}}
 
 
-@router.get("/{name:study}", response_model=dict[str, Any], name="show")
-@needs(ENTER)
-async def show(request: Request, name: str, after: After = 0, limit: Limit = MOST_ROWS) -> Response:
-    """What the study was created with, and where its log stands; the pending trials in pages."""
+@routes.get("/{name}", Permission(ENTER), answer=dict[str, Any])
+async def show(request: Request, name: str, after: After = 0, limit: Limit = MAX_ROWS) -> Response:
+    """Show what the study was created with, and where its log stands; the pending trials in pages."""
     return await show_study(request, name, after, limit)
 
 
-async def show_study(request: Request, name: str, after: int = 0, limit: int = MOST_ROWS) -> Response:
-    """What the study was created with, and where its log stands."""
+async def show_study(request: Request, name: str, after: int = 0, limit: int = MAX_ROWS) -> Response:
+    """Show what the study was created with, and where its log stands."""
     context = context_of(request)
 
     def look(study: Study) -> dict[str, Any]:
@@ -79,35 +77,33 @@ async def show_study(request: Request, name: str, after: int = 0, limit: int = M
         attribute = attribute_of(context, study.name)
         return {"study": study.name, **known, **paged, "task_attribute": attribute}
 
-    return answer(seen_by(grant_of(request), await context.workers.look(name, look)))
+    return json_response(visible_to(grant_of(request), await context.workers.look(name, look)))
 
 
 def attribute_of(context: Context, name: str) -> str:
-    """By which attribute of an OpenFeature context the task of a subject is known."""
+    """Return the attribute of an OpenFeature context that has the task of its subject."""
     number = context.storage.find(name)
     with context.storage.beside() as connection:
         found = connection.execute(select(flags.c.attribute).where(flags.c.study == number)).scalar()
-    return ATTRIBUTE if found is None else str(found)
+    return DEFAULT_ATTRIBUTE if found is None else str(found)
 
 
-@router.get("/{name:study}/status", response_model=dict[str, Any])
-@needs(READ)
+@routes.get("/{name}/status", Permission(READ), answer=dict[str, Any])
 async def status(request: Request, name: str) -> Response:
-    """Everything that is known, at one moment: the document of `osrl study status --json`."""
-    here = str(request.url_for("show", name=name))
+    """Show everything that is known, at one moment: the document of `osrl study status --json`."""
+    here = study_url(request, name)
 
     def look(study: Study) -> dict[str, Any]:
         return StudyReport(here, study.name, study.status, datetime.now(UTC)).document()
 
     workers = context_of(request).workers
-    async with (await workers.worker(name)).looking:  # a forecast takes long: others may use the same
-        return answer(await workers.look(name, look))
+    async with (await workers.worker(name)).forecasting:  # it takes long: others may use the same
+        return json_response(await workers.look(name, look))
 
 
-@router.get("/{name:study}/pending", response_model=dict[str, Any])
-@needs(READ)
+@routes.get("/{name}/pending", Permission(READ), answer=dict[str, Any])
 async def pending(request: Request, name: str, after: After = 0, limit: Limit = 100) -> Response:
-    """The trials that have not reported, those that have been out longest first: a page of them."""
+    """List the trials that have not reported, those that have been out longest first: a page of them."""
 
     def look(study: Study) -> dict[str, Any]:
         page = study.pending_trials(after, limit)
@@ -118,20 +114,18 @@ async def pending(request: Request, name: str, after: After = 0, limit: Limit = 
             "next": page[-1].id if more else None,
         }
 
-    return answer(await context_of(request).workers.look(name, look))
+    return json_response(await context_of(request).workers.look(name, look))
 
 
-@router.get("/{name:study}/evidence", response_model=dict[str, Any])
-@needs(READ)
+@routes.get("/{name}/evidence", Permission(READ), answer=dict[str, Any])
 async def evidence(request: Request, name: str) -> Response:
-    """Each hypothesis with the log evidence against it, and the limit at which it is rejected."""
+    """List each hypothesis with the log evidence against it, and the limit at which it is rejected."""
     return await _rows(request, name, "evidence", lambda study: study.evidence.to_dicts())
 
 
-@router.get("/{name:study}/arms", response_model=dict[str, Any])
-@needs(READ)
+@routes.get("/{name}/arms", Permission(READ), answer=dict[str, Any])
 async def arms(request: Request, name: str) -> Response:
-    """Every arm: trials, told, mean and lift, each with an interval that holds at all times at once."""
+    """List every arm: trials, told, mean and lift, each with an interval that holds at all times at once."""
     return await _rows(request, name, "arms", lambda study: study.arms.to_dicts())
 
 
@@ -140,24 +134,23 @@ async def _rows(request: Request, name: str, what: str, read: Callable[[Study], 
         finite = [{key: _finite(value) for key, value in row.items()} for row in read(study)]
         return {"study": study.name, what: finite}
 
-    return answer(await context_of(request).workers.look(name, look))
+    return json_response(await context_of(request).workers.look(name, look))
 
 
 def _finite(value: Any) -> Any:
-    """JSON has no infinity: null."""
+    """Return a value that JSON can hold: null for infinity."""
     return None if isinstance(value, float) and abs(value) == float("inf") else value
 
 
-@router.get("/{name:study}/history", response_model=PageDocument, responses={200: _FILES})
-@needs(READ)
+@routes.get("/{name}/history", Permission(READ), answer=HistoryDocument, responses={"200": _FILES})
 async def history(
     request: Request,
     name: str,
-    after: Annotated[int, Query(ge=0, le=2**53, description="the trials after this one")] = 0,
-    limit: Annotated[int, Query(ge=1, le=MOST_ROWS)] = 100,
-    format: Annotated[Format, Query(description="a page as json, or all trials as a file")] = "json",
+    after: Annotated[int, Field(ge=0, le=2**53, description="the trials after this one")] = 0,
+    limit: Annotated[int, Field(ge=1, le=MAX_ROWS)] = 100,
+    format: Annotated[Format, Field(description="a page as json, or all trials as a file")] = "json",
 ) -> Response:
-    """The trials: a page of them, or all as a table for other programs."""
+    """List the trials: a page of them, or all as a table for other programs."""
     if format != "json":
         return await _file(request, name, "trials", format, lambda study, path: study.write_trials(path))
 
@@ -169,15 +162,14 @@ async def history(
             "next": after + limit if more else None,
         }
 
-    return answer(await context_of(request).workers.look(name, look))
+    return json_response(await context_of(request).workers.look(name, look))
 
 
-@router.get("/{name:study}/log", response_model=None, responses={200: _FILES})
-@needs(READ)
+@routes.get("/{name}/log", Permission(READ), responses={"200": _FILES})
 async def log(
-    request: Request, name: str, format: Annotated[Literal["jsonl", "csv", "parquet"], Query()] = "jsonl"
+    request: Request, name: str, format: Annotated[Literal["jsonl", "csv", "parquet"], Field()] = "jsonl"
 ) -> Response:
-    """The complete log: `osrl study import` makes the same study from it."""
+    """Send the complete log: `osrl study import` makes the same study from it."""
     suffix = f".{format}"
     if suffix in STREAMED:
         return await _download(request, name, "log", format, lambda study: Parts(study.log_parts(suffix)))
@@ -187,17 +179,17 @@ async def log(
 async def _file(
     request: Request, name: str, what: str, format: str, write: Callable[[Study, Path], object]
 ) -> Response:
-    """A file that is made for this answer alone."""
+    """Send a file that is made for this answer alone."""
 
     def make(study: Study) -> Parts:
-        return made_file(format, lambda path: write(study, path))
+        return temporary_file(format, lambda path: write(study, path))
 
-    async with (await context_of(request).workers.worker(name)).reading:
+    async with (await context_of(request).workers.worker(name)).reading_log:
         return await _download(request, name, what, format, make)
 
 
 async def _download(request: Request, name: str, what: str, format: str, begin: Callable[[Study], Parts]) -> Response:
-    """A file that is sent in parts."""
+    """Send a file in parts."""
     context = context_of(request)
     context.downloads.enter()
     try:
@@ -208,12 +200,11 @@ async def _download(request: Request, name: str, what: str, format: str, begin: 
     return Download(parts, context.downloads.leave, name=f"{what}.{format}", media_type=_MEDIA[format])
 
 
-@router.get("/{name:study}/verify", response_model=dict[str, Any])
-@needs(READ)
+@routes.get("/{name}/verify", Permission(READ), answer=dict[str, Any])
 async def verify(
     request: Request,
     name: str,
-    head: Annotated[str | None, Query(description="a hash that the log must contain", max_length=64)] = None,
+    head: Annotated[str | None, Field(description="a hash that the log must contain", max_length=64)] = None,
 ) -> Response:
     """Replay the log from its first event, and compare."""
 
@@ -222,26 +213,32 @@ async def verify(
         return {"ok": found.ok, **found._asdict()}
 
     workers = context_of(request).workers
-    async with (await workers.worker(name)).reading:
-        return answer(await workers.look(name, look))
+    async with (await workers.worker(name)).reading_log:
+        return json_response(await workers.look(name, look))
 
 
-@router.get(
-    "/{name:study}/events",
-    response_model=None,
-    responses={200: {"description": "The log as it grows.", "content": {"text/event-stream": {}}}},
+class StreamHeaders(BaseModel):
+    """The header by which a browser resumes a stream."""
+
+    last: Annotated[int | None, Field(alias="Last-Event-ID", ge=-1, le=2**53)] = None
+
+
+@routes.get(
+    "/{name}/events",
+    Permission(READ),
+    headers=describe_parameters(StreamHeaders, "header"),
+    responses={"200": {"description": "The log as it grows.", "content": {"text/event-stream": {}}}},
 )
-@needs(READ)
 async def events(
     request: Request,
     name: str,
-    after: Annotated[int, Query(ge=-1, le=2**53, description="the number of the last event that is known")] = -1,
-    last: Annotated[int | None, Header(alias="Last-Event-ID", ge=-1, le=2**53)] = None,
+    after: Annotated[int, Field(ge=-1, le=2**53, description="the number of the last event that is known")] = -1,
 ) -> Response:
-    """Server-sent events: every event after a point of the log, and those to come, without gaps."""
+    """Stream every event after a point of the log, and those to come, without gaps, as server-sent events."""
     context, grant = context_of(request), grant_of(request)
+    last = validate(StreamHeaders, "header", {"Last-Event-ID": request.headers.get("last-event-id")})["last"]
     worker = await context.workers.worker(name)
     context.feeds.check_room()
     known = after if last is None else last
-    stream = context.feeds.stream(worker.number, known, lambda: context.access.still(grant))
+    stream = context.feeds.stream(worker.number, known, lambda: context.tokens.is_valid(grant))
     return StreamingResponse(stream, media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
