@@ -12,7 +12,7 @@ import pytest
 from osrl.jit.mode import PACKAGE
 from tests.support.processes import run_python
 
-HEAVY = {"altair", "distributed", "httpx", "numpy", "polars", "pydantic", "scipy", "sqlalchemy", "starlette"}
+HEAVY = {"altair", "distributed", "httpx", "numpy", "polars", "scipy", "sqlalchemy", "starlette"}
 COMPILER = {"llvmlite", "numba"}
 CREATE = ["study", "create", "study.db", "--tasks", "2", "--representations", "2", "--predictors", "2"]
 ASK_AND_TELL = [CREATE, ["study", "ask", "study.db"], ["study", "tell", "study.db", "1", "1"]]
