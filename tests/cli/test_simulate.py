@@ -223,15 +223,15 @@ def test_a_bad_instance_is_refused(capsys: Capture, tmp_path: Path) -> None:
 ENDLESS = """
 import pathlib, sys
 from osrl.cli import main
-from osrl.simulation.chunk import Stop
+from osrl.simulation.chunk import CancelToken
 
-begun, watch = pathlib.Path(sys.argv.pop(1)), Stop.watch
+begun, watch = pathlib.Path(sys.argv.pop(1)), CancelToken.watch
 
-def noted(stop, outcome):
-    watch(stop, outcome)
+def noted(token, outcome):
+    watch(token, outcome)
     begun.touch()
 
-Stop.watch = noted
+CancelToken.watch = noted
 sys.exit(main(sys.argv[1:]))
 """
 

@@ -156,7 +156,8 @@ def test_a_child_does_not_wait_for_a_thread_that_it_has_not(
     """Another thread of the parent holds a lock when the process forks."""
 
     def child() -> None:
-        signal.alarm(20)  # ends a child that waits for ever
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)  # not the time limit of the test
+        signal.alarm(60)  # ends a child that waits for ever
         look_at_all(study)
 
     with new_study(path, delta=1e-6) as study, ThreadPoolExecutor(1) as pool:

@@ -110,18 +110,19 @@ class Hang(Exception):  # noqa: N818
 
 @contextlib.contextmanager
 def time_limit(seconds: int) -> Iterator[None]:
-    """Raise `Hang` in the main thread after a while."""
+    """Raise `Hang` in the main thread after so many seconds; the time limit of the whole test is kept."""
 
     def late(*_: object) -> None:
         raise Hang
 
     before = signal.signal(signal.SIGALRM, late)
-    signal.alarm(seconds)
+    outer = signal.setitimer(signal.ITIMER_REAL, seconds)
     try:
         yield
     finally:
-        signal.alarm(0)
+        signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_REAL, *outer)
 
 
 def warm_up(folder: Path) -> None:
