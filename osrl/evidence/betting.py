@@ -94,7 +94,7 @@ def new_bets(
     safe: float = 0.98,
     peak: float = 0.2,
 ) -> Bets:
-    """A grid of ``points`` bets, the growth-optimal one, and none at all.
+    """Return a grid of ``points`` bets, the growth-optimal one, and none at all.
 
     Weights fall on both sides of ``peak``: as beta^-power above it, as beta^power below. ``plugged``: weight
     of the growth-optimal bet, twice that within a task; ``idle``: weight of not betting, in a task that may
@@ -116,7 +116,7 @@ def _made(
     safe: float,
     peak: float,
 ) -> Bets:
-    """`new_bets`, computed once for many runs."""
+    """Return the bets of `new_bets`, computed once for many runs."""
     if not (0 < smallest < largest < math.inf and 1 < points <= MAX_GRID_POINTS and abs(power) <= MAX_WEIGHT_POWER):
         raise OsrlError(
             f"a grid of {points} bets from {smallest} to {largest}, weights as their power -{power}; give "
@@ -167,13 +167,13 @@ def check_mixture(what: str, log_weights: Floats) -> None:
 
 
 def no_bets() -> Bets:
-    """For rewards without limits, on which nobody can bet safely."""
+    """Return an empty set of bets, for unbounded rewards, on which no bet is safe."""
     return Bets(grid=np.zeros((4, 0)), shrinkage=20.0, safe=0.5)
 
 
 @kernel_in_place
 def shrunk_means(pulls: Floats, sums: Floats, prior: float, means: Floats) -> None:
-    """Estimates drawn towards the mean of all, as if each arm had ``prior`` samples of it."""
+    """Write estimates shrunk towards the mean of all arms, as if each arm had ``prior`` samples of it."""
     count, total = 2.0, 1.0
     for a in range(pulls.size):
         count += pulls[a]
@@ -185,7 +185,7 @@ def shrunk_means(pulls: Floats, sums: Floats, prior: float, means: Floats) -> No
 
 @kernel_in_place
 def rank(pulls: Floats, sums: Floats, prior: float, means: Floats, order: Integers) -> None:
-    """Bring `shrunk_means` and the order of the arms by them up to date."""
+    """Update `shrunk_means` and the order of the arms by them."""
     shrunk_means(pulls, sums, prior, means)
     sort_by_mean(means, order)
 
@@ -231,14 +231,14 @@ def write_ticket(
 
 @kernel_in_place
 def _leave_alone(terms: Floats) -> None:
-    """Terms (4,) that leave the wealth as it is."""
+    """Write terms (4,) that leave the wealth unchanged."""
     for k in range(TICKET_TERMS):
         terms[k] = 0.0
 
 
 @kernel_in_place
 def _joins(means: Floats, order: Integers, weights: Floats, r: int, k: int, ticket: Floats) -> bool:
-    """Whether the k-th arm is in the pool of the r-th, k < r (see `osrl.glr.transport_cost.pool_sizes`)."""
+    """Tell whether the k-th arm is in the pool of the r-th, k < r (see `osrl.glr.transport_cost.pool_sizes`)."""
     above, b = order[k], order[r]
     return bool(ticket[above, 2] < weights[b] * (means[above] - means[b]))
 
@@ -247,7 +247,7 @@ def _joins(means: Floats, order: Integers, weights: Floats, r: int, k: int, tick
 def _against_others(
     means: Floats, order: Integers, weights: Floats, r: int, position: int, safe: float, ticket: Floats
 ) -> None:
-    """The terms against the r-th arm, when the one at ``position`` is drawn: it and its pool."""
+    """Write the terms against the r-th arm and its pool, when the arm at ``position`` is drawn."""
     b = order[r]
     if position > r or (position < r and not _joins(means, order, weights, r, position, ticket)):
         _leave_alone(ticket[b])
@@ -276,7 +276,7 @@ def _against_others(
 def _against_leader(
     means: Floats, order: Integers, weights: Floats, r: int, position: int, safe: float, terms: Floats
 ) -> None:
-    """The terms (4,) against the r-th arm, which looks best, on behalf of the runners-up."""
+    """Write the terms (4,) against the r-th arm, which looks best, on behalf of the runners-up."""
     _leave_alone(terms)
     b = order[r]
     least = means[order[1] if r == 0 else order[0]] - 1e-9
@@ -304,7 +304,7 @@ def _against_leader(
 def write_comparison(
     means: Floats, weights: Floats, b: int, c: int, drawn: int, epsilon: float, safe: float, terms: Floats
 ) -> None:
-    """The terms (4,) against "b is better than c by at least epsilon", when one of the two is drawn."""
+    """Write the terms (4,) against "b is better than c by at least epsilon", when one of the two is drawn."""
     both = weights[b] + weights[c]
     if weights[b] <= 0.0 or weights[c] <= 0.0:
         return
@@ -334,7 +334,7 @@ def settle_worst(wealth: Floats, terms: Floats, beta: Floats) -> None:
 
 @kernel_in_place
 def log_mixture(logs: Floats, log_weights: Floats) -> float:
-    """log sum_j weight_j exp(log_j); what is too small to be seen in the sum is left out."""
+    """Return log sum_j weight_j exp(log_j), without the terms that are negligible in the sum."""
     top = -math.inf
     for j in range(logs.size):
         top = max(top, logs[j] + log_weights[j])

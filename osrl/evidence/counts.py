@@ -84,13 +84,13 @@ class Bracket(NamedTuple):
 
 @kernel_in_place
 def new_bracket(low: float, high: float) -> Bracket:
-    """Between two ends at which nobody has looked yet."""
+    """Return a bracket between two ends at which the function is not known yet."""
     return Bracket(low, Point(-math.inf, -1.0, 0.0), high, Point(-math.inf, 1.0, 0.0))
 
 
 @kernel_in_place
 def narrow_bracket(between: Bracket, level: float, here: Point) -> Bracket:
-    """The bracket after a look at ``level``: the minimum lies where the function falls from there."""
+    """Return the bracket after a look at ``level``: the minimum lies where the function falls from there."""
     if here.slope < 0.0:
         return Bracket(level, here, between.high, between.above)
     return Bracket(between.low, between.below, level, here)
@@ -98,7 +98,7 @@ def narrow_bracket(between: Bracket, level: float, here: Point) -> Bracket:
 
 @kernel_in_place
 def lower_tangent_bound(between: Bracket) -> float:
-    """What the function does not fall short of in the bracket."""
+    """Return a lower bound of the function in the bracket, from its two tangents."""
     below, above = between.below, between.above
     width = between.high - between.low
     if below.value == -math.inf or above.value == -math.inf:
@@ -109,7 +109,7 @@ def lower_tangent_bound(between: Bracket) -> float:
 
 @kernel_in_place
 def next_level(between: Bracket, level: float, step: int, stride: float) -> float:
-    """Where to look next.
+    """Return the next level to evaluate.
 
     ``level`` is the end that was looked at last. By Newton's method from there; every fourth time, or where
     that leads outside, in the middle, or outwards while one end was not looked at.
@@ -141,7 +141,7 @@ class Samples(NamedTuple):
 
 @kernel
 def samples_of(pulls: Floats, sums: Floats, first: Floats, led: Floats, led_sum: Floats, noise: float) -> Samples:
-    """From the number, the sum and the first of the rewards of every arm (n,), and those while it led.
+    """Return the samples of arms (n,) from number, sum and first of their rewards, and those while it led.
 
     The first reward of an arm is judged only where rewards are 0 and 1: the normal mixture, with
     the variance of a reward, is centred there.
@@ -170,7 +170,7 @@ def samples_of(pulls: Floats, sums: Floats, first: Floats, led: Floats, led_sum:
 
 @kernel_in_place
 def cumulant(theta: float, s: float, rise: float, noise: float) -> tuple[float, float]:
-    """Lambda(theta, s), the log moment generating function of a reward with mean theta, and its slope.
+    """Return Lambda(theta, s), the log moment generating function of a reward with mean theta, and its slope.
 
     ``rise`` is exp(s) - 1.
     """
@@ -182,7 +182,7 @@ def cumulant(theta: float, s: float, rise: float, noise: float) -> tuple[float, 
 
 @kernel
 def pooled(samples: Samples, tilts: Tilts, row: int, noise: float, epsilon: float, behind: Flags) -> Floats:
-    """Log evidence (n,) against each of n arms as the best, better by ``epsilon`` than those ``behind``.
+    """Return log evidence (n,) against each of n arms as the best, by ``epsilon`` better than those ``behind``.
 
     ``row`` of the tilts says with which weights: TASK or LOCAL.
     """
@@ -194,7 +194,7 @@ def pooled(samples: Samples, tilts: Tilts, row: int, noise: float, epsilon: floa
 
 @kernel
 def rises_of(tilts: Tilts) -> Floats:
-    """exp(u) - 1 for the tilts up and exp(-d) - 1 for those down, (2, J)."""
+    """Return exp(u) - 1 for the tilts up and exp(-d) - 1 for those down, (2, J)."""
     rises = np.empty((2, tilts.grid.shape[1]))
     for j in range(rises.shape[1]):
         rises[TILT_UP, j] = math.expm1(tilts.grid[TILT_UP, j])
@@ -214,7 +214,7 @@ def against(
     behind: Flags,
     enough: float,
 ) -> float:
-    """Log evidence against arm ``b``, see `pooled`: a lower bound of the minimum over the level.
+    """Return log evidence against arm ``b``, see `pooled`: a lower bound of the minimum over the level.
 
     ``rises`` are those of the tilts (`rises_of`). Where the evidence is less than ``enough``, the search ends
     as soon as that is known, and gives an upper bound that is less, too.
@@ -257,7 +257,7 @@ def against(
 
 @kernel
 def rivals_of(samples: Samples, b: int, behind: Flags) -> Floats:
-    """Number and sum of the rewards of whoever led against ``b``, then of those ``behind``, (2, 2)."""
+    """Return number and sum of the rewards of whoever led against ``b``, then of those ``behind``, (2, 2)."""
     number, mean, led, led_sum = samples.number, samples.mean, samples.led, samples.led_sum
     rival = np.zeros((2, 2))
     for a in range(mean.size):
@@ -282,7 +282,7 @@ def _look(
     epsilon: float,
     behind: Flags,
 ) -> Point:
-    """The logarithm of what is minimised at the level ``m`` of the null "b is the best".
+    """Evaluate the logarithm of the function to minimise at the level ``m`` of the null "b is the best".
 
     ``logs`` (J,) has those of the tilts; where it is -inf, a tilt is left out, which only makes less of it.
     """
@@ -324,7 +324,7 @@ def _look(
 
 @kernel_in_place
 def _mixtures(samples: Samples, b: int, m: float, noise: float, epsilon: float, behind: Flags) -> Point:
-    """log f_b(m) and the log f_a(min(muhat_a, m)), summed."""
+    """Return log f_b(m) and the log f_a(min(muhat_a, m)), summed."""
     number, mean, excess = samples.number, samples.mean, samples.excess
     share = 1.0 / max(mean.size, 2)
     alone, log_share = math.log1p(-share), math.log(share)
@@ -348,6 +348,6 @@ def _mixtures(samples: Samples, b: int, m: float, noise: float, epsilon: float, 
 
 @kernel
 def universal(samples: Samples, noise: float) -> Floats:
-    """Log evidence (n,) against each of n arms as the best of them, by universal inference."""
+    """Return log evidence (n,) against each of n arms as the best of them, by universal inference."""
     found: Floats = sum_of(samples.excess) + alternatives(samples.mean, samples.number, noise).cost
     return found

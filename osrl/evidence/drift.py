@@ -26,7 +26,7 @@ DRIFT_LEVEL = 0.01  # probability of a false alarm
 
 
 def drift_evidence(arms: Integers, rewards: Floats, noise: float) -> float:
-    """Log evidence against "every arm's mean stayed the same"; ``arms`` (rows,) in the order of the rows."""
+    """Return log evidence against "every arm's mean stayed the same"; ``arms`` (rows,) in the order of the rows."""
     n = int(arms.max(initial=0)) + 1
     cuts = np.unique(np.linspace(0, arms.size, DRIFT_CUTS + 1).astype(int)[1:-1])
     logs = []
@@ -39,7 +39,7 @@ def drift_evidence(arms: Integers, rewards: Floats, noise: float) -> float:
 
 
 def _samples(arms: Integers, rewards: Floats, n: int) -> tuple[Floats, Floats, Floats]:
-    """Number, sum and first of the rewards of every arm (n,)."""
+    """Return number, sum and first of the rewards of every arm (n,)."""
     first = np.zeros(n)
     there, where = np.unique(arms, return_index=True)
     first[there] = rewards[where]
@@ -50,7 +50,7 @@ def _samples(arms: Integers, rewards: Floats, n: int) -> tuple[Floats, Floats, F
 
 
 def _both(parts: list[tuple[Floats, Floats, Floats]], noise: float) -> Floats:
-    """log M_a - log p (n,) at the mean of the rewards that are judged, for every arm."""
+    """Return log M_a - log p (n,) at the mean of the rewards in question, for every arm."""
     nobody = np.zeros(parts[0][0].size)  # who led does not matter here
     before, after = (samples_of(*part, nobody, nobody, noise) for part in parts)
     number = before.number + after.number

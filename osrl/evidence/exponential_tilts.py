@@ -47,7 +47,7 @@ def new_tilts(
     of_ratios: Sequence[Sequence[float]] = RATIO_WEIGHTS,
     shares: Sequence[tuple[float, float]] = MIXTURE_SHARES,
 ) -> Tilts:
-    """A grid of ``points`` differences beta with weights as beta^-power, for each ratio of the counts.
+    """Return a grid of ``points`` differences beta with weights as beta^-power, for each ratio of the counts.
 
     Weights of the ratios, and shares of the mixtures and of idling, are for pairs, tasks, predictors.
 
@@ -69,7 +69,7 @@ def _made(
     of_ratios: tuple[tuple[float, ...], ...],
     shares: tuple[tuple[float, ...], ...],
 ) -> Tilts:
-    """`new_tilts`, computed once for many runs."""
+    """Return the tilts of `new_tilts`, computed once for many runs."""
     scale = 1.0 if noise == 0.0 else 0.5 / math.sqrt(noise)
     beta, r = np.geomspace(smallest, largest, points), np.array(ratios)[:, None]
     rows = [scale * beta / (1.0 + r), scale * beta * r / (1.0 + r)]

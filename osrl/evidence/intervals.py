@@ -35,7 +35,7 @@ _STEPS = 60  # halvings of an interval of length 1
 def mean_intervals(
     number: Floats, least: Floats, most: Floats, level: Floats | float, noise: float
 ) -> tuple[Floats, Floats]:
-    """Lower and upper ends for each arm, where ``number`` rewards have a sum from ``least`` to ``most``.
+    """Return lower and upper ends for each arm, whose ``number`` rewards have a sum from ``least`` to ``most``.
 
     ``noise`` is the variance of Gaussian rewards, 0.0 for rewards in [0, 1]; ``level`` the risk of each arm.
     """
@@ -48,7 +48,7 @@ def mean_intervals(
 
 
 def _lower(number: Floats, total: Floats, level: Floats | float) -> Floats:
-    """The lower end for coins, from the side that is excluded."""
+    """Return the lower end for coins, approached from the excluded side."""
     failures = number - total
     evidence = betaln(total + 0.5, failures + 0.5) - betaln(0.5, 0.5) + np.log(level)
     excluded, open_still = np.zeros_like(total), total / np.maximum(number, 1.0)

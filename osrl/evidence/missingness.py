@@ -46,7 +46,7 @@ class MissingnessTest(NamedTuple):
 
 
 def new_missingness_test(tasks: int, arms: int) -> MissingnessTest:
-    """Nothing handed out."""
+    """Return a test before the first trial."""
     number, expected = np.zeros((2, 2, tasks, arms))
     wealth, pending = np.zeros((2, 2, RATE_PRIORS.size + 1))
     return MissingnessTest(number, expected, wealth, pending)
@@ -54,7 +54,7 @@ def new_missingness_test(tasks: int, arms: int) -> MissingnessTest:
 
 @kernel
 def log_odds(watch: MissingnessTest, x: int, a: int, weights: Floats) -> Floats:
-    """Log factors (2, C + 1) of a trial, for either fate; ``weights`` (n,) sum to 1."""
+    """Return the log factors (2, C + 1) of a trial, for either fate; ``weights`` (n,) sum to 1."""
     odds = np.zeros((2, RATE_PRIORS.size + 1))
     _write_odds(watch, x, a, weights, odds)
     return odds
@@ -74,7 +74,7 @@ def _write_odds(watch: MissingnessTest, x: int, a: int, weights: Floats, odds: F
 
 @kernel
 def issue_trial(watch: MissingnessTest, odds: Floats) -> None:
-    """A trial goes out, with these odds."""
+    """Count a trial with these odds as pending."""
     for fate in range(2):
         for i in range(odds.shape[1]):
             watch.pending[fate, i] += min(odds[fate, i], 0.0)
@@ -82,7 +82,7 @@ def issue_trial(watch: MissingnessTest, odds: Floats) -> None:
 
 @kernel
 def end_trial(watch: MissingnessTest, x: int, a: int, weights: Floats, odds: Floats, fate: int) -> None:
-    """The fate of a trial that was handed out with these ``weights`` and ``odds`` is known."""
+    """Count the fate of a trial that was issued with these ``weights`` and ``odds``."""
     for i in range(odds.shape[1]):
         for either in range(2):
             watch.pending[either, i] -= min(odds[either, i], 0.0)
@@ -94,7 +94,7 @@ def end_trial(watch: MissingnessTest, x: int, a: int, weights: Floats, odds: Flo
 
 @kernel
 def issue_drawn(watch: MissingnessTest, x: int, a: int, propensities: Floats, drawn: Floats) -> None:
-    """A trial goes out: write its probabilities (n,), then its odds, for `end_drawn`."""
+    """Issue a trial: write its probabilities (n,), then its odds, for `end_drawn`."""
     n = propensities.size
     total = sum_of(propensities)
     for b in range(n):
@@ -106,7 +106,7 @@ def issue_drawn(watch: MissingnessTest, x: int, a: int, propensities: Floats, dr
 
 @kernel
 def end_drawn(watch: MissingnessTest, x: int, a: int, drawn: Floats, fate: int) -> bool:
-    """The fate of a trial that went out by `issue_drawn` is known; whether any was left out so far."""
+    """Count the fate of a trial that was issued by `issue_drawn`; return whether any was left out so far."""
     n = watch.number.shape[2]
     end_trial(watch, x, a, drawn[:n], drawn[n:].reshape(watch.wealth.shape), fate)
     for number in watch.number[LEFT_OUT].flat:
@@ -117,7 +117,7 @@ def end_drawn(watch: MissingnessTest, x: int, a: int, drawn: Floats, fate: int) 
 
 @kernel
 def count_trials(watch: MissingnessTest, tasks: Integers, arms: Integers, propensities: Floats) -> None:
-    """Trials (k,), each counted before the next is handed out, drawn with these ``propensities`` (k, n)."""
+    """Count trials (k,), each ended before the next is issued, drawn with these ``propensities`` (k, n)."""
     drawn = np.zeros(propensities.shape[1] + watch.wealth.size)
     for i in range(tasks.size):
         issue_drawn(watch, tasks[i], arms[i], propensities[i], drawn)
@@ -125,6 +125,6 @@ def count_trials(watch: MissingnessTest, tasks: Integers, arms: Integers, propen
 
 
 def missingness_evidence(watch: MissingnessTest) -> float:
-    """Log evidence against "the arms of counted and of left-out trials follow the draws"."""
+    """Return log evidence against "the arms of counted and of left-out trials follow the draws"."""
     even = np.full(RATE_PRIORS.size + 1, -math.log(RATE_PRIORS.size + 1))
     return sum(log_mixture(wealth, even) for wealth in watch.wealth + watch.pending)

@@ -46,7 +46,7 @@ from osrl.model.families import divergence, variance
 
 @kernel
 def against_best(samples: Samples, tilts: Tilts, noise: float) -> Floats:
-    """Log evidence (n,) against each of n arms as the best of them; -inf against the leader."""
+    """Return log evidence (n,) against each of n arms as the best of them; -inf against the leader."""
     n = samples.mean.size
     found = np.empty(n)
     logs = np.empty(n)
@@ -66,7 +66,7 @@ def against_best(samples: Samples, tilts: Tilts, noise: float) -> Floats:
 
 @kernel_in_place
 def pair_log_evidence(samples: Samples, a: int, b: int, tilts: Tilts, noise: float, epsilon: float) -> float:
-    """Log evidence against "b is better than a by at least ``epsilon`` >= 0"; -inf when it looks so."""
+    """Return log evidence against "b is better than a by at least ``epsilon`` >= 0"; -inf when it looks so."""
     number, mean = samples.number, samples.mean
     if not mean[a] > mean[b] - epsilon:
         return -math.inf
@@ -92,7 +92,7 @@ def pair_log_evidence(samples: Samples, a: int, b: int, tilts: Tilts, noise: flo
 
 @kernel_in_place
 def _look(samples: Samples, a: int, b: int, tilts: Tilts, theta: float, noise: float, epsilon: float) -> Point:
-    """log E before the minimum is taken, at the level ``theta`` of arm ``a``."""
+    """Evaluate log E before the minimum is taken, at the level ``theta`` of arm ``a``."""
     number, mean, excess, grid = samples.number, samples.mean, samples.excess, tilts.grid
     other = theta + epsilon
     gain = number[a] * divergence(mean[a], theta, noise) + number[b] * divergence(mean[b], other, noise)

@@ -58,12 +58,12 @@ class Evidence(ABC):
         return np.exp(-self._largest)
 
     def lacking(self, delta: float) -> Floats:
-        """What it would take to reject: the log evidence (n,) that is missing; 0 where it was once enough."""
+        """Return the log evidence (n,) that is missing for a rejection; 0 where it was once enough."""
         limit = math.log(1 / read_risk("the risk", delta))
         return np.where(self._largest >= limit, 0.0, limit - np.minimum(self.log_value, limit))
 
     def trials_to_reject(self, delta: float) -> Floats:
-        """The same in trials (n,), if evidence goes on growing as so far; infinite where it does not."""
+        """Return the same in trials (n,), if evidence keeps growing as so far; infinite where it does not grow."""
         rate = self.log_value / max(self.trials, 1)
         lacking = self.lacking(delta)
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -96,7 +96,7 @@ class Betting(Evidence):
         return np.array([log_mixture(wealth, self.bets.local) for wealth in self.wealth])
 
     def observe(self, arm: int, reward: float, propensities: Sequence[float] | Floats) -> None:
-        """Take in a trial; ``propensities`` are the probabilities with which its arm was drawn."""
+        """Add a trial; ``propensities`` are the probabilities with which its arm was drawn."""
         self._check(arm, reward)
         weights = np.array(propensities, float)
         fine = weights.shape == (self.arms,) and bool((weights >= 0).all()) and weights[arm] > 0
@@ -123,7 +123,7 @@ class Counts(Evidence):
         self.tilts = new_tilts(self.family.noise)
 
     def observe(self, arm: int, reward: float) -> None:
-        """Take in a trial."""
+        """Add a trial."""
         self._check(arm, reward)
         if self.pulls[arm] == 0:
             self.first[arm] = reward

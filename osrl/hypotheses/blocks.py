@@ -52,7 +52,7 @@ BLOCK_HIGH, BLOCK_LOW, BLOCK_LOST = range(3)  # rows of `ended`
 
 @kernel
 def observe_block(hypotheses: Hypotheses, propensities: Floats, ended: Floats, values: Floats, tickets: Floats) -> None:
-    """Judge trials that were drawn with ``propensities`` (X, n), and rule out what can be.
+    """Settle the bets on trials drawn with ``propensities`` (X, n), and rule out what the evidence allows.
 
     ``ended`` (3, X, n): how many of each arm brought a high reward, a low one, or were lost; ``values``
     (2, X, n): these rewards. ``tickets`` (X, n, .): room for those of the block.
@@ -79,7 +79,7 @@ def observe_block(hypotheses: Hypotheses, propensities: Floats, ended: Floats, v
 
 @kernel_in_place
 def _count(hypotheses: Hypotheses, x: int, a: int, ended: Floats, values: Floats) -> None:
-    """Add the rewards of an arm to what is known of it."""
+    """Add the rewards of an arm to its statistics."""
     arms, order = hypotheses.arms, hypotheses.order
     number = ended[BLOCK_HIGH] + ended[BLOCK_LOW]
     if number == 0.0:
@@ -150,7 +150,7 @@ _settle_checks = if_checked(_settle_pairs, _settle_nothing)
 
 @kernel
 def _rule_out(hypotheses: Hypotheses) -> None:
-    """Bring the evidence of all bets up to date, and rule out what it allows."""
+    """Update the evidence of all bets, and rule out what it allows."""
     numbers, possible_g, possible_h = hypotheses.numbers, hypotheses.possible_g, hypotheses.possible_h
     against, evidence, bets, wealth = (
         hypotheses.against,

@@ -46,7 +46,7 @@ LARGEST_CHECK_BET = 3.2  # bet; the others are half of the next larger one, down
 def new_check(
     shape: tuple[int, int, int], margin: float, delta_g: float, bets: Bets, by_counts: bool
 ) -> PairTests | None:
-    """Nothing compared yet; None where the ``margin`` is 0. ``bets`` are those of the other tests."""
+    """Return a check without samples; None where the ``margin`` is 0. ``bets`` are those of the other tests."""
     X, G, H = shape
     n = G * H
     if margin == 0.0:
@@ -70,7 +70,7 @@ def new_check(
 
 
 def _bets_for(margin: float, bets: Bets, by_counts: bool) -> Bets:
-    """Bets from that of equal coins on, each twice the one before; with counts there is one number only."""
+    """Return bets that double, from that of equal coins on; with counts a single number."""
     if by_counts:
         return Bets(grid=np.zeros((4, 1)), shrinkage=20.0, safe=0.5)
     smallest = min(4.0 * margin, 0.5 * LARGEST_CHECK_BET)
@@ -79,7 +79,7 @@ def _bets_for(margin: float, bets: Bets, by_counts: bool) -> Bets:
 
 
 def if_checked(checked: Callable[..., R], otherwise: Callable[..., R]) -> Callable[..., R]:
-    """``checked`` where there is a check, ``otherwise`` where there is None; one of the two is compiled."""
+    """Return a function that calls ``checked`` where there is a check; only one of the two is compiled."""
 
     def call(check: PairTests | None, *rest: Any) -> R:
         return (otherwise if check is None else checked)(check, *rest)
@@ -152,7 +152,7 @@ def _write_nothing(
 
 @kernel_in_place
 def _settle(check: PairTests, x: int, a: int, reward: float, terms: Floats) -> int:
-    """Settle the bets for this reward; how many nulls are ruled out by it."""
+    """Settle the bets for this reward; return how many nulls it rules out."""
     return settle_comparisons(check, x, a, 1, reward, terms)
 
 
@@ -181,7 +181,7 @@ def _clear_nothing(check: None) -> None:
 
 @kernel_in_place
 def _judge(check: PairTests, x: int) -> int:
-    """Rule out what can be among all pairs of a task; how many nulls are."""
+    """Rule out what the evidence allows among all pairs of a task; return how many nulls."""
     return judge_comparisons(check, x, 1)
 
 
@@ -192,7 +192,7 @@ def _judge_nothing(check: None, x: int) -> int:
 
 @kernel_in_place
 def _count(check: PairTests, x: int, samples: Samples, tilts: Tilts, noise: float) -> None:
-    """The evidence of the counts of task ``x``."""
+    """Write the evidence of the counts of task ``x``."""
     count_comparisons(check, x, 1, samples, tilts, noise)
 
 
@@ -203,7 +203,7 @@ def _count_nothing(check: None, x: int, samples: Samples, tilts: Tilts, noise: f
 
 @kernel_in_place
 def _lacks(check: PairTests, x: int, c: int) -> bool:
-    """Whether some arm of task ``x`` may still be better than its answer ``c`` by the margin."""
+    """Tell whether some arm of task ``x`` may still be better than its answer ``c`` by the margin."""
     within = check.within[x]
     for b in range(within.shape[0]):
         if b != c and not within[b, c]:

@@ -24,13 +24,13 @@ _WIDE = 10.0  # standard deviations of the noise by which an arm may lie away fr
 def plausible_means(
     pulls: Floats, sums: Floats, representations: int, noise: float, draws: int, rng: np.random.Generator
 ) -> Floats:
-    """Means (draws, X, n), one representation the best in all tasks of a draw; ``pulls``, ``sums`` (X, n)."""
+    """Draw means (draws, X, n) with one best representation in all tasks; ``pulls``, ``sums`` (X, n)."""
     posterior = _coins if noise == 0 else _normals
     return np.stack([_sharing(means, representations, rng) for means in posterior(pulls, sums, noise, draws, rng)])
 
 
 def _coins(pulls: Floats, sums: Floats, noise: float, draws: int, rng: np.random.Generator) -> Floats:
-    """Candidates (draws, CANDIDATES, X, n) for rewards in [0, 1]."""
+    """Draw candidates (draws, CANDIDATE_DRAWS, X, n) for rewards in [0, 1]."""
     from scipy.special import betaln  # here: to load it takes longer than most commands
 
     a = (_STRENGTHS[:, None] * _CENTRES)[:, :, None, None]
@@ -45,7 +45,7 @@ def _coins(pulls: Floats, sums: Floats, noise: float, draws: int, rng: np.random
 
 
 def _normals(pulls: Floats, sums: Floats, noise: float, draws: int, rng: np.random.Generator) -> Floats:
-    """Candidates (draws, CANDIDATES, X, n) for Gaussian rewards of variance ``noise``."""
+    """Draw candidates (draws, CANDIDATE_DRAWS, X, n) for Gaussian rewards of variance ``noise``."""
     scale = np.sqrt(noise)
     known = pulls > 0
     means, variances = sums[known] / pulls[known], noise / pulls[known]
@@ -69,7 +69,7 @@ def _normals(pulls: Floats, sums: Floats, noise: float, draws: int, rng: np.rand
 
 
 def _sharing(candidates: Floats, representations: int, rng: np.random.Generator) -> Floats:
-    """Means (X, n) from candidates (C, X, n): a representation, and for each task one in which it is best.
+    """Choose means (X, n) from candidates (C, X, n): a representation, and for each task one where it is best.
 
     A representation is as likely as it is the best in the candidates of all tasks. Where it never is in a
     task, the best arm of the task and the best one of the representation change places.

@@ -49,7 +49,7 @@ SEPARATE_SHARE = 0.5
 def refresh_product(
     against: Floats, evidence: Floats, wealth: Floats, pending: Floats, bets: Bets, x: int, changed: Floats
 ) -> float:
-    """Bring task ``x`` up to date where ``changed`` (n, .) begins with a number other than zero.
+    """Update task ``x`` where ``changed`` (n, .) begins with a number other than zero.
 
     ``wealth`` and ``pending`` (n, J) are those of every bet against its arms, ``evidence`` (n,) their mix.
     Gives an upper bound of the evidence against the representations of those arms.
@@ -94,7 +94,7 @@ def refresh_product(
 
 @kernel_in_place
 def set_task_evidence(against: Floats, evidence: Floats, x: int, new: Floats) -> None:
-    """Take the evidence (n,) against the arms of task ``x`` from elsewhere."""
+    """Replace the evidence (n,) against the arms of task ``x``."""
     least, total = against[x, :, -1], against[-1, :, -1]
     predictors = new.size // least.size
     copy_to(new, evidence)
@@ -106,7 +106,7 @@ def set_task_evidence(against: Floats, evidence: Floats, x: int, new: Floats) ->
 
 @kernel
 def evidence_against(against: Floats, bets: Bets, g: int) -> float:
-    """Log evidence against "g is the best representation"."""
+    """Return log evidence against "g is the best representation"."""
     J = against.shape[2] - 1
     apart = 0.0
     common = np.zeros(J)
@@ -119,7 +119,7 @@ def evidence_against(against: Floats, bets: Bets, g: int) -> float:
 
 @kernel_in_place
 def mix_separate_and_common(apart: float, common: Floats, bets: Bets) -> float:
-    """The two shares of the evidence: bets of their own in each task, and the same bet in all (J,)."""
+    """Mix the two shares of the evidence: separate bets in each task, and the same bet in all (J,)."""
     if common.size == 0:
         return apart
     together = log_mixture(common, bets.grid[BET_SHARED])
@@ -128,7 +128,7 @@ def mix_separate_and_common(apart: float, common: Floats, bets: Bets) -> float:
 
 
 def new_struck(shape: tuple[int, int, int], most: int) -> Flags:
-    """No vector is struck; none is kept where there are more than ``most``, or only one."""
+    """Return flags of vectors, none struck; no flags where there are more than ``most``, or only one."""
     if not 0 <= most <= MAX_VECTORS:
         raise OsrlError(f"vectors is {most}; give the largest number to tell apart, from 0 to {MAX_VECTORS}")
     X, G, H = shape
@@ -137,13 +137,13 @@ def new_struck(shape: tuple[int, int, int], most: int) -> Flags:
 
 @kernel_in_place
 def are_vectors_due(struck: Flags, samples: float, looks: float) -> bool:
-    """Whether it is time to look at the vectors."""
+    """Tell whether it is time to evaluate the vectors."""
     return struck.shape[1] > 0 and int(samples) % max(1, int(samples / looks)) == 0
 
 
 @kernel_in_place
 def bound_of_vectors(wealth: Floats, pending: Floats, evidence: Floats, first: int, last: int) -> float:
-    """A bound of the evidence against the vectors of arms first .. last - 1: the best bet in every task.
+    """Return an upper bound of the evidence against the vectors of arms first .. last - 1.
 
     ``wealth`` and ``pending`` (X, n, J), logarithms; without bets, the ``evidence`` (X, n) against the arms.
     """
@@ -162,7 +162,7 @@ def bound_of_vectors(wealth: Floats, pending: Floats, evidence: Floats, first: i
 
 @kernel
 def strike_vectors_of(struck: Flags, evidence: Floats, held: Floats, bets: Bets, limit: float) -> bool:
-    """Strike the vectors (V,) of one representation whose evidence reaches ``limit``; whether all are struck.
+    """Strike the vectors (V,) of a representation whose evidence reaches ``limit``; return whether all are.
 
     ``evidence`` (X, H) is that against its arms, ``held`` (X, H, J) the logarithmic wealth of each bet. No
     evidence exceeds that of the best bet in every task: where even this is too little for all vectors that
@@ -195,7 +195,7 @@ def strike_vectors_of(struck: Flags, evidence: Floats, held: Floats, bets: Bets,
 
 @kernel_in_place
 def evidence_of_vector(evidence: Floats, held: Floats, bets: Bets, v: int, limit: float, common: Floats) -> float:
-    """Log evidence against the vector ``v`` of a representation.
+    """Return log evidence against the vector ``v`` of a representation.
 
     Where it does not reach ``limit``, a bound of it may be given instead. ``common`` (J,) is room to work in.
     """
@@ -217,7 +217,7 @@ def evidence_of_vector(evidence: Floats, held: Floats, bets: Bets, v: int, limit
 
 @kernel_in_place
 def head_starts(struck: Flags, evidence: Floats, ahead: Floats) -> float:
-    """How much more than the least evidence there is against the arms (X, H) of a representation; the least.
+    """Write how far the evidence against the arms (X, H) of a representation exceeds the least; return the least.
 
     The evidence against an arm is the least of the vectors (V,) through it which are not struck: infinite
     where all are. Bets of their own in each task, ``evidence`` (X, H), stand for all. Where vectors are not
@@ -255,7 +255,7 @@ def head_starts(struck: Flags, evidence: Floats, ahead: Floats) -> float:
 
 @kernel_in_place
 def mark_open_arms(struck: Flags, passed: Flags) -> None:
-    """Through which arms (X, H) of a representation a vector (V,) goes that is not struck.
+    """Mark the arms (X, H) of a representation that some vector (V,) which is not struck contains.
 
     Where vectors are not told apart, through all.
     """

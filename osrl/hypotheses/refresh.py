@@ -48,7 +48,7 @@ R = TypeVar("R")
 
 
 def if_counted(counted: Callable[..., R], otherwise: Callable[..., R]) -> Callable[..., R]:
-    """``counted`` for hypotheses that are judged by counts, ``otherwise`` for others; one is compiled."""
+    """Return a function that calls ``counted`` where counts are judged; only one of the two is compiled."""
 
     def call(hypotheses: Hypotheses, *rest: Any) -> R:
         return (counted if hypotheses.by_counts else otherwise)(hypotheses, *rest)
@@ -69,7 +69,7 @@ def if_counted(counted: Callable[..., R], otherwise: Callable[..., R]) -> Callab
 
 @kernel
 def task_samples(hypotheses: Hypotheses, x: int) -> Samples:
-    """What the rewards of the arms of task ``x`` say."""
+    """Return the samples of the arms of task ``x``."""
     arms = hypotheses.arms
     led, led_sum = arms[HYP_LED, x], arms[HYP_LED_SUM, x]
     return samples_of(arms[HYP_PULLS, x], arms[HYP_SUMS, x], arms[HYP_FIRST, x], led, led_sum, hypotheses.noise)
@@ -77,7 +77,7 @@ def task_samples(hypotheses: Hypotheses, x: int) -> Samples:
 
 @kernel
 def recount_task(hypotheses: Hypotheses, x: int) -> None:
-    """The evidence of the counts of task ``x``."""
+    """Compute the evidence of the counts of task ``x``."""
     samples, of_task = task_samples(hypotheses, x), np.empty(hypotheses.possible_h.shape[1])
     predictors = of_task.size // hypotheses.possible_g.size
     for g in range(hypotheses.possible_g.size):
@@ -92,7 +92,7 @@ def recount_task(hypotheses: Hypotheses, x: int) -> None:
 def count_representation(
     hypotheses: Hypotheses, samples: Samples, g: int, enough: float, evidence: Floats
 ) -> tuple[float, float]:
-    """The ``evidence`` (n,) of a task against the arms of ``g``, see `against`; the least and the most."""
+    """Write the ``evidence`` (n,) of a task against the arms of ``g``, see `against`; return least and largest."""
     tilts, noise = hypotheses.tilts, hypotheses.noise
     predictors = evidence.size // hypotheses.possible_g.size
     nobody, rises = np.zeros(evidence.size, np.bool_), rises_of(tilts)
@@ -105,7 +105,7 @@ def count_representation(
 
 @kernel
 def count_predictors(hypotheses: Hypotheses, samples: Samples, x: int, g: int, enough: float, evidence: Floats) -> None:
-    """The ``evidence`` (n,) of task ``x`` against each predictor among those of ``g``, see `against`."""
+    """Write the ``evidence`` (n,) of task ``x`` against each predictor among those of ``g``, see `against`."""
     arms, tilts, noise = hypotheses.arms, hypotheses.tilts, hypotheses.noise
     predictors = samples.mean.size // hypotheses.possible_g.size
     own = slice(g * predictors, (g + 1) * predictors)
@@ -127,7 +127,7 @@ def count_predictors(hypotheses: Hypotheses, samples: Samples, x: int, g: int, e
 
 @kernel
 def recount_all(hypotheses: Hypotheses) -> bool:
-    """Count every task again, and rule out what can be; whether anything was.
+    """Evaluate the counts of every task, and rule out what they allow; return whether anything was.
 
     Evidence is searched for only where it may reach a limit; elsewhere a bound that does not is kept. Tests
     whose answer is known, or does not matter any more, are left out.
@@ -165,7 +165,7 @@ def recount_all(hypotheses: Hypotheses) -> bool:
 
 @kernel_in_place
 def _weigh_task(hypotheses: Hypotheses, x: int) -> None:
-    """The evidence of the bets of task ``x``."""
+    """Compute the evidence of the bets of task ``x``."""
     weigh_bets(hypotheses, x, 0, hypotheses.evidence.shape[2])
 
 
@@ -180,7 +180,7 @@ recount_if_counted = if_counted(recount_all, _nothing_to_count)
 
 @kernel_in_place
 def refresh_evidence(hypotheses: Hypotheses) -> None:
-    """Bring every log evidence up to date."""
+    """Update all log evidence."""
     evidence_g, evidence, possible_g = hypotheses.evidence_g, hypotheses.evidence, hypotheses.possible_g
     for x in range(evidence.shape[1]):
         count_or_weigh(hypotheses, x)
@@ -192,7 +192,7 @@ def refresh_evidence(hypotheses: Hypotheses) -> None:
 
 @kernel
 def best_guess(hypotheses: Hypotheses) -> None:
-    """The answer of a run that is cut short: the least evidence against it, then the best estimates."""
+    """Write the answer of a run that is cut short: the least evidence against it, then the best estimates."""
     refresh_evidence(hypotheses)
     possible_g, evidence_g = hypotheses.possible_g, hypotheses.evidence_g
     guess = -1

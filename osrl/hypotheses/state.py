@@ -137,7 +137,7 @@ def new_hypotheses(
     vectors: int = DEFAULT_VECTORS,
     margin: float = 0.0,
 ) -> Hypotheses:
-    """Nothing sampled, everything possible; ``risks`` are delta_g and delta_h, ``epsilon`` the tolerances.
+    """Return hypotheses without samples; ``risks`` are delta_g and delta_h, ``epsilon`` the tolerances.
 
     Up to ``vectors`` vectors of predictors are told apart in the tests of representations; 0: never.
     ``margin``: that of the model check; 0: none.
@@ -181,7 +181,7 @@ def new_hypotheses(
 
 @kernel_in_place
 def rule_out(possible: Flags, evidence: Floats, limit: float, last_stays: bool) -> int:
-    """Rule out what has evidence of at least ``limit`` against it, the most first; how many are.
+    """Rule out what has evidence of at least ``limit`` against it, the most first; return how many.
 
     Where ``last_stays``, the last possibility does, whatever speaks against it.
     """
@@ -206,7 +206,7 @@ def rule_out(possible: Flags, evidence: Floats, limit: float, last_stays: bool) 
 
 @kernel
 def weigh_bets(hypotheses: Hypotheses, x: int, first: int, last: int) -> None:
-    """Bring the evidence of the bets against the arms first .. last - 1 of a task up to date."""
+    """Update the evidence of the bets against the arms first .. last - 1 of a task."""
     wealth, evidence, local = hypotheses.wealth, hypotheses.evidence, hypotheses.bets.grid[BET_LOCAL]
     held = np.empty(local.size)
     for a in range(first, last):
@@ -217,7 +217,7 @@ def weigh_bets(hypotheses: Hypotheses, x: int, first: int, last: int) -> None:
 
 @kernel_in_place
 def rule_out_by_evidence(hypotheses: Hypotheses, x: int, first: int, last: int) -> bool:
-    """Rule out representations, and predictors among arms first .. last - 1 of task x; whether any was."""
+    """Rule out representations, and predictors of arms first .. last - 1 of a task; return whether any was."""
     numbers, evidence_g, possible_g = hypotheses.numbers, hypotheses.evidence_g, hypotheses.possible_g
     evidence, possible_h = hypotheses.evidence[IN_REPRESENTATION, x], hypotheses.possible_h[x]
     predictors = evidence.size // possible_g.size
@@ -240,7 +240,7 @@ def rule_out_by_evidence(hypotheses: Hypotheses, x: int, first: int, last: int) 
 
 @kernel_in_place
 def _within_reach(hypotheses: Hypotheses, g: int) -> bool:
-    """Whether some vector of ``g`` may be struck now."""
+    """Tell whether some vector of ``g`` may be struck now."""
     wealth, of_task = hypotheses.wealth, hypotheses.evidence[IN_TASK]
     predictors = of_task.shape[1] // hypotheses.possible_g.size
     first, last = g * predictors, (g + 1) * predictors
@@ -250,7 +250,7 @@ def _within_reach(hypotheses: Hypotheses, g: int) -> bool:
 
 @kernel_in_place
 def should_strike_vectors(hypotheses: Hypotheses) -> bool:
-    """Whether it is time to look at the vectors, and there is something to see."""
+    """Tell whether the vectors are due, and some may be struck."""
     numbers, possible_g = hypotheses.numbers, hypotheses.possible_g
     if are_vectors_due(hypotheses.struck, numbers[HYP_SAMPLES], numbers[HYP_LOOKS]):
         for g in range(possible_g.size):
@@ -284,7 +284,7 @@ def strike_vectors(hypotheses: Hypotheses) -> None:
 
 @kernel_in_place
 def rule_out_by_comparisons(hypotheses: Hypotheses, x: int) -> bool:
-    """Rule out what can be by comparisons in task ``x``; whether anything was."""
+    """Rule out what comparisons in task ``x`` allow; return whether anything was."""
     predictors = hypotheses.possible_h.shape[1] // hypotheses.possible_g.size
     if judge_comparisons(hypotheses.tolerance, x, predictors) + judge_checks(hypotheses.check, x) == 0:
         return False
@@ -294,7 +294,7 @@ def rule_out_by_comparisons(hypotheses: Hypotheses, x: int) -> bool:
 
 @kernel_in_place
 def update_verdict(hypotheses: Hypotheses) -> None:
-    """Write down what the rejections so far decide.
+    """Write what the rejections so far decide.
 
     An answer that does not look right, or lacks the evidence of a model check, waits: either its null is
     rejected too, because the tasks share no representation, or it looks right in the end.
@@ -329,7 +329,7 @@ def update_verdict(hypotheses: Hypotheses) -> None:
 
 @kernel_in_place
 def _arm(hypotheses: Hypotheses, x: int, g: int, status: int) -> int:
-    """The arm of ``g`` that is the answer of task ``x``, exactly or within the tolerance."""
+    """Return the arm of ``g`` that is the answer of task ``x``, exactly or within the tolerance."""
     possible_g, possible_h = hypotheses.possible_g, hypotheses.possible_h[x]
     if status == WITHIN:
         return answer_within_tolerance(
@@ -341,7 +341,7 @@ def _arm(hypotheses: Hypotheses, x: int, g: int, status: int) -> int:
 
 @kernel_in_place
 def representation_within_tolerance(hypotheses: Hypotheses) -> int:
-    """The representation that may be answered within the tolerance; of several the most promising, or -1."""
+    """Return the most promising representation that is an answer within the tolerance, or -1."""
     possible_g, possible_h, means = hypotheses.possible_g, hypotheses.possible_h, hypotheses.arms[HYP_MEANS]
     found = -1
     if hypotheses.tolerance.within.size == 0:
@@ -359,7 +359,7 @@ def representation_within_tolerance(hypotheses: Hypotheses) -> int:
 
 @kernel_in_place
 def best_rival_if_unclear(hypotheses: Hypotheses, x: int, g: int) -> int:
-    """The best-looking arm of other representations, if ``g`` does not clearly look better in task ``x``.
+    """Return the best-looking arm of other representations, unless ``g`` clearly looks better in task ``x``.
 
     Otherwise -1. Clearly: its estimate is larger, or less by no more than the tolerance, and both arms have
     been tried ``MIN_CLEAR_SAMPLES`` times.
@@ -382,7 +382,7 @@ def best_rival_if_unclear(hypotheses: Hypotheses, x: int, g: int) -> int:
 
 @kernel
 def write_answer(hypotheses: Hypotheses, g: int, status: int) -> None:
-    """The answer: the predictors that look best for ``g``, or the best arms when g = -1."""
+    """Write the answer: the predictors that look best for ``g``, or the best arms when g = -1."""
     arms, possible_h, outcome = hypotheses.arms, hypotheses.possible_h, hypotheses.outcome
     reached, answer = outcome.reached, outcome.answer
     tasks, n = possible_h.shape
@@ -410,7 +410,7 @@ def write_answer(hypotheses: Hypotheses, g: int, status: int) -> None:
 
 @kernel_in_place
 def sum_of_best_means(hypotheses: Hypotheses, g: int) -> float:
-    """The best estimates of ``g``, summed over tasks."""
+    """Return the best estimates of ``g``, summed over tasks."""
     means = hypotheses.arms[HYP_MEANS]
     tasks, n = means.shape
     predictors = n // hypotheses.possible_g.size

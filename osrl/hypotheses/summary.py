@@ -73,7 +73,7 @@ class Answer(NamedTuple):
 
 
 def name_hypotheses(hypotheses: Hypotheses, names: Names) -> tuple[Hypothesis, ...]:
-    """Every hypothesis, representations first; those about predictors of a rejected one are left out.
+    """Return every hypothesis by name, representations first, without the predictors of rejected ones.
 
     What was rejected has reached its limit at some time, and is shown with no less.
     """
@@ -95,7 +95,7 @@ def name_hypotheses(hypotheses: Hypotheses, names: Names) -> tuple[Hypothesis, .
 
 
 def displayed_evidence(hypotheses: Hypotheses) -> tuple[Floats, Floats]:
-    """The log evidence (G,) and (X, n) as it is shown: of what is rejected no less than the limit."""
+    """Return the log evidence (G,) and (X, n) to display: no less than the limit for what is rejected."""
     limit_g, limit_h = hypotheses.limits
     of_g, of_h = hypotheses.evidence_g.copy(), hypotheses.evidence_h.copy()
     of_g[~hypotheses.possible_g] = np.maximum(of_g[~hypotheses.possible_g], limit_g)
@@ -104,7 +104,7 @@ def displayed_evidence(hypotheses: Hypotheses) -> tuple[Floats, Floats]:
 
 
 def claim_of(hypotheses: Hypotheses, g: int, predictors: Sequence[int], tasks: Sequence[str]) -> Claim:
-    """What can be claimed for ``g`` and one of its predictors in each task: the least evidence of a rival.
+    """Return the risks at which ``g`` and one of its predictors in each task can be claimed.
 
     With a tolerance: that the answer is within it. A rival is then out by the shorter of two ways. With a
     model check, a study would end here only if that were passed at the same risk.
@@ -127,7 +127,7 @@ def claim_of(hypotheses: Hypotheses, g: int, predictors: Sequence[int], tasks: S
 
 
 def _unchecked_risk(hypotheses: Hypotheses, g: int, predictors: Sequence[int]) -> float:
-    """The least risk at which a model check would let this answer pass in every task; 0 without a check."""
+    """Return the least risk at which a model check would let this answer pass in every task; 0 without one."""
     check = hypotheses.check
     if check is None:
         return 0.0
@@ -142,13 +142,13 @@ def _unchecked_risk(hypotheses: Hypotheses, g: int, predictors: Sequence[int]) -
 
 
 def find_unchecked(hypotheses: Hypotheses, g: int, predictors: Sequence[int], tasks: Sequence[str]) -> tuple[str, ...]:
-    """The tasks in which the model check still lacks evidence for this answer; none without a check."""
+    """Return the tasks in which the model check still lacks evidence for this answer; none without a check."""
     first = g * (hypotheses.possible_h.shape[1] // hypotheses.possible_g.size)
     return tuple(task for x, task in enumerate(tasks) if is_check_open(hypotheses.check, x, first + predictors[x]))
 
 
 def _within(hypotheses: Hypotheses, g: int, predictors: Sequence[int], limit: int) -> Floats:
-    """For each arm (X, n), ln(1 / risk) at which it is not better than the arm of the claim by epsilon."""
+    """Return for each arm (X, n) ln(1 / risk) at which it is not better than the claimed arm by epsilon."""
     tolerance = hypotheses.tolerance
     X, n = hypotheses.possible_h.shape
     H = n // hypotheses.possible_g.size
@@ -165,7 +165,7 @@ def _within(hypotheses: Hypotheses, g: int, predictors: Sequence[int], limit: in
 
 
 def find_as_good(hypotheses: Hypotheses, names: Names) -> tuple[Arm, ...]:
-    """When the tolerance has ended a study, the arms that are as good as the answer, as far as one can tell.
+    """Return the arms that are as good as the answer, as far as one can tell, of a study ended by a tolerance.
 
     They were not ruled out exactly, and do not look worse by more than the tolerance.
     """
@@ -187,12 +187,12 @@ def find_as_good(hypotheses: Hypotheses, names: Names) -> tuple[Arm, ...]:
 
 
 def _risk(evidence: Floats) -> float:
-    """The risk at which all of these are rejected."""
+    """Return the risk at which all of these are rejected."""
     return float(np.exp(-max(evidence.min(initial=np.inf), 0.0)))
 
 
 def find_objections(by_task: Floats, possible: Flags, names: Names) -> tuple[Objection, ...]:
-    """For each representation that is ruled out, the task which says most against it; ``by_task`` (X, G)."""
+    """Return for each ruled-out representation the task with most evidence against it; ``by_task`` (X, G)."""
     return tuple(
         Objection(names.representations[g], names.tasks[int(by_task[:, g].argmax())], float(by_task[:, g].max()))
         for g in np.flatnonzero(~possible).tolist()

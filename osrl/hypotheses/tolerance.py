@@ -72,7 +72,7 @@ def new_tolerance(
     bets: Bets,
     by_counts: bool,
 ) -> PairTests:
-    """Nothing compared yet. ``bets`` are those of the exact nulls; a small epsilon wants smaller ones."""
+    """Return comparisons without samples. ``bets`` are those of the exact nulls; a small epsilon needs smaller ones."""
     X, G, H = shape
     n = G * H if max(epsilon) > 0.0 else 0
     used = _bets_for(epsilon, bets, by_counts)
@@ -93,7 +93,7 @@ def new_tolerance(
 
 
 def _bets_for(epsilon: tuple[float, float], bets: Bets, by_counts: bool) -> Bets:
-    """Bets from that of equal coins on, each twice the one before; with counts there is one number only."""
+    """Return bets that double, from that of equal coins on; with counts a single number."""
     least = min((each for each in epsilon if each > 0.0), default=0.0)
     if by_counts or least == 0.0:
         return Bets(grid=np.zeros((4, 1 if by_counts else 0)), shrinkage=20.0, safe=0.5)
@@ -104,7 +104,7 @@ def _bets_for(epsilon: tuple[float, float], bets: Bets, by_counts: bool) -> Bets
 
 
 def exact_risks(risks: tuple[float, float], epsilon: tuple[float, float]) -> tuple[float, float]:
-    """The parts of delta_g and delta_h that exact nulls have: all, where there is no tolerance."""
+    """Return the parts of delta_g and delta_h that exact nulls have: all, where there is no tolerance."""
     of_g, of_h = (EXACT_SHARES[i] * risks[i] if epsilon[i] > 0.0 else risks[i] for i in range(2))
     return of_g, of_h
 
@@ -152,7 +152,7 @@ def write_comparisons(
 
 @kernel_in_place
 def settle_comparisons(tolerance: PairTests, x: int, a: int, predictors: int, reward: float, terms: Floats) -> int:
-    """Settle the bets of `write_comparisons` for this reward; how many nulls are ruled out by it."""
+    """Settle the bets of `write_comparisons` for this reward; return how many nulls it rules out."""
     wealth, beta = tolerance.wealth, tolerance.bets.grid[BET_SIZES]
     n = terms.shape[0] // 2
     ruled_out = 0
@@ -177,7 +177,7 @@ def worst_comparisons(tolerance: PairTests, x: int, a: int, row: int, terms: Flo
 
 @kernel_in_place
 def _judge(tolerance: PairTests, x: int, b: int, c: int, predictors: int) -> bool:
-    """Rule out "b is better than c by epsilon" if its evidence has reached the limit; whether it has now.
+    """Rule out "b is better than c by epsilon" if its evidence has reached the limit; return whether it was.
 
     The evidence itself is computed only where a bound of it comes close.
     """
@@ -195,7 +195,7 @@ def _judge(tolerance: PairTests, x: int, b: int, c: int, predictors: int) -> boo
 
 @kernel_in_place
 def pair_evidence(tolerance: PairTests, x: int, b: int, c: int) -> float:
-    """Log evidence against "b is better than c by epsilon"."""
+    """Return log evidence against "b is better than c by epsilon"."""
     held, pending = tolerance.wealth[PAIR_WEALTH, x, b, c], tolerance.wealth[PAIR_PENDING, x, b, c]
     weights = tolerance.bets.grid[BET_LOCAL]
     top = -math.inf
@@ -211,7 +211,7 @@ def pair_evidence(tolerance: PairTests, x: int, b: int, c: int) -> float:
 
 @kernel
 def judge_comparisons(tolerance: PairTests, x: int, predictors: int) -> int:
-    """Rule out what can be among all pairs of a task; how many nulls are."""
+    """Rule out what the evidence allows among all pairs of a task; return how many nulls."""
     within = tolerance.within[x]
     ruled_out = 0
     for b in range(within.shape[0]):
@@ -225,7 +225,7 @@ def judge_comparisons(tolerance: PairTests, x: int, predictors: int) -> int:
 def count_comparisons(
     tolerance: PairTests, x: int, predictors: int, samples: Samples, tilts: Tilts, noise: float
 ) -> None:
-    """The evidence of the counts of task ``x`` against every "b is better than c by epsilon"."""
+    """Write the evidence of the counts of task ``x`` against every "b is better than c by epsilon"."""
     within, numbers = tolerance.within[x], tolerance.numbers
     for b in range(within.shape[0]):
         for c in range(within.shape[0]):
@@ -237,7 +237,7 @@ def count_comparisons(
 
 @kernel_in_place
 def is_ruled_out(tolerance: PairTests, x: int, b: int, c: int, possible_g: Flags, possible_h: Flags) -> bool:
-    """Whether arm b is out when c is the answer of task ``x``: exactly, or not better by epsilon."""
+    """Tell whether arm b is out when c is the answer of task ``x``: exactly, or not better by epsilon."""
     predictors = possible_h.size // possible_g.size
     same = b // predictors == c // predictors
     possible = possible_h[b] if same else possible_g[b // predictors]
@@ -248,7 +248,7 @@ def is_ruled_out(tolerance: PairTests, x: int, b: int, c: int, possible_g: Flags
 def answer_within_tolerance(
     tolerance: PairTests, x: int, g: int, means: Floats, possible_g: Flags, possible_h: Flags
 ) -> int:
-    """The best-looking arm of ``g`` in task ``x`` against which all others are out, or -1."""
+    """Return the best-looking arm of ``g`` in task ``x`` against which all others are out, or -1."""
     n = means.size
     predictors = n // possible_g.size
     best = -1

@@ -65,7 +65,7 @@ TRIAL_ISSUED, TRIAL_ENDED = 1, -1  # a trial goes out, and ends
 
 
 def ticket_size(hypotheses: Hypotheses) -> int:
-    """How many numbers a ticket has: four for each arm of the task, then of the representation.
+    """Return how many numbers a ticket has: four for each arm of the task, then of the representation.
 
     With a tolerance, and with a model check, four more for each arm of the task that the drawn one is
     compared with, either way.
@@ -106,14 +106,14 @@ def write_trial_ticket(hypotheses: Hypotheses, x: int, a: int, propensities: Flo
 
 @kernel_in_place
 def check_row(hypotheses: Hypotheses) -> int:
-    """The row of a ticket at which the terms of the model check begin."""
+    """Return the row of a ticket at which the terms of the model check begin."""
     n = hypotheses.possible_h.shape[1]
     return int(n + n // hypotheses.possible_g.size + 2 * hypotheses.tolerance.within.shape[1])
 
 
 @kernel_in_place
 def update_estimates(hypotheses: Hypotheses, x: int, a: int) -> None:
-    """Bring the estimates up to date after a reward of arm ``a`` in task ``x``."""
+    """Update the estimates after a reward of arm ``a`` in task ``x``."""
     arms, order, prior = hypotheses.arms, hypotheses.order, hypotheses.bets.shrinkage
     predictors = order.shape[2] // hypotheses.possible_g.size
     own = slice(a // predictors * predictors, (a // predictors + 1) * predictors)
@@ -129,7 +129,7 @@ def update_estimates(hypotheses: Hypotheses, x: int, a: int) -> None:
 
 @kernel_in_place
 def count_leading_reward(hypotheses: Hypotheses, x: int, a: int, reward: float) -> None:
-    """A reward of an arm that looked best before it, in the task or in the representation, counts as such."""
+    """Count a reward of an arm that looked best before it, in the task or in the representation."""
     arms, order = hypotheses.arms, hypotheses.order
     predictors = order.shape[2] // hypotheses.possible_g.size
     if order[IN_TASK, x, 0] == a:
@@ -142,7 +142,7 @@ def count_leading_reward(hypotheses: Hypotheses, x: int, a: int, reward: float) 
 
 @kernel_in_place
 def observe_reward(hypotheses: Hypotheses, x: int, a: int, reward: float, ticket: Floats) -> bool:
-    """Judge a reward by the ticket of its trial and rule out what can be; whether anything was.
+    """Settle the bets on a trial with its reward and rule out what can be; return whether anything was.
 
     The evidence itself is computed only where a bound of it comes close to the limit.
     """
@@ -197,7 +197,7 @@ def observe_reward(hypotheses: Hypotheses, x: int, a: int, reward: float, ticket
 
 @kernel_in_place
 def refresh_task_product(hypotheses: Hypotheses, x: int, changed: Floats) -> float:
-    """Bring the evidence of a task about representations up to date, see `refresh_product`."""
+    """Update the evidence of a task about representations, see `refresh_product`."""
     wealth = hypotheses.wealth
     held, pending = wealth[TASK_WEALTH, x], wealth[TASK_PENDING, x]
     return refresh_product(
@@ -207,13 +207,13 @@ def refresh_task_product(hypotheses: Hypotheses, x: int, changed: Floats) -> flo
 
 @kernel_in_place
 def forfeit_trial(hypotheses: Hypotheses, x: int, a: int, ticket: Floats) -> None:
-    """A trial that will never report stays at its worst factors for ever."""
+    """Count a trial that will never report by its worst factors, for ever."""
     _worst(hypotheses, x, a, ticket, TASK_WEALTH, LOCAL_WEALTH)
 
 
 @kernel_in_place
 def pend_trial(hypotheses: Hypotheses, x: int, a: int, ticket: Floats) -> None:
-    """A trial that has not reported counts by its worst factors."""
+    """Count a trial that has not reported by its worst factors."""
     _worst(hypotheses, x, a, ticket, TASK_PENDING, LOCAL_PENDING)
 
 
@@ -262,7 +262,7 @@ class PendingSums(NamedTuple):
 
 
 def new_pending_sums(hypotheses: Hypotheses) -> PendingSums:
-    """Nothing is pending."""
+    """Return the sums before the first trial."""
     _, tasks, n, bets = hypotheses.wealth.shape
     check = hypotheses.check
     return PendingSums(
@@ -276,7 +276,7 @@ def new_pending_sums(hypotheses: Hypotheses) -> PendingSums:
 
 @kernel_in_place
 def count_pending(hypotheses: Hypotheses, late: PendingSums, x: int, a: int, ticket: Floats, way: int) -> None:
-    """Add the worst factors of a trial to the sums when it goes `TRIAL_ISSUED`, or take them away: `TRIAL_ENDED`."""
+    """Add the worst factors of a trial at `TRIAL_ISSUED`, and take them away at `TRIAL_ENDED`."""
     sums, beta = late.sums, hypotheses.bets.grid[BET_SIZES]
     n = sums.shape[2]
     predictors = n // hypotheses.possible_g.size
@@ -298,7 +298,7 @@ def count_pending(hypotheses: Hypotheses, late: PendingSums, x: int, a: int, tic
 
 @kernel_in_place
 def _count_pairs(tolerance: PairTests, compared: Integers, a: int, terms: Floats, way: int) -> None:
-    """The same for the comparisons of ``a`` with every arm, either way."""
+    """Do the same for the comparisons of ``a`` with every arm, in both directions."""
     beta, n = tolerance.bets.grid[BET_SIZES], terms.shape[0] // 2
     for i in range(terms.shape[0]):
         if terms[i, 0] != 0.0:
@@ -325,7 +325,7 @@ def _add_worst(sums: Integers, terms: Floats, beta: Floats, way: int) -> None:
 
 @kernel_in_place
 def _write_pairs(tolerance: PairTests, compared: Integers, x: int) -> None:
-    """Let the comparisons of a task count every pending trial by its worst factors."""
+    """Write the worst factors of the pending trials into the comparisons of a task."""
     wealth = tolerance.wealth
     for b in range(compared.shape[0]):
         for c in range(compared.shape[1]):
@@ -343,7 +343,7 @@ _write_checks = if_checked(_write_pairs, _write_nothing)
 
 @kernel_in_place
 def write_pending(hypotheses: Hypotheses, late: PendingSums) -> None:
-    """Let the hypotheses count every pending trial by its worst factors, where they do not yet."""
+    """Write the worst factors of all pending trials into the hypotheses, where they have changed."""
     sums, stale, moved, wealth = late.sums, late.stale, late.moved, hypotheses.wealth
     n, tried = sums.shape[2], sums.shape[3]
     for x in range(stale.size):
@@ -364,7 +364,7 @@ def write_pending(hypotheses: Hypotheses, late: PendingSums) -> None:
 
 
 def forfeit_pending(hypotheses: Hypotheses, late: PendingSums) -> None:
-    """Let every pending trial stay at its worst factors for ever, like `forfeit_trial`."""
+    """Count every pending trial by its worst factors for ever, like `forfeit_trial`."""
     wealth = hypotheses.wealth
     wealth[TASK_WEALTH] += late.sums[IN_TASK] * LOG_STEP
     wealth[LOCAL_WEALTH] += late.sums[IN_REPRESENTATION] * LOG_STEP

@@ -56,7 +56,7 @@ class Outcome(NamedTuple):
 
 
 def new_outcome(risks: int, tasks: int, n: int) -> Outcome:
-    """Nothing decided yet."""
+    """Return an outcome with nothing decided."""
     return Outcome(
         reached=np.zeros((3, risks), np.int64),
         answer=np.full((2, risks, tasks), -1),
@@ -66,7 +66,7 @@ def new_outcome(risks: int, tasks: int, n: int) -> Outcome:
 
 @kernel_in_place
 def is_open(outcome: Outcome) -> bool:
-    """Whether some risk is still running."""
+    """Tell whether some risk is still running."""
     reached = outcome.reached
     for r in range(reached.shape[1]):
         if reached[STATUS, r] == RUNNING:

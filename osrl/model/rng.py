@@ -29,7 +29,7 @@ class Key(NamedTuple):
 
 @kernel
 def _mix(a: int, b: int, rotation: int) -> tuple[int, int]:
-    """One round: add, rotate, exclusive or."""
+    """Do one round: add, rotate, exclusive or."""
     a = (a + b) & _MASK
     b = (((b << rotation) & _MASK) | (b >> (32 - rotation))) ^ a
     return a, b
@@ -37,7 +37,7 @@ def _mix(a: int, b: int, rotation: int) -> tuple[int, int]:
 
 @kernel
 def threefry(low: int, high: int, a: int, b: int) -> tuple[int, int]:
-    """Two random 32-bit words for the counter (a, b) under the key (low, high).
+    """Return two random 32-bit words for the counter (a, b) under the key (low, high).
 
     >>> [hex(word) for word in threefry(0, 0, 0, 0)]
     ['0x6b200159', '0x99ba4efe']
@@ -80,21 +80,21 @@ def threefry(low: int, high: int, a: int, b: int) -> tuple[int, int]:
 
 @kernel
 def new_key(seed: int, run: int) -> Key:
-    """The key of run number ``run`` of ``seed`` (any 63-bit number)."""
+    """Return the key of run number ``run`` of ``seed`` (any 63-bit number)."""
     low, high = threefry(seed & _MASK, (seed >> 32) & _MASK, run & _MASK, (run >> 32) & _MASK)
     return Key(low, high)
 
 
 @kernel_in_place
 def uniform(key: Key, lane: int, n: int) -> float:
-    """The n-th number in [0, 1) of a lane, with 53 random bits."""
+    """Return the n-th number in [0, 1) of a lane, with 53 random bits."""
     a, b = threefry(key.low, key.high, lane, n)
     return ((a >> 5) * 67108864.0 + (b >> 6)) / 9007199254740992.0
 
 
 @kernel_in_place
 def pick_arm(propensities: Floats, draw: float) -> int:
-    """The arm x * n + a that a number in [0, 1) picks from the probabilities (X, n)."""
+    """Return the arm x * n + a that a number in [0, 1) picks from the probabilities (X, n)."""
     tasks, n = propensities.shape
     last = 0
     for x in range(tasks):
@@ -110,7 +110,7 @@ def pick_arm(propensities: Floats, draw: float) -> int:
 
 @kernel_in_place
 def reward(key: Key, lane: int, n: int, mean: float, noise: float, bounded: bool) -> float:
-    """The n-th reward of an arm: a coin, a normal number, or u^((1 - mean) / mean) for rewards in [0, 1]."""
+    """Return the n-th reward of an arm: a coin, a normal number, or u^((1 - mean) / mean) if bounded."""
     u = uniform(key, lane, n)
     if noise > 0.0:
         angle = 2.0 * math.pi * uniform(key, lane + 1, n)

@@ -1,4 +1,4 @@
-"""The rules that a reviewer asks for, lifted to representations and predictors (`osrl.policies.sampling.common`).
+"""Published sampling rules for one task, lifted to representations and predictors (`osrl.policies.sampling.common`).
 
 | name | rule | file |
 |---|---|---|
@@ -7,8 +7,8 @@
 | `kl-lucb`, `ugape` | the arms whose intervals overlap most | `confidence` |
 | `racing`, `chernoff-racing` | all arms that are not eliminated | `confidence` |
 
-They share one state, and which of them it is is a number in it: with each stopping rule one loop is compiled
-for all of them.
+All rules share one state, which holds the number of the rule: so one loop for each stopping rule is compiled for all of
+them.
 """
 
 from __future__ import annotations
@@ -62,19 +62,19 @@ from osrl.policies.stopping.arm_stats import ARM_MEANS, ARM_PULLS, add_reward_to
 
 @kernel_in_place
 def wants_design(sampling: BaselineSampling, stopping: Any) -> bool:
-    """Whether weights to follow are due."""
+    """Tell whether new weights to follow are due."""
     return sampling.rule <= ORACLE and are_proportions_due(sampling, stopping)
 
 
 @kernel
 def design(sampling: BaselineSampling, stopping: Any) -> None:
-    """New weights to follow."""
+    """Solve for new weights to follow."""
     solve_proportions(sampling, stopping)
 
 
 @kernel_in_place
 def observe(sampling: BaselineSampling, stopping: Any, x: int, a: int, reward: float) -> None:
-    """Add a reward to the tally, and bring up to date what the rule derives from it."""
+    """Add a reward to the statistics, and update what the rule derives from them."""
     arms, rule = sampling.arms, sampling.rule
     add_reward_to(arms, x, a, reward)
     sampling.numbers[BASE_ROUNDS] += 1.0
@@ -94,7 +94,7 @@ def observe(sampling: BaselineSampling, stopping: Any, x: int, a: int, reward: f
 
 @kernel_in_place
 def select(sampling: BaselineSampling, stopping: Any, task: int, propensities: Floats) -> int:
-    """The next arm; where the stopping rule needs draws, the probability of each."""
+    """Return the next arm; where the stopping rule needs draws, write the probability of each."""
     rule = sampling.rule
     if sampling.drawn:
         write_propensities(sampling, stopping, propensities)
@@ -116,7 +116,7 @@ def select(sampling: BaselineSampling, stopping: Any, task: int, propensities: F
 
 @kernel_in_place
 def write_propensities(sampling: BaselineSampling, stopping: Any, propensities: Floats) -> None:
-    """The probabilities (X, n): the weights, each of a pair, or each arm of a race, and exploration.
+    """Write the probabilities (X, n): weights, the arms of a pair or of a race, mixed with exploration.
 
     Where nothing is open, because an answer has to look right first, all is exploration.
     """
@@ -141,13 +141,13 @@ def write_propensities(sampling: BaselineSampling, stopping: Any, propensities: 
 
 @kernel_in_place
 def weights(sampling: BaselineSampling, out: Floats) -> None:
-    """The proportions that are followed, of rules that do."""
+    """Write the proportions that are followed, of rules that do."""
     if sampling.rule <= ORACLE and not sampling.drawn:
         write_proportions(sampling, out)
 
 
 def _rule(name: str, summary: str, code: int, draws: bool | None = None) -> SamplingRule:
-    """One of the rules; they differ in a number of their state."""
+    """Return one of the rules; they differ in a number of their state."""
 
     def new(problem: Problem, draw: float, *, growth: float = 0.05, beta: float = 0.5) -> BaselineSampling:
         return new_baseline(problem, draw, code, growth, beta)

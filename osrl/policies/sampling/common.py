@@ -1,17 +1,16 @@
-"""What the sampling rules for the whole question share: a tally, what is open, and a pair of arms to compare.
+"""The state that the published sampling rules share: arm statistics, the open questions, and a pair of arms to compare.
 
-Each of these rules was published for one task. Here the question is shared: which representation is best in
-all tasks, and which predictor of it in each. The lifting is the same for all of them. There are two kinds of
-questions, and half of the samples go to each while both are open (the shared choice must not wait for
-two predictors that are nearly equal):
+Each of these rules was published for one task. Here the question is shared: which representation is best in all tasks,
+and which of its predictors in each. All rules are lifted in the same way. There are two kinds of questions, and half of
+the samples go to each while both are open (the shared choice must not wait for two predictors that are nearly equal):
 
 - *representations*: a leading g and a challenger g', compared in the task where that is quickest;
 - *predictors*: in one task, two predictors of the leading g.
 
-A rule names the two arms of a question; either is sampled. What is open it reads from the stopping rule,
-``possible_g`` (G,) and ``possible_h`` (X, n): any stopping rule whose state has these can be paired with it.
-Arms that have fewer than sqrt(t) - K / 2 samples come first, as in track-and-stop; where TTEI compares only
-predictors, only those that were never tried: it explores by itself.
+A rule names the two arms of a question; either is sampled. The open questions are read from the stopping rule,
+``possible_g`` (G,) and ``possible_h`` (X, n): any stopping rule whose state has these can be paired with it. Arms
+with fewer than sqrt(t) - K / 2 samples come first, as in track-and-stop; where TTEI compares only predictors, only
+those that were never tried, because it explores by itself.
 """
 
 from __future__ import annotations
@@ -56,7 +55,7 @@ class BaselineSampling(NamedTuple):
 
 
 def new_baseline(problem: Problem, draw: float, rule: int, growth: float, beta: float) -> BaselineSampling:
-    """Nothing sampled yet."""
+    """Return the state before the first sample."""
     X, G, H = problem.shape
     n = G * H
     if not 0 < growth < math.inf:
@@ -89,20 +88,20 @@ def new_baseline(problem: Problem, draw: float, rule: int, growth: float, beta: 
 
 @kernel_in_place
 def decided_representation(stopping: Any) -> int:
-    """The representation that is decided, or -1."""
+    """Return the representation that is decided, or -1."""
     return sole_survivor(stopping.possible_g, 0, stopping.possible_g.size)
 
 
 @kernel_in_place
 def is_task_open(stopping: Any, g: int, x: int) -> bool:
-    """Whether task ``x`` has an open question, where representation ``g`` is decided (-1: none)."""
+    """Tell whether task ``x`` has an open question, where representation ``g`` is decided (-1: none)."""
     predictors = stopping.possible_h.shape[1] // stopping.possible_g.size
     return g < 0 or sole_survivor(stopping.possible_h[x], g * predictors, (g + 1) * predictors) < 0
 
 
 @kernel_in_place
 def is_anything_open(stopping: Any) -> bool:
-    """Whether some question is open."""
+    """Tell whether some question is open."""
     g = decided_representation(stopping)
     for x in range(stopping.possible_h.shape[0]):
         if is_task_open(stopping, g, x):
@@ -112,7 +111,7 @@ def is_anything_open(stopping: Any) -> bool:
 
 @kernel_in_place
 def is_arm_open(stopping: Any, anything: bool, task: bool, a: int) -> bool:
-    """Whether an arm of a task matters, where ``anything`` is open, and the ``task``.
+    """Tell whether an arm still matters, given whether ``anything`` and its ``task`` are open.
 
     Where nothing is (the answer of a stopping rule may have to look right first) every arm counts.
     """
@@ -122,7 +121,7 @@ def is_arm_open(stopping: Any, anything: bool, task: bool, a: int) -> bool:
 
 @kernel_in_place
 def least_pulled_open(sampling: BaselineSampling, stopping: Any) -> int:
-    """The open arm x * n + a with the fewest pulls if it has to be explored now, otherwise -1."""
+    """Return the open arm x * n + a with the fewest pulls if it must be explored now, otherwise -1."""
     pulls = sampling.arms[ARM_PULLS]
     tasks, n = pulls.shape
     found, fewest, samples, arms = -1, math.inf, 0.0, 0
@@ -141,7 +140,7 @@ def least_pulled_open(sampling: BaselineSampling, stopping: Any) -> int:
 
 @kernel_in_place
 def leading_representation(sampling: BaselineSampling, stopping: Any) -> int:
-    """The representation that is decided, otherwise the possible one with the largest estimates."""
+    """Return the decided representation, otherwise the possible one with the largest estimates."""
     possible_g, arms = stopping.possible_g, sampling.arms
     n = arms.shape[2]
     predictors = n // possible_g.size
@@ -158,14 +157,14 @@ def leading_representation(sampling: BaselineSampling, stopping: Any) -> int:
 
 @kernel_in_place
 def information_about_order(one: float, other: float, noise: float) -> float:
-    """What a sample says about which of two means is larger, when both arms get as many."""
+    """Return the information of a sample about which of two means is larger, with equal counts."""
     middle = 0.5 * (one + other)
     return 0.5 * (divergence(one, middle, noise) + divergence(other, middle, noise))
 
 
 @kernel_in_place
 def is_turn_of_representations(sampling: BaselineSampling, stopping: Any, g: int) -> bool:
-    """Whether this sample is for the representations: two in four while predictors of ``g`` are open too."""
+    """Tell whether this sample is for representations: two in four while predictors of ``g`` are open too."""
     if decided_representation(stopping) >= 0:
         return False
     several = False
@@ -176,7 +175,7 @@ def is_turn_of_representations(sampling: BaselineSampling, stopping: Any, g: int
 
 @kernel_in_place
 def round_uniform(sampling: BaselineSampling, number: int) -> float:
-    """The ``number``-th random number in [0, 1) of this round."""
+    """Return the ``number``-th random number in [0, 1) of this round."""
     return uniform(sampling.key, CHOICE_LANE + number, int(sampling.numbers[BASE_ROUNDS]))
 
 

@@ -1,13 +1,13 @@
-"""Probabilities of the arms in a task that has arrived: what is decided there is not sampled any more.
+"""Probabilities of the arms in a task that has arrived: decided questions are not sampled any more.
 
-Weights are solved for all tasks at once. In a task without open questions only the residue of the solver is
-left of them, which says nothing: divided by its sum it would draw all arms about equally often, those that
-are ruled out among them. So an arrival in a *settled* task gets its answer, but for a share ``holdout`` drawn
-evenly from all arms of the task, to monitor it. In other tasks an arm that is ruled out gets nothing, unless
-it looks at least as good as those that are not. A task in which a model check still lacks evidence
-(`osrl.hypotheses.model_check`) is not settled, and needs arms that are ruled out.
+Weights are solved for all tasks at once. In a task without open questions only the residue of the solver is left of
+them, which means nothing: divided by its sum it would draw all arms about equally often, also those that are ruled
+out. So an arrival in a *settled* task gets its answer, except for a share ``holdout`` drawn evenly from all arms of
+the task, to monitor it. In other tasks an arm that is ruled out gets nothing, unless it looks at least as good as
+those that are not. A task in which a model check still lacks evidence (`osrl.hypotheses.model_check`) is not settled,
+and needs arms that are ruled out.
 
-None of this touches the proofs: these probabilities follow from the past, as any others. A trial with one
+None of this touches the proofs: these probabilities depend on the past only, as any others. A trial with one
 possible arm multiplies the evidence by 1, and counts are valid for any sampling rule (`docs/guarantee.md`).
 """
 
@@ -46,7 +46,7 @@ def write_task_propensities(hypotheses: Hypotheses, x: int, holdout: float, arms
 
 @kernel_in_place
 def _likely(hypotheses: Hypotheses, x: int, g: int) -> int:
-    """The arm of ``g`` that is the answer of task ``x``, or looks most like it."""
+    """Return the arm of ``g`` that is the answer of task ``x``, or looks most like it."""
     means, possible_g, possible_h = hypotheses.arms[HYP_MEANS, x], hypotheses.possible_g, hypotheses.possible_h[x]
     answer = answer_within_tolerance(hypotheses.tolerance, x, g, means, possible_g, possible_h)
     if answer >= 0:
@@ -60,7 +60,7 @@ def _likely(hypotheses: Hypotheses, x: int, g: int) -> int:
 
 @kernel_in_place
 def _play(answer: int, rival: int, holdout: float, arms: Floats) -> None:
-    """Play the answer of a task; and as often its ``rival``, if there is one (`best_rival_if_unclear`)."""
+    """Write probabilities that play the answer of a task; and as often its ``rival``, if there is one."""
     for a in range(arms.size):
         arms[a] = holdout / arms.size if rival < 0 else 0.0
     if rival < 0:
@@ -72,7 +72,7 @@ def _play(answer: int, rival: int, holdout: float, arms: Floats) -> None:
 
 @kernel_in_place
 def _leave_out(hypotheses: Hypotheses, x: int, g: int, arms: Floats) -> None:
-    """Take their weight from arms that are ruled out, unless they look as good as the best of the others.
+    """Remove the weight of arms that are ruled out, unless they look as good as the best of the others.
 
     While several representations are possible (``g`` < 0) all arms of these stay: a representation is out
     only when every one of its predictors is. Where no arm that stays has any weight, they get the same.

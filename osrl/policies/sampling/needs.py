@@ -123,7 +123,7 @@ def target_shorter_route(
 
 @kernel
 def _need(hypotheses: Hypotheses, x: int, b: int, c: int, limit: int) -> float:
-    """What the comparison of b with the answer c still lacks; 0 when it is done."""
+    """Return what the comparison of b with the answer c still needs; 0 when it is done."""
     tolerance = hypotheses.tolerance
     if tolerance.within[x, b, c]:
         return 0.0
@@ -132,11 +132,11 @@ def _need(hypotheses: Hypotheses, x: int, b: int, c: int, limit: int) -> float:
 
 @kernel
 def _lower(mean: float, epsilon: float, noise: float) -> float:
-    """A mean that is lower by epsilon; that of a coin stays positive."""
+    """Return a mean that is lower by epsilon; that of a coin stays positive."""
     return mean - epsilon if noise > 0.0 else max(mean - epsilon, 0.005)
 
 
 @kernel
 def _square(gap: float) -> float:
-    """Without a power, which the interpreter rounds otherwise."""
+    """Return the square without a power, which the interpreter would round differently."""
     return gap * gap

@@ -1,8 +1,19 @@
-"""Track the best proportions within one task: the contest in progress (`osrl.policies.stopping.per_task_test`).
+"""Rule `tasks`: track the best proportions within one task after the other, as track-and-stop does.
 
-Weights are the exact optimal proportions of the current estimate, recomputed when the contest has grown by
-``growth``: between two recomputations they hardly move. By itself it is the sampling of track-and-stop,
-task after task; the paper's algorithm uses it in its second phase.
+The weights are the exact optimal proportions of the current estimate for the test in progress
+(`osrl.policies.stopping.per_task_test`), recomputed when it has grown by ``growth``: between two recomputations they
+hardly move. By itself it is the sampling of the policies `tas` and `tas-transfer`; the paper's algorithm uses it in its
+second phase.
+
+Parameters:
+
+- ``growth`` (0.02): growth of the test after which its proportions are computed again; 0: after every sample.
+
+>>> import osrl
+>>> osrl.simulate("paper", policy="tas", delta=0.1, runs=3).frame["tau"].to_list()
+[28942, 22064, 22858]
+
+Reference: A. Garivier and E. Kaufmann, Optimal Best Arm Identification with Fixed Confidence, COLT 2016.
 """
 
 from __future__ import annotations
@@ -35,7 +46,7 @@ WEIGHTS_ALL, WEIGHTS_PREDICTORS = range(2)  # rows of `weights`
 
 
 class PerTaskSampling(NamedTuple):
-    """The proportions to follow in each contest, and when to compute them again; updated in place."""
+    """The proportions to follow in each test, and when to compute them again; updated in place."""
 
     weights: Floats  # (2, X, n) among all arms of a task, and among those of each representation
     due: Floats  # (X, 1 + G) pulls at which to compute them again, of all arms and of each representation
@@ -43,7 +54,7 @@ class PerTaskSampling(NamedTuple):
 
 
 def new(problem: Problem, draw: float, *, growth: float = DESIGN_GROWTH) -> PerTaskSampling:
-    """Equal proportions, until every arm that competes could have been tried."""
+    """Return equal proportions, to follow until every competing arm could have been tried."""
     if not 0 <= growth < math.inf:
         raise OsrlError(f"growth is {growth}; give a number from 0 on, such as {DESIGN_GROWTH}")
     X, G, H = problem.shape
@@ -56,7 +67,7 @@ def new(problem: Problem, draw: float, *, growth: float = DESIGN_GROWTH) -> PerT
 
 @kernel_in_place
 def are_weights_due(tasks: PerTaskSampling, contests: PerTaskTest) -> bool:
-    """Whether the proportions of the contest in progress are to be computed again."""
+    """Tell whether the proportions of the test in progress are to be computed again."""
     x, g = contests.asked[ASKED_TASK], contests.asked[ASKED_G]
     first, last = competing_arms(contests)
     old = contests.rounds[x] >= tasks.due[x, 1 + g]
@@ -65,7 +76,7 @@ def are_weights_due(tasks: PerTaskSampling, contests: PerTaskTest) -> bool:
 
 @kernel
 def compute_weights(tasks: PerTaskSampling, contests: PerTaskTest) -> None:
-    """New proportions for the contest in progress."""
+    """Compute new proportions for the test in progress."""
     x, g = contests.asked[ASKED_TASK], contests.asked[ASKED_G]
     first, last = competing_arms(contests)
     row = WEIGHTS_ALL if g < 0 else WEIGHTS_PREDICTORS
@@ -77,7 +88,7 @@ def compute_weights(tasks: PerTaskSampling, contests: PerTaskTest) -> None:
 
 @kernel_in_place
 def next_arm(tasks: PerTaskSampling, contests: PerTaskTest) -> int:
-    """The arm x * n + a to pull; while some share the lead, one of those (Garivier and Kaufmann).
+    """Return the arm x * n + a to pull; while some share the lead, one of those (Garivier and Kaufmann).
 
     Forced exploration comes first: rewards that repeat exactly may keep a lead shared for ever.
     """
@@ -95,7 +106,7 @@ def next_arm(tasks: PerTaskSampling, contests: PerTaskTest) -> int:
 
 @kernel_in_place
 def tied_leader(pulls: Floats, means: Floats) -> int:
-    """The least pulled of the arms with the largest mean."""
+    """Return the least pulled of the arms with the largest mean."""
     best = 0
     for a in range(1, means.size):
         if means[a] > means[best] or (means[a] == means[best] and pulls[a] < pulls[best]):
@@ -105,19 +116,19 @@ def tied_leader(pulls: Floats, means: Floats) -> int:
 
 @kernel_in_place
 def wants_design(tasks: PerTaskSampling, stopping: Any) -> bool:
-    """Whether the proportions of the contest in progress are old."""
+    """Tell whether the proportions of the test in progress are old."""
     return are_weights_due(tasks, stopping.contests)
 
 
 @kernel
 def design(tasks: PerTaskSampling, stopping: Any) -> None:
-    """New proportions for the contest in progress."""
+    """Compute new proportions for the test in progress."""
     compute_weights(tasks, stopping.contests)
 
 
 @kernel_in_place
 def select(tasks: PerTaskSampling, stopping: Any, task: int, propensities: Floats) -> int:
-    """The arm that lags behind its share in the contest in progress."""
+    """Return the arm furthest behind its share in the test in progress."""
     return next_arm(tasks, stopping.contests)
 
 

@@ -1,29 +1,38 @@
-"""Sample for what the tests still lack: one phase, every sample used for every test. How `osrl` samples.
+"""Rule `osrl`: sample for what the tests still need, in one phase, with every sample used for every test.
 
-The allocation is that of the joint program of Theorem 1 with *residual needs*: what each test still
-lacks, log(1 / delta) + 1 - log E, finished tests left out. So the weights move from the
-representation to the predictors by themselves, and the joint bound K is approached instead of
-K_G + K_H. Arms of a representation against which there is more evidence than against others have a
-head start in it, so that samples go to those that lag behind. It is solved anew when the run has grown
-by ``growth`` and after each rejection.
+The allocation is that of the joint program of Theorem 1 with *residual needs*: what each test still needs,
+log(1 / delta) + 1 - log E, without finished tests. So the weights move from the representation to the predictors by
+themselves, and the joint bound K is approached instead of K_G + K_H. Arms of a representation with more evidence
+against them than others have a head start, so that samples go to the arms behind. The program is solved again when
+the run has grown by ``growth`` and after each rejection.
 
-The shared choice comes first. In the joint program all tests end together, and two predictors that are nearly
-equal would keep the representation open for as long as them. So where it would be open more than four times
-as long as it had to be, half of the mass goes to the representation as if nothing else were asked.
+- *The shared choice comes first.* In the joint program all tests end together, and two predictors that are nearly
+  equal would keep the representation open for as long as themselves. Where it would be open more than four times as
+  long as necessary, half of the mass goes to the representation as if nothing else were asked.
+- *Exploration.* A share min(1/2, explore * sqrt(K / (4 t))) goes to the arms that still matter, in proportion to
+  1 / (1 + N): an arm that looked bad by bad luck is tried again soon, which keeps the tail of the stopping time light.
+  An arm no longer matters when its predictor is ruled out, or every vector through it is struck.
+- *Model check and tolerance.* Their needs are added (`osrl.policies.sampling.needs`).
+- *Doubts.* Where an arm of another representation looks better than the last one left, a part of the mass asks
+  whether any representation is shared, and the run does not end before that is settled.
 
-A part of the mass, min(1/2, explore * sqrt(K / (4 t))), explores the arms that still matter, in
-proportion to 1 / (1 + N): an arm that looked bad by bad luck is tried again soon, which is what keeps
-the tail of the stopping time light. An arm does not matter any more when its predictor is ruled out, or
-every vector through it is struck.
+Sampling is random with known probabilities, as bets require. Tasks may be chosen by the policy or be given; within a
+given task its weights are used relative to each other, and a settled task plays its answer
+(`osrl.policies.sampling.given_tasks`).
 
-With a model check a part of the mass goes to the rivals of the answer (`osrl.policies.sampling.needs`).
+Parameters:
 
-The last representation stays under watch: where an arm of another one looks better, a part of the
-mass asks whether any representation is shared, and the run does not end before that is settled.
+- ``growth`` (0.05): growth of the run after which weights are solved again;
+- ``explore`` (1.0): factor of the share of exploration;
+- ``holdout`` (0.0): share of arrivals in a settled task that is drawn evenly from all its arms. With 1, tasks are never
+  treated as settled, as in studies from before the option existed.
 
-Sampling is random with known probabilities, as the evidence needs. Tasks may be chosen by the
-policy or be given; within a given task its weights are used relative to each other, and a task that is
-settled plays its answer (`osrl.policies.sampling.given_tasks`).
+>>> import osrl
+>>> osrl.simulate("paper", policy="osrl", delta=0.1, runs=3).frame["tau"].to_list()
+[6830, 3917, 4521]
+
+Reference: A. Russo and A. Proutiere, On the Sample Complexity of Representation Learning in Multi-task Bandits with
+Global and Local Structure, AAAI 2023 (Theorem 1, the joint program). Residual needs are new here: docs/solver.md.
 """
 
 from __future__ import annotations
@@ -85,7 +94,7 @@ class ResidualNeedsSampling(NamedTuple):
 def new(
     problem: Problem, draw: float, *, growth: float = 0.05, explore: float = 1.0, holdout: float = 0.0
 ) -> ResidualNeedsSampling:
-    """Every arm with the same probability; the first design is due at once.
+    """Return equal probabilities; the first design is due at once.
 
     ``holdout`` is the share of arrivals in a settled task that is drawn evenly from all its arms. With 1,
     tasks are never treated as settled, as in studies from before the option existed.
@@ -106,14 +115,14 @@ def new(
 
 @kernel_in_place
 def wants_design(needs: ResidualNeedsSampling, hypotheses: Hypotheses) -> bool:
-    """Whether the weights are old, or something was ruled out since they were made."""
+    """Tell whether the weights are old, or something was ruled out since they were made."""
     due, numbers = needs.due, hypotheses.numbers
     return bool(numbers[HYP_SAMPLES] >= due[DESIGN_DUE] or numbers[HYP_RULED_OUT] != due[DESIGN_RULED_OUT])
 
 
 @kernel
 def design(needs: ResidualNeedsSampling, hypotheses: Hypotheses) -> None:
-    """Solve for what the tests still lack, and add exploration."""
+    """Solve for what the tests still need, and add exploration."""
     due, optimal, weights = needs.due, needs.shares[SHARES_OPTIMAL], needs.shares[SHARES_DRAWN]
     refresh_evidence(hypotheses)
     time = solve_for_needs(hypotheses, optimal)
@@ -133,7 +142,7 @@ def design(needs: ResidualNeedsSampling, hypotheses: Hypotheses) -> None:
 
 @kernel
 def solve_for_needs(hypotheses: Hypotheses, optimal: Floats) -> float:
-    """Bring ``optimal`` (X, n) up to date: weights for what each test still lacks; the samples it takes."""
+    """Update ``optimal`` (X, n), the weights for what each test still needs; return the samples it takes."""
     arms, numbers, noise = hypotheses.arms, hypotheses.numbers, hypotheses.noise
     possible_g, possible_h = hypotheses.possible_g, hypotheses.possible_h
     tasks, n = possible_h.shape
@@ -181,7 +190,7 @@ def solve_for_needs(hypotheses: Hypotheses, optimal: Floats) -> float:
 
 @kernel_in_place
 def ruled_out_leader(means: Floats, pulls: Floats, leader: int, possible_g: Flags, noise: float) -> int:
-    """The best arm (n,) of representations that are ruled out, if it clearly beats ``leader``; or the leader.
+    """Return the best arm (n,) of ruled-out representations, if it clearly beats ``leader``; or the leader.
 
     It should not have been ruled out, and nothing speaks against the others as clearly as this arm.
     """
@@ -199,7 +208,7 @@ def ruled_out_leader(means: Floats, pulls: Floats, leader: int, possible_g: Flag
 
 @kernel_in_place
 def representation_need(hypotheses: Hypotheses, g: int, need_h: Floats) -> float:
-    """What the test of ``g`` lacks; to ``need_h`` (X, H), how far its arms are ahead of those that lag."""
+    """Return what the test of ``g`` needs; write to ``need_h`` (X, H) how far ahead its arms are."""
     struck, limit, evidence = hypotheses.struck[g], hypotheses.numbers[HYP_LIMIT_G], hypotheses.evidence_g[g]
     tasks, predictors = need_h.shape
     of_task = hypotheses.evidence[IN_TASK, :, g * predictors : (g + 1) * predictors]
@@ -215,7 +224,7 @@ def representation_need(hypotheses: Hypotheses, g: int, need_h: Floats) -> float
 def solve_program(
     means: Floats, leader: Integers, need_g: Floats, need_h: Floats, noise: float, weights: Floats
 ) -> tuple[float, float]:
-    """Write the best ``weights`` (X, n) for these needs, beginning at those there; the samples they take.
+    """Write the best ``weights`` (X, n) for these needs, starting at those there; return the samples they take.
 
     Also the share that representations have in the price of a sample: with their part of the dual weights
     alone the certificate proves that they take at least this share of the time.
@@ -238,7 +247,7 @@ def solve_program(
 
 @kernel
 def cheapest_possible(means: Floats, pulls: Floats, possible: Flags, noise: float) -> int:
-    """The possible representation that is cheapest to believe in; the first one left if none is."""
+    """Return the possible representation that is cheapest to believe in; the first one left if none is."""
     tasks, n = means.shape
     glr = new_glr(tasks, possible.size, n // possible.size)
     held = np.empty(n)
@@ -255,7 +264,7 @@ def cheapest_possible(means: Floats, pulls: Floats, possible: Flags, noise: floa
 
 @kernel
 def explore_open_arms(hypotheses: Hypotheses, optimal: Floats, share: float, weights: Floats) -> None:
-    """weights = (1 - share) optimal + share spread over the arms that still matter, as 1 / (1 + N)."""
+    """Write weights = (1 - share) optimal + share on the arms that still matter, as 1 / (1 + N)."""
     pulls, possible_g, possible_h = hypotheses.arms[HYP_PULLS], hypotheses.possible_g, hypotheses.possible_h
     tasks, n = optimal.shape
     predictors = n // possible_g.size
@@ -281,7 +290,7 @@ def explore_open_arms(hypotheses: Hypotheses, optimal: Floats, share: float, wei
 
 @kernel
 def sample_doubts(hypotheses: Hypotheses, g: int, explore: float, weights: Floats) -> None:
-    """Where the last representation does not look right, a part of the mass asks whether any is.
+    """Move a part of the mass to tasks in which the last representation does not look right.
 
     In such a task it goes to the arm that is in the way and to the arms of ``g``, in equal parts. It is a
     tenth, and everything when nothing else is open; then a share ``explore`` of it goes to all arms of the
@@ -313,7 +322,7 @@ def sample_doubts(hypotheses: Hypotheses, g: int, explore: float, weights: Float
 
 @kernel_in_place
 def select(needs: ResidualNeedsSampling, hypotheses: Hypotheses, task: int, propensities: Floats) -> int:
-    """The probability of each arm; in a given task, of its arms."""
+    """Write the probability of each arm; in a given task, of its arms."""
     weights = needs.shares[SHARES_DRAWN]
     tasks, n = weights.shape
     total = 0.0

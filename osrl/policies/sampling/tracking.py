@@ -1,7 +1,9 @@
-"""The tracking rule of the paper's algorithm and its baselines: D-tracking with forced exploration.
+"""D-tracking with forced exploration: the tracking rule of the paper's algorithm and its baselines.
 
-Every arm is pulled once. Then, when some arm has fewer than sqrt(t) - K / 2 pulls, the least pulled
-one; otherwise the arm that lags most behind its share, argmax t q_a - N_a (Garivier and Kaufmann).
+Every arm is pulled once. Then, when some arm has fewer than sqrt(t) - K / 2 pulls, the least pulled one is next;
+otherwise the arm that is furthest behind its share, argmax t q_a - N_a.
+
+Reference: A. Garivier and E. Kaufmann, Optimal Best Arm Identification with Fixed Confidence, COLT 2016.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from osrl.model.arrays import Floats
 
 @kernel_in_place
 def least_pulled(pulls: Floats) -> int:
-    """The first arm with the fewest pulls, x * n + a of an array (X, n)."""
+    """Return the first arm with the fewest pulls, x * n + a of an array (X, n)."""
     tasks, n = pulls.shape
     found, least = 0, math.inf
     for x in range(tasks):
@@ -26,13 +28,13 @@ def least_pulled(pulls: Floats) -> int:
 
 @kernel_in_place
 def must_explore(fewest: float, rounds: float, arms: int) -> bool:
-    """Whether an arm with ``fewest`` pulls, of ``rounds``, has to be pulled."""
+    """Tell whether an arm with ``fewest`` pulls, of ``rounds``, has to be pulled."""
     return fewest < 1.0 or fewest < math.sqrt(rounds) - 0.5 * arms
 
 
 @kernel_in_place
 def track(pulls: Floats, weights: Floats, rounds: float) -> int:
-    """The arm x * n + a to pull after ``rounds`` pulls, to follow ``weights`` (X, n), sum 1."""
+    """Return the arm x * n + a to pull after ``rounds`` pulls, to follow ``weights`` (X, n), sum 1."""
     tasks, n = pulls.shape
     least, fewest = 0, math.inf
     lagging, furthest = 0, -math.inf

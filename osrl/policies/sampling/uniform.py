@@ -1,7 +1,14 @@
-"""Every arm with the same probability; in a given task, every arm of it.
+"""Rule `uniform`: sample every arm with the same probability; in a given task, every arm of it.
 
-The plainest way to sample with which evidence by bets works: what an adaptive allocation gains over it is
-what that allocation is worth.
+It is the simplest sampling rule that works with bets: the gain of an adaptive allocation is measured against it. It
+has no parameters.
+
+>>> import osrl
+>>> osrl.simulate("paper", policy="uniform", delta=0.1, runs=3).frame["tau"].to_list()
+[35734, 18541, 17231]
+
+Reference: R. E. Bechhofer, A Single-Sample Multiple Decision Procedure for Ranking Means of Normal Populations with
+Known Variances, Annals of Mathematical Statistics 25, 1954 (equal samples of all populations).
 """
 
 from __future__ import annotations
@@ -20,14 +27,14 @@ class UniformSampling(NamedTuple):
 
 
 def new(problem: Problem, draw: float) -> UniformSampling:
-    """Before the first sample."""
+    """Return the state before the first sample."""
     X, G, H = problem.shape
     return UniformSampling(X * G * H)
 
 
 @kernel_in_place
 def select(even: UniformSampling, stopping: Any, task: int, propensities: Floats) -> int:
-    """The same probability for every arm, or for every arm of the given task."""
+    """Write the same probability for every arm, or for every arm of the given task."""
     tasks, n = propensities.shape
     for x in range(tasks):
         for a in range(n):

@@ -27,7 +27,7 @@ INTERVAL_GROWTH = 0.01  # growth of the run between two updates of the intervals
 
 @kernel_in_place
 def add_reward_to(arms: Floats, x: int, a: int, reward: float) -> None:
-    """Take in a reward of arm ``a`` of task ``x``."""
+    """Add a reward of arm ``a`` of task ``x``."""
     arms[ARM_PULLS, x, a] += 1.0
     arms[ARM_SUMS, x, a] += reward
     arms[ARM_MEANS, x, a] = arms[ARM_SUMS, x, a] / arms[ARM_PULLS, x, a]
@@ -35,7 +35,7 @@ def add_reward_to(arms: Floats, x: int, a: int, reward: float) -> None:
 
 @kernel_in_place
 def likelihood_ratio(arms: Floats, x: int, a: int, b: int, noise: float) -> float:
-    """How clearly one of two arms of a task leads: N_a kl(mu_a, m) + N_b kl(mu_b, m), m their pooled mean.
+    """Return N_a kl(mu_a, m) + N_b kl(mu_b, m) of two arms of a task, m their pooled mean.
 
     It is negative when the second one leads, and 0 while one of them is untried.
     """
@@ -49,7 +49,7 @@ def likelihood_ratio(arms: Floats, x: int, a: int, b: int, noise: float) -> floa
 
 @kernel_in_place
 def upper_bound(mean: float, pulls: float, rate: float, noise: float) -> float:
-    """The largest m with N kl(mean, m) <= rate, or a little more; infinite, or 1, without samples.
+    """Return the largest m with N kl(mean, m) <= rate, or a little more; infinite, or 1, without samples.
 
     Newton's method for a convex function, from above: by Pinsker's inequality, or because m <= 1.
     """
@@ -72,7 +72,7 @@ def upper_bound(mean: float, pulls: float, rate: float, noise: float) -> float:
 
 @kernel_in_place
 def lower_bound(mean: float, pulls: float, rate: float, noise: float) -> float:
-    """The smallest m with N kl(mean, m) <= rate, or a little less."""
+    """Return the smallest m with N kl(mean, m) <= rate, or a little less."""
     if noise > 0.0:
         return -upper_bound(-mean, pulls, rate, noise)
     return 1.0 - upper_bound(1.0 - mean, pulls, rate, 0.0)
@@ -80,7 +80,7 @@ def lower_bound(mean: float, pulls: float, rate: float, noise: float) -> float:
 
 @kernel_in_place
 def best_mean(arms: Floats, x: int, first: int, last: int) -> int:
-    """The arm with the largest mean among first .. last - 1 of task ``x``; of several, the first."""
+    """Return the arm with the largest mean among first .. last - 1 of task ``x``; of several, the first."""
     best = first
     for a in range(first + 1, last):
         if arms[ARM_MEANS, x, a] > arms[ARM_MEANS, x, best]:
@@ -90,7 +90,7 @@ def best_mean(arms: Floats, x: int, first: int, last: int) -> int:
 
 @kernel_in_place
 def update_beaten(arms: Floats, beaten: Floats, by: Integers, x: int, a: int, charged: float, noise: float) -> None:
-    """Bring up to date by how much each arm of task ``x`` is beaten (n,), after a reward of arm ``a``.
+    """Update by how much each arm of task ``x`` is beaten (n,), after a reward of arm ``a``.
 
     ``by`` (n,) says which arm beats it most, -1 for none; ``charged`` is how much of the prices is taken off.
     """
@@ -113,7 +113,7 @@ def update_beaten(arms: Floats, beaten: Floats, by: Integers, x: int, a: int, ch
 
 @kernel_in_place
 def net_lead(arms: Floats, x: int, a: int, b: int, charged: float, noise: float) -> float:
-    """By how much arm ``a`` beats arm ``b``, prices taken off; negative when ``b`` does."""
+    """Return by how much arm ``a`` beats arm ``b``, less exploration costs; negative when ``b`` does."""
     price = charged * (exploration_cost(arms[ARM_PULLS, x, a]) + exploration_cost(arms[ARM_PULLS, x, b]))
     value = likelihood_ratio(arms, x, a, b, noise)
     return float(max(value - price, 0.0) if value > 0.0 else min(value + price, 0.0))
@@ -121,7 +121,7 @@ def net_lead(arms: Floats, x: int, a: int, b: int, charged: float, noise: float)
 
 @kernel_in_place
 def posterior(arms: Floats, x: int, a: int, noise: float) -> tuple[float, float]:
-    """Mean and variance of an arm."""
+    """Return mean and variance of the posterior of an arm."""
     pulls = arms[ARM_PULLS, x, a]
     if noise > 0.0:
         return arms[ARM_MEANS, x, a], noise / max(pulls, 1.0)
@@ -131,7 +131,7 @@ def posterior(arms: Floats, x: int, a: int, noise: float) -> tuple[float, float]
 
 @kernel_in_place
 def value_of_representation(arms: Floats, first: int, last: int, noise: float) -> tuple[float, float]:
-    """Mean and variance of the sum over tasks of the best of the arms first .. last - 1."""
+    """Return mean and variance of the sum over tasks of the best of the arms first .. last - 1."""
     total, variance = 0.0, 0.0
     for x in range(arms.shape[1]):
         best, doubt = posterior(arms, x, first, noise)
@@ -146,13 +146,13 @@ def value_of_representation(arms: Floats, first: int, last: int, noise: float) -
 
 @kernel_in_place
 def normal_cdf(z: float) -> float:
-    """The distribution function of a standard normal variable."""
+    """Return the distribution function of a standard normal variable."""
     return 0.5 * math.erfc(-z / math.sqrt(2.0))
 
 
 @kernel_in_place
 def chance_of_largest(means: Floats, variances: Floats, first: int, last: int, one: int) -> float:
-    """The probability that of independent normal variables first .. last - 1 ``one`` is the largest.
+    """Return the probability that ``one`` of the independent normal variables first .. last - 1 is the largest.
 
     E[prod_j Phi((Z - m_j) / s_j)] over Z, ``one``, by the trapezoidal rule, which for such integrands is
     exact to many digits unless ``one`` is known far worse than the others.
@@ -170,7 +170,7 @@ def chance_of_largest(means: Floats, variances: Floats, first: int, last: int, o
 
 @kernel_in_place
 def largest_with_confidence(means: Floats, variances: Floats, first: int, last: int, risk: float) -> int:
-    """The one of the variables first .. last - 1 that is the largest but for this risk, or -1.
+    """Return the variable of first .. last - 1 that is the largest but for this risk, or -1.
 
     That it is not is at most as probable as the sum of P(j is larger), and at least as the largest of them:
     only in between is there something to integrate.
@@ -192,7 +192,7 @@ def largest_with_confidence(means: Floats, variances: Floats, first: int, last: 
 
 @kernel_in_place
 def confident_representation(arms: Floats, values: Floats, risk: float, noise: float) -> int:
-    """The representation that is the best but for this risk, or -1; ``values`` (2, G) is room to work in."""
+    """Return the best representation but for this risk, or -1; ``values`` (2, G) is room to work in."""
     _, tasks, n = arms.shape
     predictors = n // values.shape[1]
     for x in range(tasks):
@@ -206,7 +206,7 @@ def confident_representation(arms: Floats, values: Floats, risk: float, noise: f
 
 @kernel_in_place
 def confident_predictor(arms: Floats, x: int, first: int, last: int, risk: float, noise: float) -> int:
-    """The arm of first .. last - 1 that is the best in task ``x`` but for this risk, or -1."""
+    """Return the arm of first .. last - 1 that is the best in task ``x`` but for this risk, or -1."""
     for a in range(first, last):
         if arms[ARM_PULLS, x, a] == 0.0:
             return -1

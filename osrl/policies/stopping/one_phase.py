@@ -1,13 +1,28 @@
-"""Stop as soon as the samples of all arms answer both questions: the representation, and its predictors.
+"""Rules `glr`, `race`, `intervals` and `posterior`: stop as soon as the samples of all arms answer both questions.
 
-One phase: every sample counts for every test, whatever rule has chosen it. The representation is decided
-when every other one is beaten; from then on, or at once, the predictor of a task is decided when its rivals
-among the arms of that representation are. What is decided stays decided.
+There is one phase: every sample counts for every test, whatever rule has chosen it. The representation is decided
+when every other one is beaten; from then on, or at once, the predictor of a task is decided when its rivals among the
+arms of that representation are. A decision is final.
 
-- ``glr``: generalised likelihood ratios, with the thresholds of `osrl.policies.stopping.thresholds`;
-- ``race``: the same, but who was beaten once is out, as in a race: not all have to be at the same time;
-- ``intervals``: confidence intervals that no longer overlap, as LUCB and racing stop;
-- ``posterior``: the posterior probability of a wrong answer (`osrl.policies.stopping.arm_stats`), without a proof.
+- `glr`: generalised likelihood ratios;
+- `race`: the same, but whatever was beaten once is out, as in a race: not all have to be beaten at the same time;
+- `intervals`: confidence intervals that no longer overlap, as LUCB and racing stop;
+- `posterior`: the posterior probability of a wrong answer is at most delta, as Bayesian experiments stop. That holds
+  on average over the prior. For fixed means no risk is proved, and looking at the probability after every sample
+  makes wrong answers more frequent.
+
+`osrl.policies.stopping.thresholds` has the thresholds of each rule (`glr-tas`, `glr-kk` ...) and their proofs. The
+rules have no parameters.
+
+>>> import osrl
+>>> runs = osrl.simulate("paper", sample="tas", stop=["glr-gk", "race-gk", "intervals-gk"], delta=0.1, runs=2)
+>>> runs.frame["tau"].to_list()
+[10814, 3471, 10763, 3473, 22043, 4773]
+
+References: A. Garivier and E. Kaufmann, Optimal Best Arm Identification with Fixed Confidence, COLT 2016. E. Kaufmann
+and W. M. Koolen, Mixture Martingales Revisited with Applications to Sequential Tests and Confidence Intervals,
+Journal of Machine Learning Research 22, 2021. C. Qin, D. Klabjan and D. Russo, Improving the Expected Improvement
+Algorithm, NeurIPS 2017 (`posterior`).
 """
 
 from __future__ import annotations
@@ -119,28 +134,28 @@ def _new(problem: Problem, makers: dict[str, ThresholdMaker]) -> OnePhaseStoppin
 
 
 def new_glr_rule(problem: Problem, draw: float) -> OnePhaseStopping:
-    """Nothing known yet."""
+    """Return the state of ``glr`` before the first sample."""
     return _new(problem, GLR_THRESHOLDS)
 
 
 def new_race(problem: Problem, draw: float) -> OnePhaseStopping:
-    """Nobody is out yet."""
+    """Return the state of ``race`` before the first sample."""
     return _new(problem, RACE_THRESHOLDS)
 
 
 def new_intervals(problem: Problem, draw: float) -> OnePhaseStopping:
-    """Nothing known yet: every interval holds all means."""
+    """Return the state of ``intervals`` before the first sample: every interval holds all means."""
     return _new(problem, INTERVAL_THRESHOLDS)
 
 
 def new_posterior(problem: Problem, draw: float) -> OnePhaseStopping:
-    """Nothing known yet."""
+    """Return the state of ``posterior`` before the first sample."""
     return _new(problem, POSTERIOR_THRESHOLDS)
 
 
 @kernel_in_place
 def threshold_now(levels: Floats, row: int, prices: float, rounds: float) -> float:
-    """The threshold of a row now."""
+    """Return the present threshold of a row."""
     log_t = math.log(max(rounds, 1.0))
     value = levels[row, TERM_CONSTANT] + levels[row, TERM_EXPLORED] * prices + levels[row, TERM_LOG_T] * log_t
     return float(value + levels[row, TERM_LOG_LOG_T] * math.log(log_t + 1.0))
@@ -148,7 +163,7 @@ def threshold_now(levels: Floats, row: int, prices: float, rounds: float) -> flo
 
 @kernel_in_place
 def observe(joint: OnePhaseStopping, x: int, a: int, reward: float, ticket: Floats) -> None:
-    """Take in a reward, and decide what can be."""
+    """Add a reward, and decide what can be decided."""
     arms, numbers, n = joint.arms, joint.numbers, joint.beaten.shape[1]
     numbers[RUN_EXPLORATION_COST] -= exploration_cost(arms[ARM_PULLS, x, a])
     add_reward_to(arms, x, a, reward)
@@ -179,7 +194,7 @@ def observe(joint: OnePhaseStopping, x: int, a: int, reward: float, ticket: Floa
 
 @kernel_in_place
 def estimated_representation(joint: OnePhaseStopping) -> int:
-    """The representation that holds the best arm of every task under the estimate, or -1."""
+    """Return the representation with the best arm of every task under the estimate, or -1."""
     leaders, n = joint.leaders, joint.beaten.shape[1]
     predictors = n // joint.possible_g.size
     for x in range(leaders.size):
@@ -190,7 +205,7 @@ def estimated_representation(joint: OnePhaseStopping) -> int:
 
 @kernel_in_place
 def rule_out_representations(joint: OnePhaseStopping, x: int) -> bool:
-    """Whether one representation is left: all others are beaten, at once or one after the other."""
+    """Rule out what is beaten, at once or one after the other; return whether one representation is left."""
     arms, possible_g = joint.arms, joint.possible_g
     n = joint.beaten.shape[1]
     predictors = n // possible_g.size
@@ -229,7 +244,7 @@ def rule_out_representations(joint: OnePhaseStopping, x: int) -> bool:
 
 @kernel_in_place
 def margin_over_threshold(joint: OnePhaseStopping, g: int) -> float:
-    """By how much the statistic against a representation exceeds its threshold."""
+    """Return by how much the statistic against a representation exceeds its threshold."""
     levels, numbers = joint.levels, joint.numbers
     tasks, n = joint.beaten.shape
     predictors = n // joint.possible_g.size
@@ -253,7 +268,7 @@ def margin_over_threshold(joint: OnePhaseStopping, g: int) -> float:
 
 @kernel_in_place
 def largest_between(values: Floats, first: int, last: int) -> float:
-    """The largest of the values first .. last - 1."""
+    """Return the largest of the values first .. last - 1."""
     most = values[first]
     for i in range(first + 1, last):
         most = max(most, values[i])
@@ -306,7 +321,7 @@ def rule_out_predictors(joint: OnePhaseStopping, x: int, g: int) -> None:
 
 @kernel_in_place
 def refresh_intervals(joint: OnePhaseStopping, x: int, a: int, g: int) -> None:
-    """Bring the interval of the sampled arm up to date, and those of the others when they are old."""
+    """Update the interval of the sampled arm, and those of the others when they are old."""
     numbers = joint.numbers
     refresh_interval(joint, x, a, g)
     if joint.levels[TERMS_G, TERM_LOG_LOG_T] > 0.0 and numbers[RUN_SAMPLES] >= numbers[RUN_INTERVALS_DUE]:
@@ -317,14 +332,14 @@ def refresh_intervals(joint: OnePhaseStopping, x: int, a: int, g: int) -> None:
 
 @kernel_in_place
 def refresh_task_intervals(joint: OnePhaseStopping, x: int, g: int) -> None:
-    """Bring the intervals of all arms of a task up to date."""
+    """Update the intervals of all arms of a task."""
     for a in range(joint.beaten.shape[1]):
         refresh_interval(joint, x, a, g)
 
 
 @kernel_in_place
 def refresh_interval(joint: OnePhaseStopping, x: int, a: int, g: int) -> None:
-    """The interval of an arm: for the representation, or where that is ``g`` for its predictors."""
+    """Update the interval of an arm: for the representation, or where that is ``g`` for its predictors."""
     arms, row = joint.arms, TERMS_G if g < 0 else TERMS_H
     rate = threshold_now(joint.levels, row, exploration_cost(arms[ARM_PULLS, x, a]), joint.numbers[RUN_SAMPLES])
     arms[ARM_UPPER, x, a] = upper_bound(arms[ARM_MEANS, x, a], arms[ARM_PULLS, x, a], rate, joint.noise)
@@ -333,7 +348,7 @@ def refresh_interval(joint: OnePhaseStopping, x: int, a: int, g: int) -> None:
 
 @kernel_in_place
 def _decide(joint: OnePhaseStopping) -> None:
-    """Write down the answer when nothing is open."""
+    """Write the answer when nothing is open."""
     possible_h = joint.possible_h
     tasks, n = possible_h.shape
     predictors = n // joint.possible_g.size
@@ -346,7 +361,7 @@ def _decide(joint: OnePhaseStopping) -> None:
 
 @kernel_in_place
 def _answer(joint: OnePhaseStopping, g: int, status: int) -> None:
-    """The predictors of ``g`` that are possible and look best."""
+    """Write the predictors of ``g`` that are possible and look best."""
     arms, outcome = joint.arms, joint.outcome
     tasks, n = joint.possible_h.shape
     predictors = n // joint.possible_g.size
@@ -364,7 +379,7 @@ def _answer(joint: OnePhaseStopping, g: int, status: int) -> None:
 
 @kernel
 def conclude(joint: OnePhaseStopping, criterion: int) -> None:
-    """The best guess: the representation that is cheapest to believe in, and its best predictors."""
+    """Write the best guess: the representation that is cheapest to believe in, and its best predictors."""
     arms, g = joint.arms, sole_survivor(joint.possible_g, 0, joint.possible_g.size)
     if g < 0:
         for x in range(joint.leaders.size):
@@ -376,7 +391,7 @@ def conclude(joint: OnePhaseStopping, criterion: int) -> None:
 
 @kernel
 def read(joint: OnePhaseStopping, of_g: Floats, of_h: Floats) -> None:
-    """The statistic against each representation, and the lead of the best predictor over the others."""
+    """Write the statistic against each representation, and the lead of the best predictor over the others."""
     tasks, n = joint.beaten.shape
     predictors = n // of_g.size
     for g in range(of_g.size):

@@ -1,7 +1,8 @@
-"""A contest: which arm of a task is best, among all of its arms or among the predictors of a representation.
+"""The test of one task: which of its arms is best, among all of them or among the predictors of a representation.
 
-What track-and-stop keeps of it, in the paper's algorithm and in its baselines: what is asked now, the
-samples that count for that, and how clearly the leader leads. Tracking rules (`osrl.policies.sampling`) read it.
+It holds the state of track-and-stop, in the paper's algorithm and in its baselines: the question in progress, the
+samples that count for it, and how clearly the leader leads. Tracking rules (`osrl.policies.sampling`) read it. In the
+states of stopping rules, in logs and in snapshots the field is called ``contests``.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class PerTaskTest(NamedTuple):
 
 
 def new_per_task_test(shape: tuple[int, int, int], noise: float, task: int = -1) -> PerTaskTest:
-    """No samples yet; the first question is about the arms of ``task``, or of all tasks together."""
+    """Return a test without samples; the first question is about the arms of ``task``, or of all tasks together."""
     X, G, H = shape
     return PerTaskTest(
         arms=np.zeros((6, X, G * H)),
@@ -44,7 +45,7 @@ def new_per_task_test(shape: tuple[int, int, int], noise: float, task: int = -1)
 
 
 def track_and_stop_terms(arms: int, deltas: tuple[float, ...], noise: float) -> Floats:
-    """The terms of the thresholds of contests of ``arms`` arms at the risks ``deltas``, (R, 3)."""
+    """Return the threshold terms of tests of ``arms`` arms at the risks ``deltas``, (R, 3)."""
     return np.array([track_and_stop(arms, delta, noise).terms[:TERM_LOG_LOG_T] for delta in deltas])
 
 
@@ -58,7 +59,7 @@ def risk_of_arm(criterion: Criterion, shape: tuple[int, int, int]) -> float:
 
 @kernel_in_place
 def competing_arms(contests: PerTaskTest) -> tuple[int, int]:
-    """The arms that compete now: the first one, and one past the last one."""
+    """Return the first competing arm, and one past the last."""
     g, predictors = contests.asked[ASKED_G], contests.predictors
     if g < 0:
         return 0, contests.arms.shape[2]
@@ -67,7 +68,7 @@ def competing_arms(contests: PerTaskTest) -> tuple[int, int]:
 
 @kernel_in_place
 def unique_leader(means: Floats) -> int:
-    """The arm with the largest mean, or -1 when two share it."""
+    """Return the arm with the largest mean, or -1 when two share it."""
     best, unique = 0, True
     for a in range(1, means.size):
         if means[a] > means[best]:
@@ -79,7 +80,7 @@ def unique_leader(means: Floats) -> int:
 
 @kernel_in_place
 def best_competing_arm(contests: PerTaskTest, x: int) -> int:
-    """The competing arm of task ``x`` with the largest mean; of several, the first."""
+    """Return the competing arm of task ``x`` with the largest mean; of several, the first."""
     means = contests.arms[TEST_MEANS, x]
     first, last = competing_arms(contests)
     best = first
@@ -91,7 +92,7 @@ def best_competing_arm(contests: PerTaskTest, x: int) -> int:
 
 @kernel_in_place
 def is_leading(contests: PerTaskTest, x: int, a: int) -> bool:
-    """Whether an arm of task ``x`` has a larger mean than every other one that competes and was tried."""
+    """Tell whether an arm of task ``x`` has a larger mean than every other competing arm that was tried."""
     pulls, means = contests.arms[TEST_PULLS, x], contests.arms[TEST_MEANS, x]
     first, last = competing_arms(contests)
     for b in range(first, last):
@@ -102,14 +103,14 @@ def is_leading(contests: PerTaskTest, x: int, a: int) -> bool:
 
 @kernel_in_place
 def count_reward(contests: PerTaskTest, x: int, a: int, reward: float) -> None:
-    """Take in a reward of arm ``a`` of task ``x``."""
+    """Add a reward of arm ``a`` of task ``x``, and count the round."""
     add_reward(contests, x, a, reward)
     contests.rounds[x] += 1.0
 
 
 @kernel_in_place
 def add_reward(contests: PerTaskTest, x: int, a: int, reward: float) -> None:
-    """Bring pulls, sums and means up to date."""
+    """Update pulls, sums and means."""
     arms = contests.arms
     arms[TEST_PULLS, x, a] += 1.0
     arms[TEST_SUMS, x, a] += reward
@@ -118,7 +119,7 @@ def add_reward(contests: PerTaskTest, x: int, a: int, reward: float) -> None:
 
 @kernel_in_place
 def note_leading_reward(contests: PerTaskTest, x: int, a: int, reward: float) -> None:
-    """What evidence from counts needs of a reward, before it is added: the first one, those of a leader."""
+    """Count a reward for evidence from counts, before it is added: the first one, and those of a leader."""
     arms = contests.arms
     if arms[TEST_PULLS, x, a] == 0.0:
         arms[TEST_FIRST, x, a] = reward
@@ -129,7 +130,7 @@ def note_leading_reward(contests: PerTaskTest, x: int, a: int, reward: float) ->
 
 @kernel_in_place
 def leader_evidence(contests: PerTaskTest, x: int, thresholds: Floats) -> float:
-    """How clearly the leader of task ``x`` leads: the least likelihood ratio of it and another arm.
+    """Return the least likelihood ratio of the leader of task ``x`` and another arm.
 
     -1 where that is not above the least of the ``thresholds`` (R, 3), for a tie, and while an arm is untried.
     The arm with the next largest mean mostly has the least one, so it comes first.
@@ -161,7 +162,7 @@ def leader_evidence(contests: PerTaskTest, x: int, thresholds: Floats) -> float:
 
 @kernel_in_place
 def _ratio(contests: PerTaskTest, x: int, a: int, b: int) -> float:
-    """N_a kl(mu_a, m) + N_b kl(mu_b, m), m the pooled mean of the two arms."""
+    """Return N_a kl(mu_a, m) + N_b kl(mu_b, m), m the pooled mean of the two arms."""
     pulls, sums = contests.arms[TEST_PULLS, x], contests.arms[TEST_SUMS, x]
     means, noise = contests.arms[TEST_MEANS, x], contests.noise
     m = (sums[a] + sums[b]) / (pulls[a] + pulls[b])
@@ -170,19 +171,19 @@ def _ratio(contests: PerTaskTest, x: int, a: int, b: int) -> float:
 
 @kernel_in_place
 def exceeds_threshold(contests: PerTaskTest, x: int, evidence: float, terms: Floats) -> bool:
-    """Whether the evidence of task ``x`` exceeds the threshold with these ``terms``."""
+    """Tell whether the evidence of task ``x`` exceeds the threshold with these ``terms``."""
     return evidence >= 0.0 and evidence > threshold_of_task(contests, x, terms)
 
 
 @kernel_in_place
 def threshold_of_task(contests: PerTaskTest, x: int, terms: Floats) -> float:
-    """The threshold with these ``terms`` for task ``x``."""
+    """Return the threshold with these ``terms`` for task ``x``."""
     return float(terms[TERM_CONSTANT] + terms[TERM_LOG_T] * math.log(max(contests.rounds[x], 1.0)))
 
 
 @kernel
 def read_leader_ratios(contests: PerTaskTest, of_h: Floats) -> None:
-    """The likelihood ratios of the contest in progress; nothing while all tasks are asked together."""
+    """Write the likelihood ratios of the test in progress; nothing while all tasks are tested together."""
     x, arms = int(contests.asked[ASKED_TASK]), contests.arms
     if x < 0:
         return
@@ -199,5 +200,5 @@ def read_leader_ratios(contests: PerTaskTest, of_h: Floats) -> None:
 
 @kernel
 def read_per_task(tasks: Any, of_g: Floats, of_h: Floats) -> None:
-    """The contest in progress."""
+    """Write the likelihood ratios of the test in progress."""
     read_leader_ratios(tasks.contests, of_h)

@@ -1,9 +1,9 @@
-"""Phase 2: the representation is chosen, and a contest finds the predictor of each task.
+"""Phase 2: the representation is chosen, and a test finds the predictor of each task.
 
-Shared by the paper's algorithm, its released version and `tas-transfer`. One pass of contests for each
-representation that some criterion has chosen, task after task, among the H arms of that representation and
-with threshold ln(2 t (H - 1) / delta_H), or by evidence from counts. Criteria that chose the same
-representation share its contests.
+It is shared by the paper's algorithm, its released version and `tas-transfer`. There is one pass of tests for each
+representation that some criterion has chosen, task after task, among the H arms of that representation and with
+threshold ln(2 t (H - 1) / delta_H), or by evidence from counts. Criteria that chose the same representation share its
+tests.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Phase2(NamedTuple):
 
 
 def new_phase_2(problem: Problem) -> Phase2:
-    """Phase 2 before it begins."""
+    """Return phase 2 before it starts."""
     X, G, H = problem.shape
     criteria, noise = problem.criteria, problem.family.noise
     deltas = tuple(criterion.delta_h for criterion in criteria)
@@ -84,7 +84,7 @@ def new_phase_2(problem: Problem) -> Phase2:
 
 @kernel_in_place
 def write_representation(outcome: Outcome, r: int, g: int, rounds: int, pulls: Floats) -> None:
-    """Criterion ``r`` has found representation ``g`` after ``rounds`` rounds with ``pulls`` (X, n)."""
+    """Write that criterion ``r`` has found ``g`` after ``rounds`` rounds with ``pulls`` (X, n)."""
     outcome.reached[TAU_G, r] = rounds
     outcome.reached[TAU, r] = rounds
     for x in range(pulls.shape[0]):
@@ -95,13 +95,13 @@ def write_representation(outcome: Outcome, r: int, g: int, rounds: int, pulls: F
 
 @kernel_in_place
 def in_phase_2(contests: PerTaskTest) -> bool:
-    """Whether phase 2 has begun."""
+    """Tell whether phase 2 has started."""
     return bool(contests.asked[ASKED_G] >= 0)
 
 
 @kernel_in_place
 def write_phase(contests: PerTaskTest, ticket: Floats) -> None:
-    """Write down the phase of a trial: 0 before phase 2, then 1 + the representation in progress."""
+    """Write the phase of a trial: 0 before phase 2, then 1 + the representation in progress."""
     ticket[0] = 1.0 + contests.asked[ASKED_G]
 
 
@@ -116,10 +116,10 @@ def phase_2_observe(
     ticket: Floats,
     reuse: bool,
 ) -> None:
-    """Take in a reward; on to the next contest when no criterion needs this one any more.
+    """Add a reward; start the next test when no criterion needs this one any more.
 
     The late reward of a trial of phase 1, or of another representation, says nothing here; with ``reuse``
-    those of phase 1 count, where their arm is in the contest.
+    those of phase 1 count, where their arm is in the test.
     """
     g = contests.asked[ASKED_G]
     if a // contests.predictors != g or (ticket[0] != 1.0 + g and not reuse):
@@ -127,13 +127,13 @@ def phase_2_observe(
     if phase.counting.wanted:
         note_leading_reward(contests, x, a, reward)
     count_reward(contests, x, a, reward)
-    if not _goes_on(phase, contests, outcome, x):
+    if not _is_undecided(phase, contests, outcome, x):
         start_next_test(phase, contests, outcome)
 
 
 @kernel_in_place
-def _goes_on(phase: Phase2, contests: PerTaskTest, outcome: Outcome, x: int) -> bool:
-    """Note the criteria for which the predictor of task ``x`` is known; whether there are others."""
+def _is_undecided(phase: Phase2, contests: PerTaskTest, outcome: Outcome, x: int) -> bool:
+    """Write the predictor of task ``x`` for the criteria that are met; tell whether others are left."""
     counting, stopped, near, g = phase.counting, phase.stopped, phase.near, contests.asked[ASKED_G]
     looked = recount_due(counting, x, contests.rounds[x])
     if looked:
@@ -163,7 +163,7 @@ def _goes_on(phase: Phase2, contests: PerTaskTest, outcome: Outcome, x: int) -> 
 
 @kernel_in_place
 def stop_task(phase: Phase2, outcome: Outcome, r: int, x: int) -> None:
-    """For criterion ``r`` the predictor of task ``x`` is known; it is met when all of them are."""
+    """Write that criterion ``r`` knows the predictor of task ``x``; it is met when it knows all."""
     phase.stopped[r, x] = True
     if np.all(phase.stopped[r]):
         outcome.reached[STATUS, r] = WITHIN if phase.near.used[r] else DECIDED
@@ -171,7 +171,7 @@ def stop_task(phase: Phase2, outcome: Outcome, r: int, x: int) -> None:
 
 @kernel_in_place
 def _note_predictor(phase: Phase2, contests: PerTaskTest, outcome: Outcome, r: int, x: int, best: int) -> None:
-    """Write down the predictor ``best`` of task ``x`` for criterion ``r`` and what it has cost."""
+    """Write the predictor ``best`` of task ``x`` for criterion ``r`` and its cost."""
     predictors = contests.predictors
     outcome.answer[PREDICTOR, r, x] = best
     for h in range(predictors):
@@ -191,9 +191,9 @@ def keep_phase_1(phase: Phase2, contests: PerTaskTest, reuse: bool) -> None:
 
 @kernel_in_place
 def start_next_test(phase: Phase2, contests: PerTaskTest, outcome: Outcome) -> None:
-    """Begin the next contest, the first one too; without one left, every criterion is met.
+    """Start the next test, the first one too; without one left, every criterion is met.
 
-    A single predictor needs no contest, and neither does a task that earlier samples decide.
+    A single predictor needs no test, and neither does a task that earlier samples decide.
     """
     alone = contests.predictors == 1
     for r in range(phase.stopped.shape[0]):
@@ -205,15 +205,15 @@ def start_next_test(phase: Phase2, contests: PerTaskTest, outcome: Outcome) -> N
                 stop_task(phase, outcome, r, x)
                 continue
             if outcome.answer[REPRESENTATION, r, x] != contests.asked[ASKED_G]:
-                _begin_contests(phase, contests, outcome.answer[REPRESENTATION, r, x])
+                _start_tests(phase, contests, outcome.answer[REPRESENTATION, r, x])
             contests.asked[ASKED_TASK] = x
-            if _goes_on(phase, contests, outcome, x):
+            if _is_undecided(phase, contests, outcome, x):
                 return
 
 
 @kernel_in_place
-def _begin_contests(phase: Phase2, contests: PerTaskTest, g: int) -> None:
-    """Set up the contests among the arms of ``g``, with the samples that count from the start."""
+def _start_tests(phase: Phase2, contests: PerTaskTest, g: int) -> None:
+    """Set up the tests among the arms of ``g``, with the samples that count from the start."""
     arms, predictors = contests.arms, contests.predictors
     phase.counting.possible[:] = True
     phase.counting.due[:] = 0.0
@@ -230,7 +230,7 @@ def _begin_contests(phase: Phase2, contests: PerTaskTest, g: int) -> None:
 
 @kernel
 def guess_phase_2(phase: Phase2, contests: PerTaskTest, outcome: Outcome, r: int, means: Floats) -> None:
-    """The best guess of every task: by its samples in phase 2, without any by ``means`` (X, n) of phase 1."""
+    """Write the best guess of every task: by its samples in phase 2, otherwise by ``means`` (X, n) of phase 1."""
     predictors = contests.predictors
     for x in range(phase.stopped.shape[1]):
         if phase.stopped[r, x]:
@@ -245,7 +245,7 @@ def guess_phase_2(phase: Phase2, contests: PerTaskTest, outcome: Outcome, r: int
 
 @kernel
 def read_two_phase(phases: Any, of_g: Floats, of_h: Floats) -> None:
-    """C(g) of phase 1, and the contest of phase 2."""
+    """Write C(g) of phase 1, and the likelihood ratios of phase 2."""
     for g in range(of_g.size):
         of_g[g] = phases.glr.total[g]
     read_leader_ratios(phases.contests, of_h)

@@ -70,14 +70,14 @@ class EpsilonPairs(NamedTuple):
 
 
 def split_risks(epsilon: tuple[float, float]) -> RiskSplit:
-    """How the risks are shared out for these tolerances."""
+    """Return how the risks are shared out for these tolerances."""
     if epsilon[0] > 0.0:
         return RiskSplit(0.75, 0.25, 0.25, *((0.25, 0.5) if epsilon[1] > 0.0 else (0.75, 0.0)))
     return RiskSplit(1.0, 0.0, 0.0, *((0.25, 0.75) if epsilon[1] > 0.0 else (1.0, 0.0)))
 
 
 def new_epsilon_pairs(problem: Problem) -> EpsilonPairs:
-    """Nothing is out yet."""
+    """Return pairs of which none is ruled out."""
     X, G, H = problem.shape
     R = len(problem.criteria)
     n, m = (G * H, H) if max(problem.epsilon) > 0.0 else (0, 0)
@@ -92,7 +92,7 @@ def new_epsilon_pairs(problem: Problem) -> EpsilonPairs:
 
 
 def _limits(criterion: Criterion, problem: Problem) -> Floats:
-    """The limits (3,) of a criterion."""
+    """Return the limits (3,) of a criterion."""
     _, G, H = problem.shape
     parts = split_risks(problem.epsilon)
     risks = np.array(
@@ -120,7 +120,7 @@ def rule_out_pairs(
     tilts: Tilts,
     noise: float,
 ) -> None:
-    """Rule out what can be among the pairs of arms (R, X, n, n) of task ``x``.
+    """Rule out what the evidence allows among the pairs of arms (R, X, n, n) of task ``x``.
 
     ``limits`` (2, R) are those for pairs of different representations, and of the same one. An answer c that
     looks worse than the best arm by more than the tolerance and its error is passed over.
@@ -145,7 +145,7 @@ def rule_out_pairs(
 
 @kernel_in_place
 def epsilon_answer(within: Flags, means: Floats, possible: Flags, g: int, predictors: int) -> int:
-    """The best-looking arm of ``g`` in a task against which all others are out, or -1.
+    """Return the best-looking arm of ``g`` in a task against which all others are out, or -1.
 
     ``within`` (n, n) is that of a task; ``possible`` (n // predictors,) are the representations left.
     """
@@ -164,7 +164,7 @@ def epsilon_answer(within: Flags, means: Floats, possible: Flags, g: int, predic
 
 @kernel_in_place
 def epsilon_predictor(within: Flags, means: Floats, possible: Flags) -> int:
-    """The best-looking possible predictor against which all others are out, or -1; ``within`` (H, H)."""
+    """Return the best-looking possible predictor against which all others are out, or -1; ``within`` (H, H)."""
     best = -1
     for c in range(within.shape[0]):
         if not possible[c] or (best >= 0 and means[c] <= means[best]):
@@ -181,8 +181,8 @@ class SharpCounts(NamedTuple):
     """What is possible for the criteria that stop by counts (arrays are updated in place)."""
 
     limit: Floats  # (R,) log(1 / delta); infinite for the criteria that do not stop by counts
-    possible: Flags  # (R, X, m) in each contest; phase 1 is one contest
-    due: Floats  # (X,) samples of each contest at which to look again
+    possible: Flags  # (R, X, m) in each test; phase 1 is one test
+    due: Floats  # (X,) samples of each test at which to evaluate it again
     tilts: Tilts
     noise: float
     wanted: bool  # whether any criterion stops by counts
@@ -195,7 +195,7 @@ def new_sharp_counts(
     tests: int,
     noise: float,
 ) -> SharpCounts:
-    """Everything is possible; ``arms`` = (X, n), and ``tests`` possibilities in each contest."""
+    """Return counts with everything possible; ``arms`` = (X, n), and ``tests`` possibilities in each test."""
     sharp = np.array([criterion.threshold == SHARP for criterion in criteria])
     return SharpCounts(
         limit=np.where(sharp, np.log(1.0 / np.array(deltas)), math.inf),
@@ -209,7 +209,7 @@ def new_sharp_counts(
 
 @kernel_in_place
 def recount_due(counting: SharpCounts, i: int, samples: float) -> bool:
-    """Whether to look at the counts of contest ``i`` after so many samples; then not again soon."""
+    """Tell whether to evaluate the counts of test ``i`` after so many samples; then schedule the next time."""
     due = counting.due
     if not counting.wanted or samples < due[i]:
         return False
@@ -235,7 +235,7 @@ def judge_representations(counting: SharpCounts, arms: Floats, near: EpsilonPair
 
 @kernel
 def judge_predictors(counting: SharpCounts, x: int, contests: PerTaskTest, near: EpsilonPairs) -> None:
-    """Rule out predictors by the counts of the contest of task ``x``; compare them."""
+    """Rule out predictors by the counts of the test of task ``x``; compare them."""
     first, last = competing_arms(contests)
     tilts, noise = counting.tilts, counting.noise
     samples = _samples(counting, contests.arms[:, x, first:last].copy())
@@ -251,7 +251,7 @@ def judge_predictors(counting: SharpCounts, x: int, contests: PerTaskTest, near:
 
 @kernel
 def _samples(counting: SharpCounts, arms: Floats) -> Samples:
-    """What the rewards of the ``arms`` (rows, n) of a task say."""
+    """Return the samples of the ``arms`` (rows, n) of a task."""
     return samples_of(
         arms[TEST_PULLS], arms[TEST_SUMS], arms[TEST_FIRST], arms[TEST_LED], arms[TEST_LED_SUM], counting.noise
     )
@@ -259,6 +259,6 @@ def _samples(counting: SharpCounts, arms: Floats) -> Samples:
 
 @kernel
 def _rule_out(counting: SharpCounts, i: int, evidence: Floats) -> None:
-    """Rule out what can be in contest ``i``, for every criterion; the last possibility stays."""
+    """Rule out what the evidence allows in test ``i``, for every criterion; the last possibility stays."""
     for r in range(counting.limit.size):
         rule_out(counting.possible[r, i], evidence, counting.limit[r], True)

@@ -110,7 +110,7 @@ class Threshold(ABC):
         """The threshold as kernels see it."""
 
     def value(self, pulls: ArrayLike) -> float:
-        """The threshold once the arms of the test were pulled ``pulls`` times (any shape)."""
+        """Return the threshold once the arms of the test were pulled ``pulls`` times (any shape)."""
         n = np.asarray(pulls, dtype=np.float64)
         return threshold_value(self.terms, exploration_term(n), float(n.sum()))
 
@@ -199,7 +199,7 @@ class GaussianTrackAndStop(Threshold):
 
 
 def track_and_stop(arms: int, delta: float, noise: float) -> TrackAndStop | GaussianTrackAndStop:
-    """The threshold of one task, as proved for rewards in [0, 1] (``noise`` = 0) or for Gaussian ones."""
+    """Return the threshold of one task, proved for rewards in [0, 1] (``noise`` = 0) or for Gaussian ones."""
     return TrackAndStop(arms, delta) if noise == 0.0 else GaussianTrackAndStop(arms, delta)
 
 
@@ -207,14 +207,14 @@ THRESHOLDS: dict[str, type[Theorem] | type[Released]] = {"theorem": Theorem, "re
 
 
 def threshold(name: str, shape: tuple[int, int, int], delta: float) -> Theorem | Released:
-    """The threshold of the representation test (phase 1) called ``name``; ``shape`` = (X, G, H)."""
+    """Return the threshold of the representation test (phase 1) called ``name``; ``shape`` = (X, G, H)."""
     if name not in THRESHOLDS:
         raise OsrlError(f"unknown threshold {name!r}; use one of {', '.join(THRESHOLDS)}")
     return THRESHOLDS[name](shape, delta)
 
 
 def beta_2(shape: tuple[int, int, int], delta: float) -> float:
-    """The part of the threshold that pays for the risk: K phi(ln((G - 1) / delta) / K), K = XGH.
+    """Return the part of the threshold that pays for the risk: K phi(ln((G - 1) / delta) / K), K = XGH.
 
     Minus infinity when G = 1: a single representation needs no test.
     """
@@ -226,7 +226,7 @@ def beta_2(shape: tuple[int, int, int], delta: float) -> float:
 
 
 def phi(x: float) -> float:
-    """The deviation, for each arm, that K arms exceed together with probability exp(-K x) at most.
+    """Return the deviation, for each arm, that K arms exceed together with probability exp(-K x) at most.
 
     phi(x) = 2 p~( (p^-1(1 + x) + ln(2 zeta(2))) / 2 ) for x >= 0, with z = 3/2 in
     p~(y) = exp(1 / p^-1(y)) p^-1(y) where y >= p^-1(1 / ln z), and z (y - ln ln z) below.
@@ -243,7 +243,7 @@ def phi(x: float) -> float:
 
 
 def p_inverse(y: float) -> float:
-    """The u >= 1 with p(u) = u - ln u = y, for y >= 1.
+    """Return the u >= 1 with p(u) = u - ln u = y, for y >= 1.
 
     Newton's method on d - ln(1 + d) = y - 1 for d = u - 1. The function is convex and the start,
     the bound d <= e + sqrt(2 e) with e = y - 1, lies above the root: the steps decrease to it.

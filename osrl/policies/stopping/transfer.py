@@ -1,9 +1,15 @@
-"""Learn the representation in one task alone, and reuse it in the others.
+"""Rule `transfer`: learn the representation in one task alone, and reuse it in the others.
 
-One task, drawn by the seed, is decided with all G * H arms and threshold ln(2 t (GH - 1) / delta), delta the
-smaller of both risks: this gives a representation and the predictor of that task. The other tasks then find
-theirs among the H arms of that representation, with threshold ln(2 t (H - 1) / delta_H)
-(`osrl.policies.stopping.phase2`). What the paper's algorithm gains over it is the price of not combining tasks.
+One task, drawn by the seed, is decided with all G * H arms and threshold ln(2 t (GH - 1) / delta), delta the smaller
+of both risks: this gives a representation and the predictor of that task. The other tasks then find theirs among the
+H arms of that representation, with threshold ln(2 t (H - 1) / delta_H) (`osrl.policies.stopping.phase2`). The gain of
+the paper's algorithm over it is the price of not combining tasks. There are no parameters.
+
+>>> import osrl
+>>> osrl.simulate("paper", policy="tas-transfer", delta=0.1, runs=3).frame["tau"].to_list()
+[26220, 17185, 20836]
+
+Reference: A. Garivier and E. Kaufmann, Optimal Best Arm Identification with Fixed Confidence, COLT 2016 (Theorem 10).
 """
 
 from __future__ import annotations
@@ -43,7 +49,7 @@ from osrl.policies.stopping.phase2 import (
 
 
 class TransferStopping(NamedTuple):
-    """The contest of the first task, with all arms, then those of the other tasks."""
+    """The test of the first task, with all arms, then those of the other tasks."""
 
     contests: PerTaskTest
     threshold: Floats  # (R, 3) terms of each criterion, in the first task
@@ -52,7 +58,7 @@ class TransferStopping(NamedTuple):
 
 
 def new(problem: Problem, draw: float) -> TransferStopping:
-    """Nothing known yet; ``draw`` in [0, 1) picks the first task."""
+    """Return the state before the first sample; ``draw`` in [0, 1) picks the first task."""
     X, G, H = problem.shape
     deltas = tuple(risk_of_arm(criterion, problem.shape) for criterion in problem.criteria)
     noise = problem.family.noise
@@ -66,13 +72,13 @@ def new(problem: Problem, draw: float) -> TransferStopping:
 
 @kernel_in_place
 def ticket(transfer: TransferStopping, x: int, a: int, propensities: Floats, ticket: Floats) -> None:
-    """Which phase the trial belongs to: its reward may come late."""
+    """Write the phase of the trial: its reward may come late."""
     write_phase(transfer.contests, ticket)
 
 
 @kernel_in_place
 def observe(transfer: TransferStopping, x: int, a: int, reward: float, ticket: Floats) -> None:
-    """Take in a reward; on to the other tasks when every criterion is met in the first one."""
+    """Add a reward; start the other tasks when every criterion is met in the first one."""
     contests, phase2, outcome = transfer.contests, transfer.phase2, transfer.outcome
     representation = outcome.answer[REPRESENTATION]
     if in_phase_2(contests):
@@ -93,7 +99,7 @@ def observe(transfer: TransferStopping, x: int, a: int, reward: float, ticket: F
 
 @kernel_in_place
 def _answer(transfer: TransferStopping, r: int) -> None:
-    """Criterion ``r`` takes the leader of the first task: its predictor, and its representation for all."""
+    """Write the leader of the first task for criterion ``r``: its predictor, and its representation for all."""
     outcome, contests, x = transfer.outcome, transfer.contests, int(transfer.contests.asked[ASKED_TASK])
     best = best_competing_arm(contests, x)
     outcome.answer[REPRESENTATION, r] = best // contests.predictors
@@ -107,7 +113,7 @@ def _answer(transfer: TransferStopping, r: int) -> None:
 
 @kernel
 def conclude(transfer: TransferStopping, criterion: int) -> None:
-    """The best guess; the first predictor in a task without samples."""
+    """Write the best guess; the first predictor in a task without samples."""
     if transfer.outcome.answer[REPRESENTATION, criterion, 0] < 0:
         _answer(transfer, criterion)
     nothing = transfer.phase2.earlier[TEST_MEANS]
