@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict, Unpack
 
 import numpy as np
 import polars as pl
@@ -56,44 +57,36 @@ class Table(NamedTuple):
         return len(self.task_names), len(self.representations), len(self.predictors)
 
 
-def read_table(
-    log: Any,
-    *,
-    columns: Mapping[str, str] | None = None,
-    order_by: str | None = None,
-    distinct: str | None = None,
-    uniform: bool = False,
-    tidy: bool = False,
-    family: str | None = None,
-    noise_sd: float | None = None,
-    low: float | None = None,
-    high: float | None = None,
-    representations: Sequence[str] | None = None,
-    predictors: Sequence[str] | None = None,
-) -> Table:
-    """Read a table of trials: a file, or a frame.
+class TableOptions(TypedDict, total=False):
+    """What columns, rows and rewards of a table mean, where the table does not say it.
 
     ``columns`` says which column is what, such as ``{"task": "market"}``. Rows are in the order of hand-out,
     or have a column of times to ``order_by``. ``distinct`` is a column of keys: rows with the same key are
-    copies, of which one counts. Names are those that occur, in their order, unless they are
-    given; ``tidy``: those that differ only in case or blanks are one. ``uniform``: each arm of a task was
-    drawn with the same probability. The family is bernoulli for rewards 0 and 1, and bounded for others in
-    [0, 1], unless it is given. ``low`` and ``high`` are the smallest and the largest bounded reward that was
-    possible, as far as that was known before there were rows.
+    copies, of which one counts. ``uniform``: each arm of a task was drawn with the same probability. Names are
+    those that occur, in their order, unless they are given; ``tidy``: those that differ only in case or blanks are
+    one. The family is bernoulli for rewards 0 and 1, and bounded for others in [0, 1], unless it is given. ``low``
+    and ``high`` are the smallest and the largest bounded reward that was possible, as far as that was known before
+    there were rows.
     """
+
+    columns: Mapping[str, str] | None
+    order_by: str | None
+    distinct: str | None
+    uniform: bool
+    tidy: bool
+    family: str | None
+    noise_sd: float | None
+    low: float | None
+    high: float | None
+    representations: Sequence[str] | None
+    predictors: Sequence[str] | None
+
+
+def read_table(log: Any, **options: Unpack[TableOptions]) -> Table:
+    """Read a table of trials: a file, or a frame; the options are those of `TableOptions`."""
     path = Path(log) if isinstance(log, str | os.PathLike) else None
     try:
-        source = from_frame(_frame(log)) if path is None else read_source(path)
-        return _read_source(
-            source,
-            columns or {},
-            order_by,
-            distinct,
-            uniform,
-            tidy,
-            (family, noise_sd, low, high),
-            (representations, predictors),
-        )
+        return _read_source(from_frame(_frame(log)) if path is None else read_source(path), **options)
     except OsrlError as error:
         if path is None:
             raise
@@ -115,14 +108,20 @@ def _frame(given: Any) -> pl.DataFrame:
 
 def _read_source(
     source: Source,
-    columns: Mapping[str, str],
-    order_by: str | None,
-    distinct: str | None,
-    uniform: bool,
-    tidy: bool,
-    family: tuple[str | None, float | None, float | None, float | None],
-    names: tuple[Sequence[str] | None, Sequence[str] | None],
+    *,
+    columns: Mapping[str, str] | None = None,
+    order_by: str | None = None,
+    distinct: str | None = None,
+    uniform: bool = False,
+    tidy: bool = False,
+    family: str | None = None,
+    noise_sd: float | None = None,
+    low: float | None = None,
+    high: float | None = None,
+    representations: Sequence[str] | None = None,
+    predictors: Sequence[str] | None = None,
 ) -> Table:
+    """Check the rows of a source, and return them as a table."""
     if source.frame.is_empty() and source.frame.width:
         raise OsrlError("there are no rows; give a table with at least one trial")
     remarks = []
@@ -130,7 +129,7 @@ def _read_source(
         source, said = order_rows(source, order_by)
         remarks += said
     keys = None if distinct is None else find_column(source, distinct, "of keys")
-    source, said = name_columns(source, columns)
+    source, said = name_columns(source, columns or {})
     remarks += said
     if distinct is not None and keys is not None:
         source, said = drop_copies(source, distinct, keys)
@@ -143,39 +142,39 @@ def _read_source(
     there = [name for name in frame.columns if name.startswith(_PROPENSITY)]
     pairs = [name[len(_PROPENSITY) : -1].split(",") for name in there]
     clear = [pair for pair in pairs if len(pair) == 2]  # a comma in a name: only the rows can tell
-    g, representations = _index(source, "representation", names[0], [pair[0] for pair in clear])
-    h, predictors = _index(source, "predictor", names[1], [pair[1] for pair in clear])
-    if not (task_names and representations and predictors):
+    g, names_g = _index(source, "representation", representations, [pair[0] for pair in clear])
+    h, names_h = _index(source, "predictor", predictors, [pair[1] for pair in clear])
+    if not (task_names and names_g and names_h):
         source.problems.refuse()
-    if len(task_names) * len(representations) * len(predictors) > MAX_ARMS:
+    shape = len(task_names), len(names_g), len(names_h)
+    if math.prod(shape) > MAX_ARMS:
         raise OsrlError(
-            f"{len(task_names):,} tasks, {len(representations):,} representations and {len(predictors):,} "
+            f"{shape[0]:,} tasks, {shape[1]:,} representations and {shape[2]:,} "
             f"predictors are more than {MAX_ARMS:,} arms; are these the right columns? Use fewer names"
         )
     rewards = read_rewards(source)
-    found, (low, high) = _family(rewards, *family)
-    scaled = (rewards - low) / (high - low)
-    possible = found.reward_range if (low, high) == (0, 1) else f"a number from {low:g} to {high:g}"
+    found, limits = _family(rewards, family, noise_sd, low, high)
+    scaled = (rewards - limits[0]) / (limits[1] - limits[0])
+    possible = found.reward_range if limits == (0, 1) else f"a number from {limits[0]:g} to {limits[1]:g}"
     for i in np.flatnonzero(~np.isnan(scaled)).tolist():
         if not found.accepts_reward(float(scaled[i])):
             source.add_problem(i, f"column 'reward' is {rewards[i]:g}; give {possible}{_OUTSIDE}")
-    arms = np.where((g < 0) | (h < 0), -1, g * len(predictors) + h)
+    arms = np.where((g < 0) | (h < 0), -1, g * shape[2] + h)
     status = as_type(frame["status"], pl.String, "text").to_list() if "status" in frame.columns else []
     ignorable = np.array([each == _IGNORABLE for each in status] or [False] * len(frame))
-    shape = len(task_names), len(representations), len(predictors)
-    propensities = read_propensities(source, tasks, arms, shape, arm_columns(representations, predictors), uniform)
+    propensities = read_propensities(source, tasks, arms, shape, arm_columns(names_g, names_h), uniform)
     source.problems.refuse()
     return Table(
         task_names,
-        representations,
-        predictors,
+        names_g,
+        names_h,
         found,
         tasks,
         arms,
         scaled,
         ignorable,
         propensities,
-        (low, high),
+        limits,
         tuple(remarks),
     )
 

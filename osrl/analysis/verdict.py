@@ -18,12 +18,11 @@ and that means did not drift (`osrl.evidence.drift`). An alarm ends every claim.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Unpack
 
 import numpy as np
 
-from osrl.analysis.trials import Table, read_table
+from osrl.analysis.trials import Table, TableOptions, read_table
 from osrl.errors import OsrlError
 from osrl.evidence.drift import DRIFT_LEVEL, drift_evidence
 from osrl.evidence.intervals import mean_intervals
@@ -104,6 +103,37 @@ class Analysis(NamedTuple):
     limits: tuple[float, float]  # of rewards, 0 and 1 but for bounded ones
     of_tasks: tuple[int, ...]  # rows of each task
     remarks: tuple[str, ...]  # for the reader
+
+
+def analyse(
+    log: Any,
+    *,
+    delta: float | None = None,
+    delta_g: float | None = None,
+    delta_h: float | None = None,
+    epsilon: float | None = None,
+    epsilon_g: float | None = None,
+    epsilon_h: float | None = None,
+    ignorable: bool = False,
+    **options: Unpack[TableOptions],
+) -> Analysis:
+    """Return what a log of trials proves, whatever rule collected it; ``log`` is a frame, or a file.
+
+    ``delta`` is both risks, 0.1 by default, and ``epsilon`` both tolerances. ``ignorable``: a missing reward
+    says nothing about its value or, with propensities, about the arm. The other options are those
+    of `osrl.analysis.trials.TableOptions`.
+
+    >>> rows = [("north", "new", "a", 1)] * 60 + [("north", "old", "a", 0)] * 60
+    >>> names = ["market", "design", "text", "bought"]
+    >>> frame = {name: [row[i] for row in rows] for i, name in enumerate(names)}
+    >>> roles = dict(zip(("task", "representation", "predictor", "reward"), names))
+    >>> analyse(frame, columns=roles).best.representation
+    'new'
+    """
+    risks = read_risks(delta, delta_g, delta_h)
+    tolerances = read_tolerances(epsilon, epsilon_g, epsilon_h)
+    table = read_table(log, **options)
+    return judge(table, delta_g=risks[0], delta_h=risks[1], epsilon=tolerances, ignorable=ignorable)
 
 
 def judge(
@@ -317,56 +347,3 @@ def _rates(
         arm = names.tasks[x], names.representations[g], names.predictors[h]
         found.append(write_rate(rates, arm, i, c, table.limits))
     return tuple(found)
-
-
-def analyse(
-    log: Any,
-    *,
-    delta: float | None = None,
-    delta_g: float | None = None,
-    delta_h: float | None = None,
-    epsilon: float | None = None,
-    epsilon_g: float | None = None,
-    epsilon_h: float | None = None,
-    columns: Mapping[str, str] | None = None,
-    order_by: str | None = None,
-    distinct: str | None = None,
-    uniform: bool = False,
-    tidy: bool = False,
-    family: str | None = None,
-    noise_sd: float | None = None,
-    low: float | None = None,
-    high: float | None = None,
-    representations: Sequence[str] | None = None,
-    predictors: Sequence[str] | None = None,
-    ignorable: bool = False,
-) -> Analysis:
-    """Return what a log of trials proves, whatever rule collected it; ``log`` is a frame, or a file.
-
-    ``delta`` is both risks, 0.1 by default, and ``epsilon`` both tolerances. ``ignorable``: a missing reward
-    says nothing about its value or, with propensities, about the arm. The others are those of `read_table`.
-
-    >>> rows = [("north", "new", "a", 1)] * 60 + [("north", "old", "a", 0)] * 60
-    >>> names = ["market", "design", "text", "bought"]
-    >>> frame = {name: [row[i] for row in rows] for i, name in enumerate(names)}
-    >>> roles = dict(zip(("task", "representation", "predictor", "reward"), names))
-    >>> analyse(frame, columns=roles).best.representation
-    'new'
-    """
-    risks = read_risks(delta, delta_g, delta_h)
-    tolerances = read_tolerances(epsilon, epsilon_g, epsilon_h)
-    table = read_table(
-        log,
-        columns=columns,
-        order_by=order_by,
-        distinct=distinct,
-        uniform=uniform,
-        tidy=tidy,
-        family=family,
-        noise_sd=noise_sd,
-        low=low,
-        high=high,
-        representations=representations,
-        predictors=predictors,
-    )
-    return judge(table, delta_g=risks[0], delta_h=risks[1], epsilon=tolerances, ignorable=ignorable)
