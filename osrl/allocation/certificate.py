@@ -142,7 +142,7 @@ class DualResponse(NamedTuple):
     level: Floats  # (X, n)
     c: Floats  # (X, n) what it proves: objective(q) <= c.q for every allocation
     price: Floats  # (X,) the largest c / cost of the task, relative to the objective
-    sums: Floats  # (n + 1, 3) over pieces of the task at hand: of one cell, or by the depth of their pools
+    sums: Floats  # (n + 1, 3) over pieces of the current task: of one cell, or by the depth of their pools
 
 
 @kernel

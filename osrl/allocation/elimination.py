@@ -13,20 +13,20 @@ cells and arms is
     diag(barrier) + sum over pieces of (k gradient gradient' + w direction direction'),
 
 and the right-hand side is pull + sum over pieces of (push gradient), with the duals of the tests at the
-cells. Beside it stand the columns of the unknowns that tasks share: z, the duals of the tests (-1 at their
+cells. The system also has the columns of the unknowns that tasks share: z, the duals of the tests (-1 at their
 cells) and the price of the budget (the costs of the arms).
 
-*Arms that no pool reaches* meet nothing but their own piece, and are removed one by one. With the pivot
-P = barrier + k own^2 + w depart^2 and f = depart e - own d, what the piece leaves is
+*Arms that no pool reaches* couple only to their own piece, and are eliminated one by one. With the pivot
+P = barrier + k own^2 + w depart^2 and f = depart e - own d, the piece leaves
 
     (k barrier ee' + w barrier dd' + k w ff') / P                  on its pool, and
     kept e - (w depart own / P) d,  kept = (barrier + w depart^2) / P   of its gradient there.
 
-These are sums of like signs; the differences that they stand for would lose all digits.
+These are sums of like signs; computed as differences they would lose all digits.
 
 *The other arms.* Pools are prefixes of the arms by rank. So what pieces add is kept for each depth as a few
 coefficients of u, and spread over the arms from the deepest pool upwards: the matrix costs no more than its
-size. Then it is factorised. A piece so stiff that it would drown the others in the sum is assembled with a
+size. Then it is factorised. A piece so stiff that the others would be lost in the sum is assembled with a
 part of its stiffness, and the rest is rotated into the factor. What the columns have in common is the
 task's part of the Schur complement.
 
@@ -47,10 +47,10 @@ from osrl.model.arrays import Floats, Integers
 MIN_PIVOT = 1e-15  # relative to the diagonal; a smaller one freezes its unknown
 MAX_STIFFNESS = 1e5  # of a gradient that is assembled, relative to the softest barrier
 
-# What a Newton step knows of an arm, and of its piece (zeros without one) ...
+# Columns of `terms`: the coefficients of an arm and of its piece (zeros without one) ...
 BARRIER, PULL, COST, STIFF, BEND, MISSING, PUSH, OWN, DEPART, LEVEL, BASE, SLOPE, NEED = range(13)
-# ... and what becomes of it: the stiffness that is assembled, the rest, the diagonal element of the arm, and
-# what is kept of the gradient on the pool, as coefficients of u.
+# ... and those computed from them: the stiffness that is assembled, the rest, the diagonal element of the arm, and
+# the part of the gradient that is kept on the pool, as coefficients of u.
 ASSEMBLED, REST, PIVOT, KEPT, KEPT_1, KEPT_2, TERMS = range(13, 20)
 
 RIGHT, Z = 0, 1  # columns beside the matrix; those of the tests follow, and the price is the last one

@@ -1,6 +1,6 @@
 """Refuting each wrong representation in one task: the partition of Proposition 2.
 
-Each representation g other than the best is given to one task x, which has to tell its best arm
+Each representation g other than the best is given to one task x, which has to separate its best arm
 from all arms (g, h) given to it; that takes the characteristic time c(x, B_x) of the best arm of
 x against the arms of B_x. The partition minimises sum_x c(x, B_x).
 """

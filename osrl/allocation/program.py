@@ -6,7 +6,7 @@
                 ell(q_x; b) or f(q_x; b) >= need_h[x,b] z                predictor tests
                 sum_{a of the tasks of group k} cost_a q_a = budget_k.
 
-A *piece* is an arm b that a test wants excluded as the best of its task. The pieces of one
+A *piece* is an arm b that a test has to exclude as the best of its task. The pieces of one
 representation in one task form a *cell*, whose value p is the least of theirs. With one cell for
 each representation and one group this is the program of Theorem 1: needs kl(delta_G, 1 - delta_G)
 and kl(delta_H, 1 - delta_H) give z* = 1 / K. One group for each task gives tasks that arrive with
@@ -37,7 +37,7 @@ class Program(NamedTuple):
     mu: Floats  # (X, n) means, decreasing
     potential: Floats  # (X, n) kl(mu, reference)
     reference: Floats  # (X,) the mean around which divergences of a task are expanded
-    piece: Flags  # (X, n) whether some test wants the arm excluded
+    piece: Flags  # (X, n) whether some test has to exclude the arm
     cell: Integers  # (X, n) cell of the arm's piece, or -1
     need: Floats  # (C,) need of each representation test: one cell of it in every task
     need_h: Floats  # (X, n) need of the arm's predictor test; of a piece in a cell, less its head start

@@ -1,4 +1,4 @@
-"""What tests still lack, and the means for which weights are made: for `osrl` and for forecasts."""
+"""Residual needs of tests during a run, and the means for which weights are computed: for `osrl` and forecasts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from osrl.model.arrays import Floats
 
 PRIOR_SAMPLES = 10.0  # samples by which estimates are drawn to their mean
 MIN_NEED = 0.7  # of a test that is nearly done
-MIN_EVIDENCE = -5.0  # below which a test is not said to lack even more
+MIN_EVIDENCE = -5.0  # evidence below this does not increase the need
 MIN_GAP = 0.02  # in standard deviations of a reward, by which the best arm is taken to lead
 
 
@@ -24,8 +24,8 @@ def residual_need(limit: float, evidence: float) -> float:
 def enforce_margin(means: Floats, pulls: Floats, sums: Floats, leader: int, noise: float) -> None:
     """Make ``leader`` the best arm of a task (n,), by a standard error at least; coins stay inside (0, 1).
 
-    Arms that look alike are taken to differ by as much as could have been missed so far: otherwise a contest
-    that is close by chance would draw samples as if it were close.
+    Arms with similar estimates are assumed to differ by as much as could have been missed so far: otherwise a
+    comparison that is close by chance would draw samples as if it were really close.
     """
     if noise > 0.0:
         top, spread = means[leader], noise

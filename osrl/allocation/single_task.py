@@ -31,7 +31,7 @@ class SingleTask(NamedTuple):
 @kernel
 def _ratio(y: float, top: float, mean: float, noise: float) -> float:
     """Solve g(x) = y by Newton's method from the left: g is increasing and concave."""
-    # from a sure win the divergence is infinite: start just far enough to tell m from it
+    # from a mean of 1 the divergence is infinite: start just far enough that m differs from it
     x = 1e-15 / (top - mean) if noise == 0.0 and top == 1.0 else y / divergence(mean, top, noise)
     for _ in range(200):
         m = (top + x * mean) / (1.0 + x)

@@ -22,7 +22,7 @@ MAX_ITERATIONS = 200
 
 
 class Needs(NamedTuple):
-    """How much evidence each test wants: 0 leaves it out.
+    """How much evidence each test needs; 0 leaves it out.
 
     ``representations`` (G,): against each representation as the best one; ``predictors`` (X, H):
     against each predictor of the best representation. ``pooled`` asks for alternatives of the
@@ -47,11 +47,11 @@ class Needs(NamedTuple):
 
 
 class DualCertificate(NamedTuple):
-    """Why no allocation can do better: the confusing models that limit it, with their weights.
+    """The proof that no allocation is better: the confusing models that limit it, with their weights.
 
     For any allocation q of the same budget, the objective is at most sum c.q with c_a the sum of
     weight * kl(mu_a, level) over the models whose pool (arm b, and every arm with a mean above the
-    level) holds a. Arm b = (g, h) in task x stands for the model in which b is the best arm of x.
+    level) contains a. Arm b = (g, h) in task x denotes the model in which b is the best arm of x.
     """
 
     weights: Floats  # (X, G, H)
@@ -136,7 +136,7 @@ def allocate(
     - ``sigma``: the paper's regulariser, which makes the allocation unique.
     - ``start`` (X, G, H): weights of a similar problem, to start near them.
     - ``tolerance``: relative width of the certified interval at which to stop. When it cannot be
-      reached, ``gap`` of the result says how far the search came.
+      reached, ``gap`` of the result is the width that was.
 
     >>> paper = Instance.load("paper")
     >>> best = allocate(paper, Needs.of(paper, 1.0, 0.0))

@@ -258,16 +258,16 @@ def _read_all(source: Source, arms: NDArray[np.int64], columns: list[str], there
     drawn = np.where(arms < 0, 1.0, rows[np.arange(len(rows)), arms])  # which arm it was may not be known
     absent = [name for name in columns if name not in there]
     hint = f" (there is no column {absent[0]!r})" if absent else ""
-    told = np.zeros(len(rows), np.bool_)
+    reported = np.zeros(len(rows), np.bool_)
     for wrong, what in (
         (np.isnan(rows).any(axis=1), "some propensities are missing"),
         ((rows < 0).any(axis=1) | (rows > 1 + 1e-9).any(axis=1), "a propensity is not between 0 and 1"),
         (np.abs(rows.sum(axis=1) - 1) > _SUM_TOLERANCE, f"the propensities of the task's arms do not sum to 1{hint}"),
         (drawn <= 0, "the arm that was drawn has propensity 0"),
     ):
-        for i in np.flatnonzero(wrong & ~told).tolist():
+        for i in np.flatnonzero(wrong & ~reported).tolist():
             source.add_problem(i, f"{what}; {_PROPENSITY_REMEDY}")
-        told |= wrong
+        reported |= wrong
     with np.errstate(invalid="ignore"):
         shares: Floats = rows / rows.sum(axis=1, keepdims=True)
     return shares

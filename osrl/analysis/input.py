@@ -1,7 +1,7 @@
 """Files as warehouses export them: text with any separator, JSON Lines, Parquet, perhaps packed by gzip.
 
-Values stay as they were written. What cannot be read is refused with the line and the remedy, and a `Source`
-knows in which line each of its rows stands. What is wrong with rows is collected, and said all at once.
+Values stay as they were written. A file that cannot be read is refused with the line and the remedy. A `Source`
+has the line of each of its rows. Problems of rows are collected, and reported together.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ def _read_text(text: str) -> Source:
         _refuse_ragged(text, separator, len(header))
     rows = there.arg_true()
 
-    @functools.cache  # walked only where something has to be said about a row
+    @functools.cache  # only needed for the line of a problem
     def lines() -> list[int]:
         return [line for line, _ in _records(text, separator)]
 

@@ -46,7 +46,7 @@ class Table(NamedTuple):
     tasks: NDArray[np.int64]  # (rows,)
     arms: NDArray[np.int64]  # (rows,) g * H + h
     rewards: Floats  # (rows,)
-    ignorable: Flags  # (rows,) dropping out tells nothing
+    ignorable: Flags  # (rows,) whether the missing reward is ignorable
     propensities: Floats | None  # (rows, n) of all arms of the task, sum 1
     limits: tuple[float, float] = (0.0, 1.0)  # that became rewards 0 and 1
     remarks: tuple[str, ...] = ()  # about what was read, for the reader
@@ -126,22 +126,22 @@ def _read_source(
         raise OsrlError("there are no rows; give a table with at least one trial")
     remarks = []
     if order_by is not None:
-        source, said = order_rows(source, order_by)
-        remarks += said
+        source, more = order_rows(source, order_by)
+        remarks += more
     keys = None if distinct is None else find_column(source, distinct, "of keys")
-    source, said = name_columns(source, columns or {})
-    remarks += said
+    source, more = name_columns(source, columns or {})
+    remarks += more
     if distinct is not None and keys is not None:
-        source, said = drop_copies(source, distinct, keys)
-        remarks += said
+        source, more = drop_copies(source, distinct, keys)
+        remarks += more
     _check_trials(source)
-    source, said = merge_spellings(source, tidy)
-    remarks += said
+    source, more = merge_spellings(source, tidy)
+    remarks += more
     frame = source.frame
     tasks, task_names = _index(source, "task", None, ())
     there = [name for name in frame.columns if name.startswith(_PROPENSITY)]
     pairs = [name[len(_PROPENSITY) : -1].split(",") for name in there]
-    clear = [pair for pair in pairs if len(pair) == 2]  # a comma in a name: only the rows can tell
+    clear = [pair for pair in pairs if len(pair) == 2]  # a comma in a name: only the rows have the name
     g, names_g = _index(source, "representation", representations, [pair[0] for pair in clear])
     h, names_h = _index(source, "predictor", predictors, [pair[1] for pair in clear])
     if not (task_names and names_g and names_h):

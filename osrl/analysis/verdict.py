@@ -10,8 +10,8 @@ arms of its task where they are known (`osrl.analysis.trials`).
   their dropping out has to be ignorable.
 
 Both may be looked at after every row; a hypothesis that was rejected once stays rejected. They are those of a
-study (`osrl.hypotheses`), and so is the rule by which they are rejected. What each of them takes for granted
-is watched as far as rows can tell: that the arms of the rows follow the propensities (`osrl.evidence.missingness`),
+study (`osrl.hypotheses`), and so is the rule by which they are rejected. The assumptions of each
+are tested as far as the rows allow: that the arms of the rows follow the propensities (`osrl.evidence.missingness`),
 and that means did not drift (`osrl.evidence.drift`). An alarm ends every claim.
 """
 
@@ -171,10 +171,11 @@ def judge(
     refresh_evidence(hypotheses)
     names = Names(table.task_names, table.representations, table.predictors)
     best = _answer(hypotheses, names)
-    told = _sums(table, ~missing)
+    rewarded = _sums(table, ~missing)
     if status == RUNNING:
-        best = _known_arms_of(best, told, names)
+        best = _known_arms_of(best, rewarded, names)
     as_good = find_as_good(hypotheses, names) if status == WITHIN else ()
+    near = scaled if status == WITHIN else (0.0, 0.0)
     return Analysis(
         verdict=UNDECIDED if status == RUNNING else VERDICTS[status],
         best=best,
@@ -192,7 +193,9 @@ def judge(
         epsilon=epsilon,
         as_good=as_good,
         claim=None if doubt.alarm or status == NO_SHARED else _claim(hypotheses, names, best),
-        arms=_rates(table, left_out, hypotheses, best, told, scaled if status == WITHIN else (0.0, 0.0), doubt.alarm),
+        arms=_rates(
+            table, left_out, hypotheses, best, rewarded, scaled if status == WITHIN else (0.0, 0.0), doubt.alarm
+        ),
         names=names,
         limits=table.limits,
         of_tasks=tuple(np.bincount(table.tasks, minlength=table.shape[0]).tolist()),
@@ -291,13 +294,13 @@ def _sums(table: Table, which: Flags, values: Floats | None = None) -> Floats:
     return np.bincount(place, weights, minlength=X * G * H).reshape(X, G * H).astype(float)
 
 
-def _known_arms_of(guess: Answer, told: Floats, names: Names) -> Answer:
+def _known_arms_of(guess: Answer, rewarded: Floats, names: Names) -> Answer:
     """Return the guess without arms that have no reward in a task: nothing is known of them."""
-    known = {task: told[x, _arm(guess, task, names)] > 0 for x, task in enumerate(names.tasks)}
+    known = {task: rewarded[x, _arm(guess, task, names)] > 0 for x, task in enumerate(names.tasks)}
     predictors = {task: h if known[task] else None for task, h in guess.predictors.items()}
     if guess.representation is not None:
         g, H = names.representations.index(guess.representation), len(names.predictors)
-        if told[:, g * H : (g + 1) * H].any():
+        if rewarded[:, g * H : (g + 1) * H].any():
             return guess._replace(predictors=predictors)
     own = {task: g if known[task] else None for task, g in guess.representations.items()}
     return Answer(None, own, predictors)
@@ -316,7 +319,7 @@ def _rates(
     left_out: Flags,
     hypotheses: Hypotheses,
     best: Answer,
-    told: Floats,
+    rewarded: Floats,
     near: tuple[float, float],
     alarm: bool,
 ) -> tuple[ArmRate, ...]:
@@ -329,21 +332,21 @@ def _rates(
     rows = np.ones(table.rewards.size, np.bool_)
     missing = _sums(table, np.isnan(table.rewards) & ~left_out)
     total = _sums(table, ~np.isnan(table.rewards), table.rewards)
-    number = told + missing
-    lower, upper = mean_intervals(number, total, total + missing, (1 - COVERAGE) / told.size, table.family.noise)
+    number = rewarded + missing
+    lower, upper = mean_intervals(number, total, total + missing, (1 - COVERAGE) / rewarded.size, table.family.noise)
     answers = np.array([_arm(best, task, names) for task in names.tasks])
     decided = hypotheses.outcome.status[0] not in (RUNNING, NO_SHARED)
     lower = reconciled(lower, upper, np.where(decided, answers, -1), tolerances(table.shape, answers, near), hypotheses)
     if alarm:
         lower[:], upper[:] = np.nan, np.nan
     with np.errstate(invalid="ignore"):
-        means = total / told
-    rates = Rates(*(each.ravel() for each in (_sums(table, rows), told, means, lower, upper)))
-    n = told.shape[1]
+        means = total / rewarded
+    rates = Rates(*(each.ravel() for each in (_sums(table, rows), rewarded, means, lower, upper)))
+    n = rewarded.shape[1]
     found = []
     for i in np.flatnonzero(rates.trials).tolist():
         x, g, h = map(int, np.unravel_index(i, table.shape))
-        c = int(x * n + answers[x]) if answers[x] >= 0 and told[x, answers[x]] else None
+        c = int(x * n + answers[x]) if answers[x] >= 0 and rewarded[x, answers[x]] else None
         arm = names.tasks[x], names.representations[g], names.predictors[h]
         found.append(write_rate(rates, arm, i, c, table.limits))
     return tuple(found)

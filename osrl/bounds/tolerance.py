@@ -11,12 +11,12 @@ others but c, and min(mu_c, m - epsilon) for c. Where b = (g*, h), other tasks s
 of another representation g, that one has a best arm in them too, which costs min_h ell(q; (g, h)) in each. If
 z* is the largest minimum over allocations q of these costs, in parts of k, the bound is 1 / z*.
 
-A task with *several* good answers says nothing here: for those only a limit for small risks is known
+A task with *several* good answers contributes nothing here: for those only a limit for small risks is known
 (Degenne and Koolen, 2019).
 
 Kelley's cutting planes: every model is a linear constraint on (q, z), so the value of the linear program with
 those found so far is at least z*, however well they were searched for. They are searched for halfway between
-its solution and the best allocation so far: the solutions alone, corners of a polytope, jump about.
+its solution and the best allocation so far: the solutions alone, corners of a polytope, oscillate.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def _need(right: float, risk: float) -> float:
 class _Models(NamedTuple):
     """The closest models in which the answer of a task is too bad: one for each of T tasks and each arm b.
 
-    Rows say what a sample of each arm of one task tells. They are put together for the few models that are
+    Rows are the information of a sample of each arm of one task. They are assembled for the few models that are
     used: all of them would take T X n^2 numbers.
     """
 

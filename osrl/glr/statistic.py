@@ -1,10 +1,10 @@
 """The generalised likelihood ratio of the shared representation, with its witness.
 
-To believe that representation g is the best of all tasks costs
+The transport cost of representation g, as the best of all tasks, is
 
     C(g) = sum_x min_h ell(q_x; (g, h)),
 
-the price of the closest model in which each task x is best with (g, h_x) for some h_x. Then
+that of the closest model in which each task x is best with (g, h_x) for some h_x. Then
 rho(q, mu) is the least C(g) over g other than the best one, and with pulls N in place of q,
 
     Psi_t(g~) = min over g != g~ of C(g),
@@ -30,7 +30,7 @@ from osrl.model.instance import Given, read_instance
 
 
 class Glr(NamedTuple):
-    """Costs of believing in each representation, task by task (arrays are updated in place)."""
+    """Transport costs of each representation, task by task (arrays are updated in place)."""
 
     order: Integers  # (X, n) arms of each task by decreasing mean
     cost: Floats  # (X, n) ell of each arm (g, h), flattened

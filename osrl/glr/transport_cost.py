@@ -102,7 +102,7 @@ def sorted_costs(
 ) -> None:
     """Compute ell(q; b) of every arm of a task, with pool and level; arms sorted by decreasing mean.
 
-    To ``sums`` (4, n + 1) go those of `sum_up`, and what the first k arms pay to move to the reference mean.
+    ``sums`` (4, n + 1) receives those of `sum_up`, and the cost of moving the first k arms to the reference mean.
     """
     pool_sizes(mu, q, sums, level, size, mass)
     n, spent = mu.size, sums[3]

@@ -15,7 +15,7 @@ from numbers import Real
 from osrl.errors import OsrlError
 
 DEFAULT_RISK = 0.1
-MIN_TOLERANCE = 1e-6  # below which it would take longer than any experiment to tell
+MIN_TOLERANCE = 1e-6  # smaller differences take longer than any experiment to detect
 
 Risk = float | Sequence[float] | None
 

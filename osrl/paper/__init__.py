@@ -3,7 +3,7 @@
     published, simulation, dynamics -> table1, table2, figures, claims, pairs, baselines -> report -> reproduce
 
 - `osrl.paper.reproduce`: `reproduce`, which runs all of it and fills a folder
-- `osrl.paper.report`: what each part says, and the page
+- `osrl.paper.report`: each part as tables and figures, and the page
 - `osrl.paper.published`: the published numbers, and whether two numbers agree
 - `osrl.paper.table1`, `osrl.paper.table2`, `osrl.paper.claims`: the tables and the sentences, compared
 - `osrl.paper.dynamics`, `osrl.paper.figures`: phase 1 recorded and averaged; the paper's figures

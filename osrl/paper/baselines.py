@@ -10,7 +10,7 @@
   their averages are over 100 trials is an assumption.
 
 Only averages are printed; theirs are taken to have the standard deviation of ours. All of them were entered
-without a copy of the papers at hand; docs/paper.md says so to whoever would cite them.
+without a copy of the papers at hand; docs/paper.md warns readers who would cite them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the paper says about its experiments in words, as far as it can be measured."""
+"""The sentences of the paper about its experiments that contain a number, compared with ours."""
 
 from __future__ import annotations
 

@@ -24,14 +24,14 @@ def no_progress(label: str, done: int, total: int) -> None:
     """Ignore progress."""
 
 
-def subprogress(told: Callable[[int, int], None], before: int, total: int) -> Callable[[int, int], None]:
+def subprogress(progress: Callable[[int, int], None], before: int, total: int) -> Callable[[int, int], None]:
     """Return the progress of one of several pieces of work; ``before`` is what was done earlier, of ``total``."""
-    return lambda done, _: told(before + done, total)
+    return lambda done, _: progress(before + done, total)
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """Where and how often: ``progress(label, done, total)`` is told how far each piece of work is.
+    """Where and how often: ``progress(label, done, total)`` is called as each piece of work advances.
 
     ``released`` says whether `osrl-sc-released` takes part, which is most of the work.
     """
@@ -60,10 +60,10 @@ class Experiment:
     def average(self, label: str, measure: Callable[[Key], Floats]) -> tuple[Floats, Floats]:
         """Return mean and standard deviation of ``measure`` over the runs, element by element.
 
-        Threads are enough: kernels let go of Python's lock. Sums are made block by block, in order,
+        Threads are enough: kernels release Python's lock. Sums are computed block by block, in order,
         so that they do not depend on the number of threads, nor memory on the number of runs. The
-        first block is computed in this thread, because kernels may have to be compiled, and Ctrl-C
-        is heard here.
+        first block is computed in this thread, because kernels may have to be compiled, and it
+        receives Ctrl-C.
         """
         compile_now()
 

@@ -184,9 +184,9 @@ def _task(data: pl.DataFrame, number: int) -> alt.VConcatChart:
     share = alt.Y("share:Q", title="" if number else "share of samples", axis=alt.Axis(format="%"))
     spent = alt.Chart(data, width=270, height=90).mark_bar(size=34, color=GREY)
     spent = spent.encode(x=x, y=share.scale(domain=[0, 0.4]))
-    said = alt.Chart(data).mark_text(dy=-7).encode(x=x, y=alt.Y("share:Q"), text=alt.Text("share:Q", format=".1%"))
+    labelled = alt.Chart(data).mark_text(dy=-7).encode(x=x, y=alt.Y("share:Q"), text=alt.Text("share:Q", format=".1%"))
     means = (bars + top + arrows + heads + labels).properties(title=data["task"][0])
-    return alt.vconcat(means, spent + said, spacing=12)
+    return alt.vconcat(means, spent + labelled, spacing=12)
 
 
 def pool(instance: Instance, x: int = 0, g: int = 2, h: int = 1) -> Figure:

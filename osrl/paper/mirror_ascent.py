@@ -3,7 +3,7 @@
     sup_q inf_{lambda, theta} sum_gbar lambda_gbar sum_{x, hbar} theta[x, gbar, hbar] f_{x, gbar, hbar}(q)
 
 (appendix, "Algorithmic details of OSRL-SC"). q climbs while lambda, over the tests, and theta, over
-the pieces of each cell, descend. Each lives on a simplex and is multiplied by exp(+- step * gradient),
+the pieces of each cell, descend. Each is a point of a simplex and is multiplied by exp(+- step * gradient),
 with steps that shrink like 1 / sqrt(k); all gradients of a step are taken at the same point. They
 come from the envelope theorem, d f / d q_a = kl(mu_a, m) on the pool. Predictor tests join lambda's
 simplex, every test being measured in units of its need: phase 2 and the joint program are no harder.
@@ -15,7 +15,7 @@ It is here for comparison and reproduction, in two uses of one step:
   values agree. That is long before theta has converged, but it is what Table 2 was made with.
 
 The certificate comes with the method. The gradient c of each step is a cut, objective(q) <= c.q for
-every q; so is an average of such cuts, and no c.q exceeds what `price_groups` says.
+every q; so is an average of such cuts, and no c.q exceeds the bound of `price_groups`.
 """
 
 from __future__ import annotations
@@ -263,7 +263,7 @@ def paper_rates(program: Program) -> Rates:
     """Return the step of the appendix, (1 / L) sqrt(2 ln n / k), and its clamp of the gradient.
 
     L = max kl(mu_i, mu_j) over all arms, for pieces in units of need and cost; at most the clamp,
-    beyond which no gradient goes. The paper gives no step for lambda and theta: they take the same
+    which bounds every gradient. The paper gives no step for lambda and theta: they take the same
     L, each with its own number of weights.
     """
     need, need_h = program.need, program.need_h
@@ -276,8 +276,10 @@ def paper_rates(program: Program) -> Rates:
 
 
 @kernel
-def paper_ascent(program: Program, at: Point, rates: Rates, tolerance: float, most: int, certify_every: int) -> Ascent:
-    """Climb from ``at``, which is moved, to a certified relative gap of ``tolerance`` or for ``most`` steps.
+def paper_ascent(
+    program: Program, at: Point, rates: Rates, tolerance: float, max_steps: int, certify_every: int
+) -> Ascent:
+    """Ascend from ``at``, in place, to a certified relative gap of ``tolerance`` or for ``max_steps`` steps.
 
     Every iterate is a candidate for the lower bound. Averages converge better than iterates, so every
     ``certify_every`` steps those of q and of the cuts, since the last power of two, are tried as well.
@@ -289,7 +291,7 @@ def paper_ascent(program: Program, at: Point, rates: Rates, tolerance: float, mo
     q, cut = np.zeros((tasks, n)), np.zeros((tasks, n))
     best, proof = now.copy(), np.zeros((tasks, n))
     lower, upper, k, since = -math.inf, math.inf, 0, 0
-    while k < most:
+    while k < max_steps:
         k += 1
         differentiate(program, at, gradient)
         reached = objective(program, now, pieces)
@@ -299,7 +301,7 @@ def paper_ascent(program: Program, at: Point, rates: Rates, tolerance: float, mo
         since = 1 if k & (k - 1) == 0 else since + 1
         _blend(q, now, 1.0 / since)
         _blend(cut, now_cut, 1.0 / since)
-        if k % certify_every == 0 or k == most:
+        if k % certify_every == 0 or k == max_steps:
             measure(program, q, averaged)
             reached = objective(program, q, averaged)
             if reached > lower:

@@ -1,7 +1,7 @@
 """Sampling or stopping: where do the samples go? Pairs of rules on the paper's instance.
 
 The paper compares whole algorithms, in which sampling and stopping change together. Here every sampling rule
-runs with every stopping rule (`docs/rules.md`), so that the two can be told apart.
+runs with every stopping rule (`docs/rules.md`), so that their effects can be separated.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def run_pairs(
     wanted = [(one, other) for one in sampling for other in stopping if _fits(one, other)]
     found = []
     for i, (one, other) in enumerate(wanted):
-        told = subprogress(experiment.progress_for("pairs"), i * runs, len(wanted) * runs)
+        progress = subprogress(experiment.progress_for("pairs"), i * runs, len(wanted) * runs)
         finished = simulate(
             instance,
             sample=one,
@@ -65,7 +65,7 @@ def run_pairs(
             runs=runs,
             seed=experiment.seed,
             workers=experiment.workers,
-            progress=told,
+            progress=progress,
         )
         row = finished.summary().row(0, named=True)
         numbers = {name: row[name] for name in ("proved", "runs", "mean", "median", "tau_g_mean")}

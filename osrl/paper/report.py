@@ -1,4 +1,4 @@
-"""The report: what each part of the reproduction says, as records, tables and figures, and the page with all of it."""
+"""The report: each part of the reproduction as records, tables and figures, and the page with all of them."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class ReportPart(NamedTuple):
 def table_1_part(experiment: Experiment, folder: Path | None = None) -> ReportPart:
     """Reproduce Table 1, and what the paper says about it in words."""
     frame = run_table_1(experiment, folder)
-    rows, said = table_1(frame), list(growth(frame))
+    rows, statements = table_1(frame), list(growth(frame))
     return ReportPart(
         "Table 1",
         (
@@ -57,8 +57,8 @@ def table_1_part(experiment: Experiment, folder: Path | None = None) -> ReportPa
             "The paper says that each run of track-and-stop picks one task at random. Its numbers are sums "
             "over both tasks, and so are ours.",
         ),
-        {"table1": [row.record() for row in rows], "growth": [one.record() for one in said]},
-        (grid_1(rows), medians_1(rows), statement_grid("Table 1 in words", said)),
+        {"table1": [row.record() for row in rows], "growth": [one.record() for one in statements]},
+        (grid_1(rows), medians_1(rows), statement_grid("Table 1 in words", statements)),
         (figure_1(rows),),
     )
 
@@ -97,12 +97,12 @@ def figures_part(experiment: Experiment) -> ReportPart:
         "weights_norm": norm,
         "weights_largest": float(target.max()),
     }
-    said = list(changes(followed, norm))
+    statements = list(changes(followed, norm))
     return ReportPart(
         "Figures",
         ("The paper prints no numbers of its curves; what it says about them in words is judged below.",),
-        {"changes": [one.record() for one in said]},
-        (statement_grid("The curves in words", said),),
+        {"changes": [one.record() for one in statements]},
+        (statement_grid("The curves in words", statements),),
         (*dynamics_figures(followed, truth), symmetric_tasks(instance), pool(instance)),
         {"dynamics": pl.concat(one.frame() for one in followed)},
     )

@@ -71,12 +71,12 @@ class Reproduction(NamedTuple):
 def summary(parts: Sequence[ReportPart]) -> str:
     """Say how many numbers agree with what was published."""
     words = Counter(record["verdict"] for part in parts for record in part.judged())
-    said = (
+    agreement = (
         f"Of {words.total()} numbers that stand beside a published one, {words[AGREES]} agree within "
         f"sampling error and {words[DIFFERS]} differ, for the reasons given."
     )
     left = words.total() - words[AGREES] - words[DIFFERS]
-    return f"{said} {left} were not judged." if left else said
+    return f"{agreement} {left} were not judged." if left else agreement
 
 
 def reproduce(
@@ -95,8 +95,8 @@ def reproduce(
     rule) and others (published numbers of others); all of them by default.
 
     ``released``: with `osrl-sc-released`, the policy that made the published numbers, which takes longest.
-    Finished runs of Table 1 survive an interruption: the same call goes on where it stopped.
-    ``progress(what, done, total)`` is told how far each piece of work is.
+    Finished runs of Table 1 survive an interruption: the same call continues where it stopped.
+    ``progress(what, done, total)`` is called as each piece of work advances.
     """
     known = (*PAPER_PARTS, *EXTRA_PARTS)
     wanted = known if part == "all" else (part,) if isinstance(part, str) else tuple(part)
@@ -149,12 +149,12 @@ def _write_tables(parts: Sequence[ReportPart], folder: Path) -> Iterator[str]:
             yield f"{name}.csv"
 
 
-def _write_figures(parts: Sequence[ReportPart], folder: Path, told: Callable[[int, int], None]) -> Iterator[str]:
+def _write_figures(parts: Sequence[ReportPart], folder: Path, progress: Callable[[int, int], None]) -> Iterator[str]:
     """Write PNG and PDF files, and yield their names."""
     drawn = [figure for part in parts for figure in part.figures]
     (folder / "figures").mkdir(exist_ok=True)
     for i, figure in enumerate(drawn):
-        told(i, len(drawn))
+        progress(i, len(drawn))
         for path in save(figure, folder / "figures"):
             yield path.relative_to(folder).as_posix()
-    told(len(drawn), len(drawn))
+    progress(len(drawn), len(drawn))

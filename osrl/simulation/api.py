@@ -51,7 +51,7 @@ def simulate(
     stopping rules, and every pair of them is run: ``sample=["tas", "uniform"], stop=["glr-kk", "bets"]``.
 
     ``delta`` (default 0.1) is both risks; ``delta_g`` and ``delta_h`` set each. Risks, policies and
-    thresholds may be lists; a policy takes from ``threshold`` and ``options`` what it knows. A run
+    thresholds may be lists; a policy uses those of ``threshold`` and ``options`` that it has. A run
     that has used ``budget`` samples ends without a decision.
 
     With a tolerance ``epsilon`` (or ``epsilon_g`` for another representation, ``epsilon_h`` for another
@@ -59,11 +59,11 @@ def simulate(
 
     Runs are computed by ``workers`` threads (default: one for each core), or with ``dask``, the
     address of a scheduler, a client or a cluster. The same seed gives the same runs whoever
-    computes them. With ``out``, a folder, finished runs survive an interruption: the same call goes
-    on where it stopped, and one with more runs adds to them. ``progress(done, total)`` is told the
-    number of finished runs as they come in.
+    computes them. With ``out``, a folder, finished runs survive an interruption: the same call
+    continues where it stopped, and one with more runs adds to them. ``progress(done, total)`` is called
+    with the number of finished runs as they come in.
 
-    ``rewards`` of one's own come in place of the family's: a function of the task, the arm g * H + h and a
+    ``rewards`` replace those of the family: a function of the task, the arm g * H + h and a
     random number in [0, 1), or a polars frame of recorded ones (`osrl.simulation.rewards`). ``trace`` names
     what to write down on the way (pulls, means, weights, evidence), ``every`` so many rounds: `Runs.trace`.
 
@@ -94,14 +94,14 @@ def simulate(
 
     def keep(chunk: Chunk) -> None:
         store.keep(chunk)
-        tell()
+        report_progress()
 
-    def tell() -> None:
+    def report_progress() -> None:
         if progress is not None:
             progress(total - store.left(), total)
 
     with _executor(workers, dask) as executor, ResultsStore(campaign, out) as store:
-        tell()
+        report_progress()
         gaps = [(job, gap) for job in campaign.jobs for gap in store.gaps(job.number)]
         if store.left():
             executor.prepare(campaign.jobs)

@@ -1,4 +1,4 @@
-"""A campaign: all runs that were asked for, checked, and grouped into jobs.
+"""A campaign: all runs that were requested, checked, and grouped into jobs.
 
 Where the sampling of a policy does not depend on the risk, all its criteria (thresholds and risks) are
 read off the same runs: one job. Where it does, or where a budget may cut runs short, each criterion

@@ -3,7 +3,7 @@
 A run is a function of (job, number of the run): the k-th reward of an arm and the n-th choice of the
 policy depend on nothing else. So runs may be computed in any order, in any chunks, on any machine.
 
-The table has one row for each run and criterion, in a Parquet file with a header that says what it holds:
+The table has one row for each run and criterion, in a Parquet file with a header:
 
 | column | content |
 |---|---|
@@ -74,7 +74,7 @@ class Job:
     """Runs of one policy, from each of which all ``criteria`` are read off.
 
     ``number`` is its place in the campaign, ``module`` where the policy is defined, so that other
-    processes find it. ``epsilon`` are the tolerances, ``rewards`` those of one's own. ``budget``
+    processes find it. ``epsilon`` are the tolerances, ``rewards`` those that replace the family's. ``budget``
     ends a run after so many rounds.
     """
 

@@ -6,7 +6,7 @@
 
 Workers of a cluster share nothing with this machine but the versions of what they run, which every chunk checks: a
 job and two numbers are sent, a small table comes back. When a worker is lost, the scheduler gives its chunks to
-others. When all are lost, or the scheduler is, nobody waits for longer than a minute.
+others. When all are lost, or the scheduler is, an executor waits no longer than a minute.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ if TYPE_CHECKING:
 
 
 MAX_CHUNK_BYTES = 2**23  # before compression
-INTERRUPT_POLL_SECONDS = 0.2  # a thread that waits does not hear Ctrl-C where Polars handles signals
+INTERRUPT_POLL_SECONDS = 0.2  # a waiting thread does not receive Ctrl-C where Polars handles signals
 CONNECT_SECONDS = 10
 WORKER_SECONDS = 45  # without a sign of any worker
 ANSWER_SECONDS = 15  # for the scheduler to answer
-REFRESH_SECONDS = 2  # between two looks at the workers
-DASK_POLL_SECONDS = 0.02  # between two looks at what has come back
+REFRESH_SECONDS = 2  # between two queries of the workers
+DASK_POLL_SECONDS = 0.02  # between two queries of finished chunks
 MIN_DASK_CHUNK_SECONDS = 5.0
-MAX_CHUNKS_PER_SECOND = 20  # that come back: the more workers, the longer a chunk
+MAX_CHUNKS_PER_SECOND = 20  # finished; so more workers get longer chunks
 _AGAIN = "mend the cluster and repeat the command; runs in an output folder are kept"
 
 

@@ -1,9 +1,9 @@
-"""Rewards of one's own, in place of the family's: a function, or rewards that were recorded.
+"""Custom rewards in place of the family's: a function, or recorded rewards.
 
 A function is called as ``sample(task, arm, draw)`` with the number of the task, that of the arm in it
 (g * H + h) and a random number in [0, 1); the k-th reward of an arm depends on the seed, the run, the arm and
 k alone, as those of a family do. Recorded rewards are drawn with replacement, those of each arm by itself.
-The loop is compiled as ever: it comes back when an arm has used up the rewards at hand.
+The loop stays compiled: it returns to Python when an arm has used up the rewards that are ready.
 """
 
 from __future__ import annotations

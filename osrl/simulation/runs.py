@@ -66,7 +66,7 @@ class Runs:
     def __init__(self, campaign: Campaign, store: ResultsStore) -> None:
         self.instance: Instance = campaign.jobs[0].instance
         self._campaign = campaign
-        self._store = store  # a temporary folder lives as long as its store
+        self._store = store  # keeps a temporary folder alive
         self._traces: dict[str, Trace] = {}
 
     @cached_property
@@ -123,7 +123,7 @@ class Runs:
         return as_html(self)
 
     def trace(self, name: str, every: int | None = None, runs: int | Sequence[int] | None = None) -> Trace:
-        """Return the runs on their way: ``pulls``, ``means``, ``weights`` or ``evidence``.
+        """Return the course of the runs: ``pulls``, ``means``, ``weights`` or ``evidence``.
 
         At every ``every`` rounds (default: about a hundred moments of the longest run) and at the end, for
         the first ``runs`` runs, those with these numbers, or all. The frame has the columns policy,

@@ -1,9 +1,9 @@
 """The folder of a campaign: `manifest.json`, and finished runs in Parquet files beside it.
 
-Runs that nobody keeps go to a temporary folder, so that memory stays flat, and nothing waits for the disk.
+Without a folder, runs are written to a temporary one, so that memory stays flat; it is not synchronised.
 
-A file appears whole or not at all, and holds the runs that its label says. So a campaign that was
-interrupted, even by a power cut, goes on with the runs that no file holds. The name of a file has a digest of
+A file appears whole or not at all, and holds the runs of its header. So a campaign that was
+interrupted, even by a power cut, continues with the runs that no file holds. The name of a file has a digest of
 its content: one that is damaged, or a copy under another name, is removed and computed again where it is
 needed, and no run counts twice. One process at a time may write to a folder. A folder with anything else
 is refused.

@@ -1,4 +1,4 @@
-"""Traces: what a run looked like on its way, recorded by the compiled loop.
+"""Traces: the course of a run, recorded by the compiled loop.
 
 | name | value | for each |
 |---|---|---|
@@ -141,7 +141,7 @@ def play_traced(
 
 
 class Trace:
-    """Runs on their way: ``frame`` has one row for each moment and arm (or representation)."""
+    """The course of runs: ``frame`` has one row for each moment and arm (or representation)."""
 
     def __init__(self, name: str, frame: pl.DataFrame) -> None:
         self.name = name
@@ -222,13 +222,13 @@ def _rows(job: Job, recording: Recording, name: str) -> pl.DataFrame:
         frame = frame.with_columns(pl.when(pl.Series(none)).then(None).otherwise(pl.col.value).alias("value"))
     if name == "evidence":
         names = pl.Series(instance.representations, dtype=pl.String)
-        nobody = pl.Series([None], dtype=pl.String).new_from_index(0, count * names.len())
+        no_name = pl.Series([None], dtype=pl.String).new_from_index(0, count * names.len())
         shared = pl.DataFrame(
             {
                 "round": np.repeat(rounds, names.len()),
-                "task": nobody,
+                "task": no_name,
                 "representation": names.gather(np.tile(np.arange(names.len()), count)),
-                "predictor": nobody,
+                "predictor": no_name,
                 "value": recording.of_g[:count].ravel(),
             },
             schema=_SCHEMA,
