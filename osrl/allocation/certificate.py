@@ -1,4 +1,4 @@
-"""Proofs of quality: what an allocation achieves, and what no allocation can exceed.
+"""Certificates: the value that an allocation reaches, and a bound that no allocation exceeds.
 
 *Lower*: the objective of a feasible allocation. *Upper*: for nonnegative weights on the tests and
 on the pieces of each cell, and **any** levels m, the cost of moving a pool to its level bounds
@@ -136,7 +136,7 @@ def granted(program: Program, value_of: Floats, j: int) -> float:
 
 
 class DualResponse(NamedTuple):
-    """How tasks answer to weights on the tests: any share and any level of each piece proves a bound."""
+    """Shares and levels of the pieces, given weights on the tests: any of them prove a bound."""
 
     share: Floats  # (X, n) of a piece within its cell, or the dual of a predictor piece
     level: Floats  # (X, n)

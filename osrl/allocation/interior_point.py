@@ -62,7 +62,7 @@ class Iterate(NamedTuple):
 
 
 class Equations(NamedTuple):
-    """The equations of a step, task by task (`System` says what they are), and what becomes of them."""
+    """The equations of a step, task by task (see `System`), with room for their solution."""
 
     terms: Floats  # (X, n, TERMS) what is known of the arms and their pieces
     matrix: Floats  # (X, D, D)

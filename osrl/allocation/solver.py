@@ -22,7 +22,7 @@ MAX_ITERATIONS = 200
 
 
 class Needs(NamedTuple):
-    """How much evidence each test needs; 0 leaves it out.
+    """Evidence that each test needs; 0 leaves it out.
 
     ``representations`` (G,): against each representation as the best one; ``predictors`` (X, H):
     against each predictor of the best representation. ``pooled`` asks for alternatives of the
@@ -59,7 +59,7 @@ class DualCertificate(NamedTuple):
 
 
 class Allocation(NamedTuple):
-    """How to spread samples: ``weights`` reach ``lower``, and no weights exceed ``upper``."""
+    """A distribution of the samples: ``weights`` reach ``lower``, and no weights exceed ``upper``."""
 
     weights: Floats  # (X, G, H)
     lower: float

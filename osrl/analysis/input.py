@@ -34,7 +34,7 @@ _ERRORS = (pl.exceptions.PolarsError, pl.exceptions.PanicException, ValueError, 
 
 
 class Problems:
-    """What is wrong with a table."""
+    """The problems of a table, to be reported together."""
 
     def __init__(self) -> None:
         self._listed: list[str] = []
@@ -57,7 +57,7 @@ class Problems:
 
 
 class Source(NamedTuple):
-    """A table, and where each of its rows stands: ``where(16)`` is such as ``line 18``."""
+    """A table, and the place of each of its rows: ``where(16)`` is such as ``line 18``."""
 
     frame: pl.DataFrame
     where: Callable[[int], str]

@@ -58,7 +58,7 @@ class Table(NamedTuple):
 
 
 class TableOptions(TypedDict, total=False):
-    """What columns, rows and rewards of a table mean, where the table does not say it.
+    """The meaning of columns, rows and rewards, where the table itself leaves it open.
 
     ``columns`` says which column is what, such as ``{"task": "market"}``. Rows are in the order of hand-out,
     or have a column of times to ``order_by``. ``distinct`` is a column of keys: rows with the same key are

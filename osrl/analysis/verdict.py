@@ -1,4 +1,4 @@
-"""`analyse` and `judge`: what a table of trials proves that was collected elsewhere, by any rule.
+"""The verdict on a table of trials that was collected elsewhere, by any rule: `analyse` and `judge`.
 
 A table has a row for each trial, in the order in which they were handed out, with the probabilities of all
 arms of its task where they are known (`osrl.analysis.trials`).
@@ -61,7 +61,7 @@ UNDECIDED = "undecided"
 
 
 class AssumptionCheck(NamedTuple):
-    """What evidence takes for granted, and the log evidence against it; from ``limit`` on nothing is claimed.
+    """An assumption of the evidence, and the log evidence against it; from ``limit`` on nothing is claimed.
 
     ``about``: ``arms`` (those of the rows follow the propensities) or ``means`` (they stayed the same).
     """
@@ -77,7 +77,7 @@ class AssumptionCheck(NamedTuple):
 
 
 class Analysis(NamedTuple):
-    """What a log proves, by which evidence: ``betting`` or ``counts``; ``missing`` rows have no reward.
+    """The verdict on a log, and the evidence for it: ``betting`` or ``counts``; ``missing`` rows have no reward.
 
     Of these, ``ignored`` rows are left out, because dropping out is declared to be ignorable.
     """
@@ -193,9 +193,7 @@ def judge(
         epsilon=epsilon,
         as_good=as_good,
         claim=None if doubt.alarm or status == NO_SHARED else _claim(hypotheses, names, best),
-        arms=_rates(
-            table, left_out, hypotheses, best, rewarded, scaled if status == WITHIN else (0.0, 0.0), doubt.alarm
-        ),
+        arms=_rates(table, left_out, hypotheses, best, rewarded, near, doubt.alarm),
         names=names,
         limits=table.limits,
         of_tasks=tuple(np.bincount(table.tasks, minlength=table.shape[0]).tolist()),

@@ -37,7 +37,7 @@ MEAN_MARGIN = 1e-9  # means of coins stay so far inside (0, 1)
 
 
 class WithinBound(NamedTuple):
-    """lower <= the bound <= upper, for a tolerance; ``tasks`` are those with one good answer only.
+    """An interval, lower <= the bound <= upper, for a tolerance; ``tasks`` are those with one good answer only.
 
     ``upper`` is as good as the search for models, ``lower`` is certain. Both are 0 where no task has one good
     answer only: then no bound is known.

@@ -40,7 +40,7 @@ class Glr(NamedTuple):
 
 
 class Confusion(NamedTuple):
-    """The closest model with another best representation: how far, and what it looks like."""
+    """The closest model with another best representation: its distance and its best arms."""
 
     value: float
     representation: int  # which representation would be the best

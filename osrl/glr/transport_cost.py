@@ -1,4 +1,4 @@
-"""The closest confusing model of one task: in which a given arm is the best one.
+"""Transport costs: the closest confusing model of one task, in which a given arm is the best one.
 
 For an allocation q over the arms of a task with means mu, and an arm b,
 
@@ -30,7 +30,7 @@ from osrl.model.families import divergence
 
 
 class Alternatives(NamedTuple):
-    """For every arm b of a task, the closest model in which b is the best arm.
+    """The closest model, for every arm b of a task, in which b is the best arm.
 
     ``order`` lists the arms by decreasing mean; the pool of b is b and ``order[:size[b]]``.
     """

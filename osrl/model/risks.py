@@ -1,4 +1,4 @@
-"""The accepted risks, and the tolerances: what is asked of an answer.
+"""The accepted risks and the tolerances of an answer.
 
 delta_g is the risk of a wrong representation, delta_h that of a wrong predictor in a task. A risk given
 once (``delta``) is both; where nothing is given, each is `DEFAULT_RISK`. An answer with another

@@ -197,7 +197,7 @@ STOPPING_RULE = StoppingRule(
 
 
 class AuthorsSampling(NamedTuple):
-    """Where the mirror ascent of phase 1 stands, and the weights of phase 2."""
+    """The state of the mirror ascent of phase 1, and the weights of phase 2."""
 
     ascent: ReleasedState  # its q is the allocation that is tracked
     tracked: Integers  # (1,) rounds of tracking since the last design

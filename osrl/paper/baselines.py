@@ -1,4 +1,4 @@
-"""Published numbers of others, beside ours: one table of track-and-stop and its rivals, one of top two.
+"""Published numbers of other papers, beside ours: one table of track-and-stop and its rivals, one of top two.
 
 - Garivier and Kaufmann, *Optimal Best Arm Identification with Fixed Confidence* (2016), section 6: coins,
   risk 0.1, the average number of draws over 3000 experiments. What the strategies do was compared with the
@@ -27,7 +27,7 @@ from osrl.simulation.api import simulate
 
 
 class Method(NamedTuple):
-    """A strategy: what we call it, and the average that was published for each instance, if any."""
+    """A strategy: its name here, and the average that was published for each instance, if any."""
 
     name: str
     sampling: str

@@ -31,8 +31,9 @@ def subprogress(progress: Callable[[int, int], None], before: int, total: int) -
 
 @dataclass(frozen=True)
 class Experiment:
-    """Where and how often: ``progress(label, done, total)`` is called as each piece of work advances.
+    """Instance, number of runs, seed and threads of all parts.
 
+    ``progress(label, done, total)`` is called as each piece of work advances.
     ``released`` says whether `osrl-sc-released` takes part, which is most of the work.
     """
 

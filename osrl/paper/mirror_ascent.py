@@ -53,7 +53,7 @@ SETTLED_RELATIVE, SETTLED_ABSOLUTE = 1e-5, 1e-8  # two values this close end a r
 
 
 class Rates(NamedTuple):
-    """How far to move: rate * sqrt(2 ln n / k) at step k = 1, 2, ..., on a simplex of n weights."""
+    """Step sizes: rate * sqrt(2 ln n / k) at step k = 1, 2, ..., on a simplex of n weights."""
 
     q: float  # n = XGH
     dual: float  # n = the number of tests plus one (G in phase 1) for lambda, H for theta
@@ -62,7 +62,7 @@ class Rates(NamedTuple):
 
 
 class Point(NamedTuple):
-    """Where the ascent stands, by rank (arrays are updated in place).
+    """A point of the ascent, by rank (arrays are updated in place).
 
     Weights of tests are those of the certificate: lambda_c = need_c * test_dual[c] for a
     representation, need_h * share for a predictor. All lambda sum to one (`dual_total`).
@@ -74,7 +74,7 @@ class Point(NamedTuple):
 
 
 class Gradient(NamedTuple):
-    """The Lagrangian seen from a point (arrays are updated in place)."""
+    """The gradient of the Lagrangian at a point (arrays are updated in place)."""
 
     pieces: Pieces
     granted: Floats  # (C,) sum over x, h of theta f: the gradient in test_dual
@@ -95,7 +95,7 @@ class Ascent(NamedTuple):
 
 
 class ReleasedState(NamedTuple):
-    """What the released code carries from one solve to the next (arrays are updated in place).
+    """The state that the released code keeps from one solve to the next (arrays are updated in place).
 
     lambda and theta belong to the rivals of the leader in increasing order, whoever the leader is.
     """

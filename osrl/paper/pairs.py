@@ -1,4 +1,4 @@
-"""Sampling or stopping: where do the samples go? Pairs of rules on the paper's instance.
+"""Every sampling rule with every stopping rule on the paper's instance.
 
 The paper compares whole algorithms, in which sampling and stopping change together. Here every sampling rule
 runs with every stopping rule (`docs/rules.md`), so that their effects can be separated.
@@ -28,7 +28,7 @@ COLOURS = (BLUE, GREEN, SKY, ORANGE, PURPLE, GREY)
 
 
 class Pair(NamedTuple):
-    """What a pair needed: samples, and how many of the bound K that is."""
+    """The samples that a pair needed, and their ratio to the bound K."""
 
     sampling: str
     stopping: str

@@ -29,7 +29,7 @@ Records = Sequence[Mapping[str, Any]]
 
 
 class ReportPart(NamedTuple):
-    """What came of a part: ``records`` for JSON and CSV files of the same names, ``data`` for CSV alone."""
+    """The results of a part: ``records`` for JSON and CSV files of the same names, ``data`` for CSV alone."""
 
     title: str
     text: Sequence[str]

@@ -40,7 +40,7 @@ REPORT = "report.html"
 
 
 class Reproduction(NamedTuple):
-    """What was found, and where it is written."""
+    """The results, and where they are written."""
 
     runs: int
     seed: int

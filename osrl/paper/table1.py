@@ -68,7 +68,7 @@ VARIANTS = (THEOREM, SHORTER, RELEASED, Variant("tas", "own", "tas", GREEN))
 
 
 class Row(NamedTuple):
-    """One number of Table 1: what we found, what was published, and whether they agree."""
+    """One number of Table 1: ours, the published one, and whether they agree."""
 
     delta: float
     quantity: str

@@ -49,7 +49,7 @@ WHY = {THEOREM: TRACKS, SHORTER: TRACKS, RELEASED: ""}
 
 
 class Shares(NamedTuple):
-    """How samples are spread over all arms, and the published shares beside it; arrays (X, G, H)."""
+    """The distribution of samples over all arms, and the published shares; arrays (X, G, H)."""
 
     kind: str  # PULLED: averages at tau_G over runs; OPTIMAL: weights computed from the true means
     label: str
@@ -77,7 +77,7 @@ class Shares(NamedTuple):
 
 
 class Worth(NamedTuple):
-    """How fast an allocation learns the representation: rho, and its part of the certified maximum."""
+    """The value of an allocation: rho, and its part of the certified maximum."""
 
     label: str
     rho: float

@@ -31,7 +31,7 @@ DEFAULT_POLICY = "osrl"  # policy
 
 @dataclass(frozen=True)
 class Campaign:
-    """``runs`` runs of each job; ``manifest`` says all that they depend on, in the words of JSON."""
+    """A number of runs of each job; ``manifest`` has all that they depend on, as JSON."""
 
     jobs: tuple[Job, ...]
     runs: int

@@ -71,7 +71,7 @@ def versions(policy: Policy) -> dict[str, str | None]:
 
 @dataclass(frozen=True)
 class Job:
-    """Runs of one policy, from each of which all ``criteria`` are read off.
+    """Runs of one policy, each of which gives a row for every one of the ``criteria``.
 
     ``number`` is its place in the campaign, ``module`` where the policy is defined, so that other
     processes find it. ``epsilon`` are the tolerances, ``rewards`` those that replace the family's. ``budget``
@@ -118,7 +118,7 @@ class Job:
 
 
 class ChunkHeader(NamedTuple):
-    """What a table holds: the runs first, ..., first + runs - 1 of a job; ``seconds`` of processor time."""
+    """The content of a table: the runs first, ..., first + runs - 1 of a job; ``seconds`` of processor time."""
 
     campaign: str
     job: int
@@ -148,7 +148,7 @@ class Chunk(NamedTuple):
 
 
 class CancelToken:
-    """Ends runs that other threads compute: they are cut short within a round, and dropped."""
+    """A request to end runs that other threads compute: they are cut short within a round, and dropped."""
 
     def __init__(self) -> None:
         self.cancelled = False

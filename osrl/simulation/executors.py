@@ -81,7 +81,7 @@ class Schedule:
 
 
 class Executor(Protocol):
-    """Somewhere to compute chunks: threads of this process, or a cluster."""
+    """What computes chunks: threads of this process, or a cluster."""
 
     @property
     def seconds(self) -> float:
@@ -127,7 +127,7 @@ def run_all(executor: Executor, schedule: Schedule, keep: Callable[[Chunk], None
 
 
 class ThreadExecutor:
-    """Computes chunks in ``workers`` threads of this process (default: one for each core)."""
+    """An executor with ``workers`` threads of this process (default: one for each core)."""
 
     seconds = 1.0  # of a chunk
 
@@ -194,7 +194,7 @@ def _cores() -> int:
 
 
 class DaskExecutor:
-    """Computes chunks on a Dask cluster: the address of its scheduler, a client, or a cluster object."""
+    """An executor on a Dask cluster: the address of its scheduler, a client, or a cluster object."""
 
     def __init__(self, where: Any) -> None:
         try:

@@ -1,4 +1,4 @@
-"""What an experiment brings besides rewards: losses, delays, tasks that arrive; and what these rule out."""
+"""The protocol of an experiment: losses, delays and tasks that arrive, and when they make an answer impossible."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _TOO_LITTLE = (
 
 
 class ExperimentProtocol(NamedTuple):
-    """What an experiment brings besides rewards, and how much its trials cost.
+    """The losses, delays, batches and arrivals of an experiment, and the costs of its trials.
 
     A trial is lost with probability ``loss``, and counts by its worst reward, or is left out where losses are
     ``ignorable``; a result comes after ``delay`` more trials, which are handed out ``batch`` at a time;

@@ -42,7 +42,7 @@ QUANTILES = (0.1, 0.5, 0.9)
 
 
 class PlanRow(NamedTuple):
-    """What one policy needs: trials of an experiment. Those that were cut count with the budget."""
+    """The trials that one policy needs. Experiments that were cut count with the budget."""
 
     policy: str
     threshold: str

@@ -27,7 +27,7 @@ FIRST_REWARDS = 64  # rewards of an arm that are made at once; then as many as t
 
 
 class Rewards(NamedTuple):
-    """Where rewards come from; ``version`` tells two sources apart, None where that cannot be said."""
+    """A source of rewards; ``version`` identifies it, None where that is impossible."""
 
     sample: Sample
     family: Family
@@ -35,7 +35,7 @@ class Rewards(NamedTuple):
 
 
 class Recorded:
-    """Draws from recorded rewards, with replacement."""
+    """A source that draws from recorded rewards, with replacement."""
 
     def __init__(self, values: list[list[Any]]) -> None:
         self.values = values

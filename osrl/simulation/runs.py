@@ -61,7 +61,7 @@ _SCHEMA: dict[str, type[pl.DataType]] = {
 
 
 class Runs:
-    """Finished runs. They are on disk, and are read when they are asked for."""
+    """Finished runs, which stay on disk and are read on demand."""
 
     def __init__(self, campaign: Campaign, store: ResultsStore) -> None:
         self.instance: Instance = campaign.jobs[0].instance
@@ -225,7 +225,7 @@ def _quantile(tau: Floats, share: float) -> float:
 
 
 class _Totals:
-    """What is counted over the runs of a criterion: whole numbers, which add up the same in any order."""
+    """Sums over the runs of a criterion: whole numbers, which add up the same in any order."""
 
     def __init__(self, tasks: int, epsilon: float) -> None:
         self.epsilon = epsilon

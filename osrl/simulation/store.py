@@ -66,7 +66,7 @@ def open_store(folder: str | os.PathLike[str]) -> ResultsStore:
 
 
 class ResultsStore:
-    """The folder of a campaign, open for writing: ``with`` it. Without a folder, a temporary one.
+    """The folder of a campaign, a context manager that locks it for writing. Without a folder, a temporary one.
 
     A temporary folder vanishes with this object; what it holds need not survive a power cut.
     """

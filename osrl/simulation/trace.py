@@ -51,7 +51,7 @@ ARM_COLUMNS = ("task", "representation", "predictor")
 
 
 class Recording(NamedTuple):
-    """What is written down at each moment (arrays are filled in place)."""
+    """The values at each recorded moment (arrays are filled in place)."""
 
     rounds: Integers  # (T,)
     arms: Floats  # (4, T, X, n) pulls, means, weights, evidence against each arm
