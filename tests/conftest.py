@@ -27,13 +27,13 @@ os.environ["CI"] = "true"
 
 @pytest.fixture
 def path(tmp_path: Path) -> str:
-    """Where a test may put the SQLite file of a study."""
+    """Return where a test may put the SQLite file of a study."""
     return str(tmp_path / "study.db")
 
 
 @pytest.fixture(params=BACKENDS)
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """An empty place for studies, on every backend in turn."""
+    """Give an empty place for studies, on every backend in turn."""
     empty = new_place(request.param, tmp_path)
     yield empty
     remove_place(empty)
@@ -41,7 +41,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def states(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with `studies.db`, which has a study in every state of the page; copy it before writing."""
+    """Return a folder with `studies.db`, with a study in every state of the page; copy it before writing."""
     from tests.support.pages import make_states
 
     folder = tmp_path_factory.mktemp("states")

@@ -34,7 +34,7 @@ def objective(
     hstar: Sequence[int],
     pooled: bool = False,
 ) -> float:
-    """The least evidence of an allocation, each test measured in units of its need.
+    """Return the least evidence of an allocation, each test measured in units of its need.
 
     min( min_{gbar != g*} sum_x min_h ell / need_g[gbar], min_{x, h != h*_x} f / need_h[x, h] );
     a test whose need is 0 is left out. Phase 1: need_h = 0. Phase 2: need_g = 0. No test: infinity.
@@ -57,7 +57,7 @@ def objective(
 
 
 def cut(means: Array, x: int, arms: Iterable[Arm], bar: Arm, level: float, noise: float) -> Array:
-    """The linear function of q, flattened, that the evidence against ``bar`` never exceeds.
+    """Return the linear function of q, flattened, that the evidence against ``bar`` never exceeds.
 
     Moving ``bar``, and those of ``arms`` with a mean above ``level``, to ``level`` gives a confusing
     model; its cost sum_a q_a kl(mu_a, level) bounds the infimum for every q.
@@ -79,7 +79,7 @@ def cutting_planes(
     max_rounds: int = 200,
     pooled: bool = False,
 ) -> tuple[Array, float, float]:
-    """The best allocation by Kelley's cutting planes: (weights, lower, upper) around the best objective.
+    """Return the best allocation by Kelley's cutting planes: (weights, lower, upper) around the best objective.
 
     Each round solves the linear program  max z  over q in the simplex, p[x, g] >= 0 and z >= 0 with
         need_g[g] z <= sum_x p[x, g],   p[x, g] <= cut(q),   need_h[x, h] z <= cut(q),
@@ -150,7 +150,7 @@ def cutting_planes(
 def lower_bounds(
     means: Array, delta_g: float, delta_h: float, noise: float = 0.0, tolerance: float = 1e-6
 ) -> dict[str, tuple[float, float]]:
-    """K_G*, K_H* and K* (Theorem 1, Proposition 1), each between two numbers, for a system in M; and K_sharp.
+    """Return K_G*, K_H* and K* (Theorem 1, Proposition 1), each between two numbers, for a system in M; and K_sharp.
 
     The smallest budget that meets the constraints is 1 / (the largest objective of an allocation).
     """
@@ -172,7 +172,7 @@ def lower_bounds(
 
 
 def characteristic_time(top: float, others: Sequence[float], noise: float = 0.0) -> tuple[float, Array]:
-    """(T*, w*): the least budget that brings ``two_arm_cost`` against every other arm to 1.
+    """Return (T*, w*): the least budget that brings ``two_arm_cost`` against every other arm to 1.
 
     The budget of the best arm, n1, fixes the least budget of each other one; what is left is to
     minimise a convex function of n1. Below 1 / kl(top, other) no budget of the other arm suffices.
@@ -201,7 +201,7 @@ def characteristic_time(top: float, others: Sequence[float], noise: float = 0.0)
 
 
 def proposition_2(means: Array, delta_g: float, noise: float = 0.0) -> tuple[float, dict[int, int]]:
-    """(L_G*, {gbar: task}): the upper bound of K_G*, by trying every assignment of gbar to tasks."""
+    """Return (L_G*, {gbar: task}): the upper bound of K_G*, by trying every assignment of gbar to tasks."""
     best = best_arms(means)
     assert best is not None, "L_G is defined in the class M only"
     X, G, _ = means.shape

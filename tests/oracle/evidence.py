@@ -26,7 +26,7 @@ class Mixed(NamedTuple):
 
 
 def log_likelihood(rewards: Rewards, mean: float, noise: float) -> float:
-    """log p_mean of the rewards."""
+    """Return log p_mean of the rewards."""
     if noise > 0:
         return float(np.sum(norm.logpdf(rewards, mean, math.sqrt(noise))))
     ones = sum(rewards)
@@ -35,17 +35,17 @@ def log_likelihood(rewards: Rewards, mean: float, noise: float) -> float:
 
 
 def judged(rewards: Rewards, noise: float) -> Rewards:
-    """The rewards that count: of a Gaussian arm, the first one is where its mixture is centred."""
+    """Return the rewards that count: of a Gaussian arm, the first one is where its mixture is centred."""
     return rewards[1:] if noise > 0 else rewards
 
 
 def estimate(rewards: Rewards, noise: float) -> float:
-    """The mean of those."""
+    """Return the mean of those."""
     return float(np.mean(judged(rewards, noise) or rewards or [0.0]))
 
 
 def log_mixture(rewards: Rewards, noise: float) -> float:
-    """log M of the rewards that count."""
+    """Return log M of the rewards that count."""
     if noise == 0:
         ones, zeros = sum(rewards), len(rewards) - sum(rewards)
         return float(betaln(ones + 0.5, zeros + 0.5) - betaln(0.5, 0.5))
@@ -59,20 +59,20 @@ def log_mixture(rewards: Rewards, noise: float) -> float:
 
 
 def log_tilt(rewards: Rewards, s: float, mean: float, noise: float) -> float:
-    """log of the product of exp(s y) / E exp(s y) over the rewards, under this mean."""
+    """Return log of the product of exp(s y) / E exp(s y) over the rewards, under this mean."""
     each = s * mean + s * s * noise / 2 if noise > 0 else math.log(1 - mean + mean * math.exp(s))
     return s * sum(rewards) - len(rewards) * each
 
 
 def least(function: Callable[[float], float], noise: float, low: float = 0.0, high: float = 1.0) -> float:
-    """The minimum of a convex function of the level."""
+    """Return the minimum of a convex function of the level."""
     bounds = (-9.0, 9.0) if noise > 0 else (low + 1e-9, high - 1e-9)
     found = minimize_scalar(function, bounds=bounds, method="bounded", options={"xatol": 1e-11})
     return float(found.fun)
 
 
 def pair(one: Rewards, other: Rewards, mixed: Mixed, noise: float, epsilon: float = 0.0) -> float:
-    """Log evidence against "the other is better than the one by epsilon"."""
+    """Return the log evidence against "the other is better than the one by epsilon"."""
     if estimate(one, noise) <= estimate(other, noise) - epsilon:
         return -math.inf
     a, b = judged(one, noise), judged(other, noise)
@@ -98,7 +98,7 @@ def pooled(
     epsilon: float = 0.0,
     behind: Sequence[int] = (),
 ) -> float:
-    """Log evidence against "b is the best arm, and by epsilon better than those behind".
+    """Return the log evidence against "b is the best arm, and by epsilon better than those behind".
 
     ``led``: the rewards of every arm that came while it looked best.
     """
@@ -122,7 +122,7 @@ def log_terms(
     levels: Sequence[float],
     means: Sequence[float],
 ) -> float:
-    """Log of what is mixed against "b is the best": tilts at these levels, mixtures against these means.
+    """Return the logs of what is mixed against "b is the best": tilts at these levels, mixtures against these means.
 
     At the truth (means as they are, every level that of b, less epsilon where it is behind) this is a
     supermartingale under the null.
@@ -147,7 +147,7 @@ def log_terms(
 
 
 def rewards_of_leaders(trials: Sequence[tuple[int, float]], arms: int, prior: float) -> list[list[float]]:
-    """The rewards of every arm that came while it looked best: by means drawn to that of all rewards,
+    """Return the rewards of every arm that came while it looked best: by means drawn to that of all rewards,
     a 0 and a 1."""
     samples: list[list[float]] = [[] for _ in range(arms)]
     led: list[list[float]] = [[] for _ in range(arms)]

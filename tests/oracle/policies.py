@@ -16,7 +16,7 @@ Cell = tuple[int, int, int]
 
 
 def osrl_sc_choice(pulls: Array, means: Array, weights: Array) -> Cell:
-    """Lines 6 to 10 of Algorithm 1: the arm of round t + 1, after t samples; every arm once to begin with."""
+    """Return the arm of round t + 1 (lines 6 to 10 of Algorithm 1); every arm once to begin with."""
     X, G, H = means.shape
     cells = list(itertools.product(range(X), range(G), range(H)))
     t = pulls.sum()
@@ -27,7 +27,7 @@ def osrl_sc_choice(pulls: Array, means: Array, weights: Array) -> Cell:
 
 
 def osrl_sc_margin(pulls: Array, means: Array, delta_g: float, noise: float, *, theorem: bool) -> float:
-    """max_g Psi_t(g) - beta_t(delta_G): phase 1 stops where it is positive, never outside the class M."""
+    """Return max_g Psi_t(g) - beta_t(delta_G): phase 1 stops where it is positive, never outside the class M."""
     if not oracle.in_class(means):
         return -math.inf
     psi = max(oracle.psi(pulls, means, g, noise).value for g in range(means.shape[1]))
@@ -36,19 +36,19 @@ def osrl_sc_margin(pulls: Array, means: Array, delta_g: float, noise: float, *, 
 
 
 def best_representation(means: Array) -> int:
-    """argmax_g mu-hat(g) of an estimate in the class M."""
+    """Return argmax_g mu-hat(g) of an estimate in the class M."""
     best = oracle.best_arms(means)
     assert best is not None
     return best.g
 
 
 def leaders(means: Array) -> list[int]:
-    """The arms of one task that share the largest estimate."""
+    """Return the arms of one task that share the largest estimate."""
     return [a for a in range(means.size) if means[a] == means.max()]
 
 
 def tas_choice(pulls: Array, means: Array, weights: Array) -> int:
-    """D-tracking (Garivier and Kaufmann, 2016) in one task; the least pulled of those that share the lead."""
+    """Return the arm of D-tracking (Garivier and Kaufmann, 2016) in one task; of equals, the least pulled."""
     t, n = pulls.sum(), pulls.size
     under_sampled = [a for a in range(n) if pulls[a] < math.sqrt(t) - n / 2]
     if pulls.min() < 1 or under_sampled:
@@ -59,7 +59,7 @@ def tas_choice(pulls: Array, means: Array, weights: Array) -> int:
 
 
 def tas_margin(pulls: Array, means: Array, delta: float, noise: float) -> float:
-    """The least evidence for the leader against another arm, beyond the threshold."""
+    """Return the least evidence for the leader against another arm, beyond the threshold."""
     if pulls.min() < 1 or len(leaders(means)) > 1:
         return -math.inf
     best = leaders(means)[0]

@@ -18,13 +18,13 @@ Run = tuple[int, int]
 
 
 def kl(p: float, q: float) -> float:
-    """Divergence of coins."""
+    """Return the divergence of coins."""
     parts = ((p, q), (1 - p, 1 - q))
     return sum(a * math.log(a / b) for a, b in parts if a > 0) if 0 < q < 1 else math.inf * (p != q)
 
 
 def end_of_interval(p: float, most: float, end: float) -> float:
-    """The mean between ``p`` and ``end`` with kl(p, mean) = ``most``, by bisection."""
+    """Return the mean between ``p`` and ``end`` with kl(p, mean) = ``most``, by bisection."""
     inside, outside = p, end
     for _ in range(40):
         middle = 0.5 * (inside + outside)
@@ -63,7 +63,7 @@ class Coins:
         return [b for b in range(len(self.means)) if b != a]
 
     def ratio(self, a: int, b: int) -> float:
-        """The generalised likelihood ratio of "a is better than b"; 0 where it does not look so."""
+        """Return the generalised likelihood ratio of "a is better than b"; 0 where it does not look so."""
         if self.mean(a) <= self.mean(b):
             return 0.0
         pooled = (self.total[a] + self.total[b]) / (self.number[a] + self.number[b])
@@ -75,7 +75,7 @@ class Coins:
 
 
 def race(coins: Coins, beaten: Callable[[int, int], bool]) -> Run:
-    """All that are left are sampled; then the worst goes, if the best has ``beaten`` it."""
+    """Sample all that are left; then drop the worst, if the best has ``beaten`` it."""
     left = list(range(len(coins.means)))
     while len(left) > 1:
         for a in left:
@@ -97,7 +97,7 @@ def kl_racing(means: Sequence[float], delta: float, rng: Random) -> Run:
 
 
 def kl_lucb(means: Sequence[float], delta: float, rng: Random) -> Run:
-    """Leader and most optimistic rival, both in each round (Kaufmann and Kalyanakrishnan, 2013)."""
+    """Sample the leader and the most optimistic rival in each round (Kaufmann and Kalyanakrishnan, 2013)."""
     coins = Coins(means, delta, rng)
     while True:
         best = coins.best(range(len(means)))
@@ -109,7 +109,7 @@ def kl_lucb(means: Sequence[float], delta: float, rng: Random) -> Run:
 
 
 def top_two(means: Sequence[float], delta: float, rng: Random, challenger: Callable[..., int]) -> Run:
-    """Leader by a posterior sample, uniform prior; it or the challenger, by a fair coin; stopped by GLR."""
+    """Sample the leader of a posterior sample or its challenger, by a fair coin; stop by GLR."""
     coins = Coins(means, delta, rng)
     while True:
         best = coins.best(range(len(means)))
@@ -120,13 +120,13 @@ def top_two(means: Sequence[float], delta: float, rng: Random, challenger: Calla
 
 
 def sampled(coins: Coins) -> int:
-    """The best arm of a sample from the posterior."""
+    """Return the best arm of a sample from the posterior."""
     draws = [coins.rng.betavariate(1 + s, 1 + n - s) for n, s in zip(coins.number, coins.total, strict=True)]
     return draws.index(max(draws))
 
 
 def ttts(means: Sequence[float], delta: float, rng: Random) -> Run:
-    """The challenger is the best arm of another sample, drawn until it is another arm (Russo, 2016)."""
+    """Play TTTS: the challenger is the best arm of another sample, drawn until it is another arm (Russo, 2016)."""
 
     def another(coins: Coins, leader: int) -> int:
         while (found := sampled(coins)) == leader:
@@ -137,7 +137,7 @@ def ttts(means: Sequence[float], delta: float, rng: Random) -> Run:
 
 
 def t3c(means: Sequence[float], delta: float, rng: Random) -> Run:
-    """The challenger is the arm that is cheapest to believe in; of several any (Shang et al., 2020)."""
+    """Play T3C: the challenger is the arm that is cheapest to believe in; of several any (Shang et al., 2020)."""
 
     def cheapest(coins: Coins, leader: int) -> int:
         return min(coins.others(leader), key=lambda b: (coins.ratio(leader, b), rng.random()))
@@ -151,13 +151,13 @@ Beliefs = Sequence[NormalDist]
 
 
 def expected_improvement(by: NormalDist) -> float:
-    """E max(D, 0) = s f(m / s), f(z) = z Phi(z) + phi(z)."""
+    """Return E max(D, 0) = s f(m / s), f(z) = z Phi(z) + phi(z)."""
     z, standard = by.mean / by.stdev, NormalDist()
     return by.stdev * (z * standard.cdf(z) + standard.pdf(z))
 
 
 def ttei_pair(beliefs: Beliefs) -> tuple[int, int]:
-    """I = argmax E max(theta_i - max_j m_j, 0), J = argmax over j != I of E max(theta_j - theta_I, 0)."""
+    """Return I = argmax E max(theta_i - max_j m_j, 0), J = argmax over j != I of E max(theta_j - theta_I, 0)."""
     arms = range(len(beliefs))
     top = max(belief.mean for belief in beliefs)
     leader = max(arms, key=lambda i: expected_improvement(beliefs[i] - top))
@@ -166,7 +166,7 @@ def ttei_pair(beliefs: Beliefs) -> tuple[int, int]:
 
 
 def probability_of_best(beliefs: Beliefs, i: int) -> float:
-    """The integral of the density of theta_i and the probabilities that the others are smaller."""
+    """Return the integral of the density of theta_i and the probabilities that the others are smaller."""
     own = beliefs[i]
 
     def integrand(value: float) -> float:
@@ -180,7 +180,7 @@ def probability_of_best(beliefs: Beliefs, i: int) -> float:
 
 
 def ttei(means: Sequence[float], delta: float, rng: Random, beta: float = 0.5) -> Run:
-    """Rewards of variance 1, every arm once; EI where beta is 1."""
+    """Play TTEI with rewards of variance 1, every arm once to begin with; EI where beta is 1."""
     number, total = [1] * len(means), [rng.gauss(mean, 1) for mean in means]
     while True:
         beliefs = [NormalDist(s / n, n**-0.5) for n, s in zip(number, total, strict=True)]

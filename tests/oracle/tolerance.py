@@ -9,7 +9,7 @@ SHRINKAGE, SAFE = 60.0, 0.98
 
 
 def shrunk(rewards: list[tuple[int, float]], arms: int) -> NDArray[np.float64]:
-    """Estimates drawn to the mean of all rewards, as if every arm had `SHRINKAGE` more of it."""
+    """Return estimates drawn to the mean of all rewards, as if every arm had `SHRINKAGE` more of it."""
     centre = (1 + sum(y for _, y in rewards)) / (2 + len(rewards))
     own = [[y for a, y in rewards if a == arm] for arm in range(arms)]
     return np.array([(sum(ys) + SHRINKAGE * centre) / (len(ys) + SHRINKAGE) for ys in own])
@@ -39,5 +39,5 @@ class Comparison:
             self.factors[j] *= 1 + bet * (xi[drawn] * (y - m) + shift)
 
     def wealth(self) -> float:
-        """The mixture of all bets."""
+        """Return the mixture of all bets."""
         return float(self.share @ self.factors)

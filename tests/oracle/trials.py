@@ -15,7 +15,7 @@ PENDING, LOST, LEFT_OUT = "pending", "lost", "left out"
 
 
 def handed_out(study: Study) -> list[list[Any]]:
-    """Every trial in order of hand-out: task, arm, ticket, and its reward or what became of it."""
+    """Return every trial in order of hand-out: task, arm, ticket, and its reward or what became of it."""
     events = list(study.events())
     assert isinstance(events[0].body, Created)
     progress, trials = StudyState(events[0].body), []
@@ -33,7 +33,7 @@ def handed_out(study: Study) -> list[list[Any]]:
 
 
 def evidence_of(study: Study, trials: list[Any]) -> tuple[Any, Any]:
-    """Log evidence from these trials only, one after the other: against representations, and predictors."""
+    """Return the log evidence of these trials alone: against representations, and predictors."""
     tests = StudyState(study.settings).state.stopping
     tests.limits[:] = math.inf  # nothing is rejected on the way
     for x, a, ticket, end in trials:
@@ -48,6 +48,6 @@ def evidence_of(study: Study, trials: list[Any]) -> tuple[Any, Any]:
 
 
 def prefix(trials: list[Any]) -> list[Any]:
-    """The trials before the first one that has not reported."""
+    """Return the trials before the first one that has not reported."""
     late = [i for i, trial in enumerate(trials) if trial[3] == PENDING]
     return trials[: late[0]] if late else trials

@@ -27,7 +27,7 @@ PLAIN = Terms()
 
 
 def kl(a: Array, b: Array, noise: float) -> Array:
-    """Divergence between means, elementwise; b strictly inside the range of the family."""
+    """Return the divergence between means, elementwise; ``b`` lies strictly inside the range of the family."""
     if noise > 0:
         return np.asarray((a - b) ** 2 / (2 * noise))
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -37,7 +37,7 @@ def kl(a: Array, b: Array, noise: float) -> Array:
 
 
 def slope_of_witness(instance: Instance, needs: Needs, found: Allocation) -> Array:
-    """The c of THEORY section 3: every allocation q has an objective of at most c.q."""
+    """Return the c of THEORY section 3: every allocation q has an objective of at most c.q."""
     best = instance.best
     X, G, H = instance.shape
     mu = instance.means.reshape(X, G * H)
@@ -59,7 +59,7 @@ def slope_of_witness(instance: Instance, needs: Needs, found: Allocation) -> Arr
 
 
 def check_normalisation(instance: Instance, needs: Needs, found: Allocation) -> None:
-    """Each representation weighs the same in every task, and needs times weights sum to one."""
+    """Check that each representation weighs the same in every task, and that needs times weights sum to one."""
     best = instance.best
     by_task = found.witness.weights.sum(axis=2)
     omega = by_task[0].copy()
@@ -72,7 +72,7 @@ def check_normalisation(instance: Instance, needs: Needs, found: Allocation) -> 
 
 
 def most(c: Array, terms: Terms) -> float:
-    """The most that c.q - |q|^2 / (2 sigma) can be over all allocations of the same budget."""
+    """Return the maximum of c.q - |q|^2 / (2 sigma) over all allocations of the same budget."""
     if terms.frequencies is not None:
         tasks = zip(c, terms.frequencies, strict=True)
         return math.fsum(_most_of(part.ravel(), np.ones(part.size), share, terms.sigma) for part, share in tasks)
@@ -94,14 +94,14 @@ def _most_of(c: Array, price: Array, budget: float, sigma: float | None) -> floa
 
 
 def spent(found: Allocation, terms: Terms) -> Array:
-    """What the weights spend: of one budget, or in each task."""
+    """Return what the weights spend: of one budget, or in each task."""
     if terms.frequencies is not None:
         return np.asarray(found.weights.sum(axis=(1, 2)) / terms.frequencies)
     return np.array([(found.weights * (1.0 if terms.costs is None else terms.costs)).sum()])
 
 
 def reached(instance: Instance, needs: Needs, weights: Array, sigma: float | None = None) -> float:
-    """The objective at ``weights``, by the oracle."""
+    """Return the objective at ``weights``, by the oracle."""
     best = instance.best
     means, noise = instance.means, instance.family.noise
     need_h = np.zeros_like(needs.predictors) if needs.pooled else needs.predictors
@@ -117,7 +117,7 @@ def reached(instance: Instance, needs: Needs, weights: Array, sigma: float | Non
 
 
 def check(instance: Instance, needs: Needs, found: Allocation, terms: Terms = PLAIN, slow: bool = True) -> None:
-    """All that an allocation promises; ``slow`` measures the weights with the oracle too."""
+    """Check all that an allocation promises; with ``slow``, measure the weights with the oracle too."""
     assert found.lower <= found.upper
     assert (found.weights >= 0).all()
     np.testing.assert_allclose(spent(found, terms), 1.0, rtol=1e-9)

@@ -11,13 +11,13 @@ NAMES = "ibex|lynx|low|high|young|old|France|Spain|plain|friendly"
 
 
 def blocks(page: str) -> Iterator[tuple[str, str, str]]:
-    """The console and Python blocks of a page, in order, the latter with what they print."""
+    """Yield the console and Python blocks of a page, in order, the latter with what they print."""
     block = r"```(console|python)\n(.*?)```(?:\n\n```(?:text)?\n(.*?)```)?"
     yield from re.findall(block, (ROOT / page).read_text(encoding="utf-8"), re.S)
 
 
 def masked(text: str) -> list[str]:
-    """The lines of a text without what depends on chance, time and the width of a terminal."""
+    """Return the lines of a text without what depends on chance, time and the width of a terminal."""
     lines = []
     for line in text.splitlines():
         line = re.sub(r"\b[0-9a-f]{64}\b", "HASH", line)
@@ -33,7 +33,7 @@ def masked(text: str) -> list[str]:
 
 
 def compare(written: list[str], printed: list[str]) -> None:
-    """All lines that stand in the page were printed, in this order; "..." stands for any lines."""
+    """Check that the lines of a page were printed, in this order; "..." stands for any lines."""
     skipping = False
     rest = iter(printed)
     for line in written:

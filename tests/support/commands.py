@@ -8,7 +8,7 @@ Capture = pytest.CaptureFixture[str]
 
 
 def printed(capsys: Capture, *arguments: object) -> str:
-    """What a command prints when all is well: nothing on stderr, exit code 0."""
+    """Return what a command prints; it must end with code 0 and write nothing to stderr."""
     code = main([str(argument) for argument in arguments])
     out, err = capsys.readouterr()
     assert (code, err) == (0, "")
@@ -16,7 +16,7 @@ def printed(capsys: Capture, *arguments: object) -> str:
 
 
 def refusal(capsys: Capture, *arguments: object) -> str:
-    """The one line on stderr of a refused command, which prints nothing else."""
+    """Return the one line on stderr of a refused command, which must print nothing else."""
     code = main([str(argument) for argument in arguments])
     out, err = capsys.readouterr()
     assert (code, out) == (2, "")

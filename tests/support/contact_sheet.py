@@ -36,7 +36,7 @@ class Tile(NamedTuple):
 
 
 def frozen_states(chromium: Browser, place: str, folder: Path) -> Iterator[Tile]:
-    """The states that a file can show."""
+    """Take pictures of the states that a file can show."""
     for state in STATES:
         file = folder / f"{state}.html"
         file.write_text(frozen_page(state, moment_of(place, state)), encoding="utf-8")
@@ -48,7 +48,7 @@ def frozen_states(chromium: Browser, place: str, folder: Path) -> Iterator[Tile]
 
 
 def live_states(chromium: Browser, place: str, folder: Path) -> Iterator[Tile]:
-    """The states that need a server: signing in, the list, acting, and what can go wrong."""
+    """Take pictures of the states that need a server: signing in, the list, acting, and failures."""
     for scheme, width in VIEWS:
         server = Serving(place)
         context = chromium.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)  # type: ignore[arg-type]
@@ -98,7 +98,7 @@ def _take(page: Page, folder: Path, state: str, scheme: str, width: int) -> Tile
 
 
 def sheet(tiles: list[Tile]) -> str:
-    """A page with all pictures, in rows of one state each."""
+    """Return a page with all pictures, in rows of one state each."""
     rows: dict[str, list[str]] = {}
     for each in tiles:
         width = each.width * HEIGHT // SHOWN[each.width]

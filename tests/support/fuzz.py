@@ -135,7 +135,7 @@ def warm_up(folder: Path) -> None:
 
 
 def attempt(case: Callable[[], object]) -> str | None:
-    """What comes out of a case that should not; None where all is well."""
+    """Return what is wrong with the result of a case, or None."""
     try:
         with time_limit(SECONDS):
             case()
@@ -150,7 +150,7 @@ def attempt(case: Callable[[], object]) -> str | None:
 
 
 def run(arguments: list[str]) -> None:
-    """A command: its exit code is one that is documented, and a refusal is short and without a traceback."""
+    """Run a command; check its exit code, and that a refusal is short and has no traceback."""
     out, err = io.StringIO(), io.StringIO()
     stdin, sys.stdin = sys.stdin, io.StringIO("")
     try:
@@ -168,7 +168,7 @@ def run(arguments: list[str]) -> None:
 
 
 def damage(content: bytes, rng: random.Random) -> bytes:
-    """Some bytes changed, removed, repeated, or put in."""
+    """Return the content with some bytes changed, removed, repeated or inserted."""
     found = bytearray(content)
     for _ in range(rng.choice((1, 1, 2, 5, 20))):
         size = len(found)
@@ -193,7 +193,7 @@ def damage(content: bytes, rng: random.Random) -> bytes:
 
 
 def trials(rng: random.Random) -> list[dict[str, Any]]:
-    """A log of trials as it should be."""
+    """Return a valid log of trials."""
     with_propensities = rng.random() < 0.5
     bounded = with_propensities and rng.random() < 0.5
     rows = []
@@ -224,7 +224,7 @@ def spoil(rows: list[dict[str, Any]], rng: random.Random, values: list[Any]) -> 
 
 
 def write_rows(rows: list[dict[str, Any]], path: Path, rng: random.Random) -> None:
-    """Rows as a file of its suffix."""
+    """Write rows to a file in the format of its suffix."""
     if path.suffix == ".jsonl":
         text = "\n".join(json.dumps(row) for row in rows)
         path.write_bytes(text.encode("utf-8", "surrogatepass"))
@@ -240,7 +240,7 @@ def write_rows(rows: list[dict[str, Any]], path: Path, rng: random.Random) -> No
 
 
 def odd_series(name: str, values: list[Any], rng: random.Random) -> pl.Series:
-    """A column, now and then of a type that nobody expects."""
+    """Return a column, now and then of a type that nobody expects."""
     found = pl.Series(name, values, strict=False)
     if rng.random() < 0.15:
         with contextlib.suppress(Exception, pl.exceptions.PanicException):
@@ -249,7 +249,7 @@ def odd_series(name: str, values: list[Any], rng: random.Random) -> pl.Series:
 
 
 def fuzz_analyse(cases: int, folder: Path, seed: int = 0) -> Found:
-    """`osrl analyse` on logs with odd content, and on damaged files."""
+    """Run `osrl analyse` on logs with odd content, and on damaged files."""
     rng = random.Random(seed)
     warm_up(folder)
     wrong = []
@@ -283,7 +283,7 @@ def fuzz_analyse(cases: int, folder: Path, seed: int = 0) -> Found:
 
 
 def exported(folder: Path) -> list[dict[str, Any]]:
-    """The events of a small study, as JSON Lines has them."""
+    """Return the events of a small study, as in its JSON Lines."""
     names = {"tasks": ["x1", "x2"], "representations": ["a", "b"], "predictors": ["p", "q"]}
     with Study.create(folder / "fuzz.db", **names, seed=1, delta=0.2) as study:  # type: ignore[arg-type]
         for number in range(30):
@@ -298,7 +298,7 @@ def exported(folder: Path) -> list[dict[str, Any]]:
 
 
 def places(value: Any) -> list[tuple[Any, Any]]:
-    """Every place in nested lists and objects: where it is, and under which key."""
+    """Return every container and key in nested lists and objects."""
     found = []
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, inner in items:
@@ -307,7 +307,7 @@ def places(value: Any) -> list[tuple[Any, Any]]:
 
 
 def spoil_events(events: list[dict[str, Any]], rng: random.Random) -> None:
-    """Odd values anywhere in a log, whose hashes are then those of an early log: none."""
+    """Put odd values anywhere in a log, and remove the hashes, as in an early log."""
     for _ in range(rng.choice((1, 1, 2, 4))):
         event = rng.choice(events[:3] if rng.random() < 0.4 else events)
         where, key = rng.choice(places(event))
@@ -336,7 +336,7 @@ def spoil_events(events: list[dict[str, Any]], rng: random.Random) -> None:
 
 
 def write_events(events: list[dict[str, Any]], path: Path) -> None:
-    """Events as a file of its suffix."""
+    """Write events to a file in the format of its suffix."""
     if path.suffix == ".jsonl":
         text = "\n".join(json.dumps(event) for event in events)
         path.write_bytes(text.encode("utf-8", "surrogatepass"))
@@ -349,7 +349,7 @@ def write_events(events: list[dict[str, Any]], path: Path) -> None:
 
 
 def import_and_look(place: Path, path: Path) -> None:
-    """What is not refused can be read."""
+    """Import a log; if it is not refused, read it."""
     for left in place.parent.glob(f"{place.name}*"):
         left.unlink()
     Study.read_log(place, path).close()
@@ -358,7 +358,7 @@ def import_and_look(place: Path, path: Path) -> None:
 
 
 def fuzz_import(cases: int, folder: Path, seed: int = 0) -> Found:
-    """`osrl study import` of logs with odd content, and of damaged files."""
+    """Run `osrl study import` on logs with odd content, and on damaged files."""
     rng = random.Random(seed)
     events = exported(folder)
     wrong = []

@@ -43,7 +43,7 @@ COMMANDS: dict[str, tuple[int, dict[str, list[str] | None]]] = {
 
 
 def odd_paths(folder: Path) -> list[str]:
-    """Files of every kind: those that commands want, others, devices, pipes, and none."""
+    """Make files of every kind: valid ones, others, devices, pipes; return their paths, and some that do not exist."""
     exported(folder)
     (folder / "good.csv").write_text("task,representation,predictor,reward\nx,a,p,1\n", encoding="utf-8")
     (folder / "empty.csv").touch()
@@ -76,7 +76,7 @@ def odd_paths(folder: Path) -> list[str]:
 
 
 def fuzz_command_line(cases: int, folder: Path, seed: int = 0) -> Found:
-    """Commands with odd files and options."""
+    """Run commands with odd files and options."""
     rng = random.Random(seed)
     warm_up(folder)
     paths = odd_paths(folder)

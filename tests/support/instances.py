@@ -26,7 +26,7 @@ PAPER = [
 
 @contextmanager
 def refused(message: str) -> Iterator[None]:
-    """The block raises an OsrlError of one line that contains ``message`` and says what to do."""
+    """Check that the block raises an OsrlError of one line with ``message``, which also says what to do."""
     with pytest.raises(OsrlError, match=re.escape(message)) as caught:
         yield
     assert len(str(caught.value).splitlines()) == 1
@@ -35,7 +35,7 @@ def refused(message: str) -> Iterator[None]:
 
 @contextmanager
 def refused_among_others(message: str) -> Iterator[None]:
-    """The block raises an OsrlError with a line for each problem; one contains ``message``."""
+    """Check that the block raises an OsrlError with a line for each problem, one with ``message``."""
     with pytest.raises(OsrlError, match=re.escape(message)) as caught:
         yield
     problems = [line for line in str(caught.value).splitlines() if not line.endswith((" problems", " more"))]
@@ -43,7 +43,7 @@ def refused_among_others(message: str) -> Iterator[None]:
 
 
 def table(**changes: Any) -> dict[str, Any]:
-    """The keys of a small valid instance with ``changes``; None removes a key."""
+    """Return the keys of a small valid instance with ``changes``; None removes a key."""
     keys = {"family": "bernoulli", "means": [[[0.5, 0.4], [0.2, 0.1]]], **changes}
     return {key: value for key, value in keys.items() if value is not None}
 
@@ -55,7 +55,7 @@ names = st.text(st.characters(exclude_categories=["Cc", "Cs", "Zl", "Zp"]), min_
 
 @st.composite
 def instances(draw: st.DrawFn, mean: st.SearchStrategy[float] | None = None) -> Instance:
-    """Any instance; with ``mean``, Bernoulli instances with means from it."""
+    """Draw any instance; with ``mean``, Bernoulli instances with means from it."""
     shape = draw(st.tuples(*[st.integers(1, 4)] * 3))
     labels = [draw(st.none() | st.lists(names, min_size=n, max_size=n, unique=True)) for n in shape]
     family = Family("bernoulli")
@@ -89,7 +89,7 @@ def _array(draw: st.DrawFn, shape: Shape, entries: st.SearchStrategy[float]) -> 
 
 @st.composite
 def weighted(draw: st.DrawFn, zeros: bool = True) -> Weighted:
-    """Systems on which every kernel must equal the oracle; without ``zeros`` all weights are positive."""
+    """Draw systems on which a kernel must equal the oracle; without ``zeros`` all weights are positive."""
     shape = draw(st.tuples(st.integers(1, 4), st.integers(2, 4), st.integers(1, 4)))
     noise = draw(st.sampled_from([0.0, 0.0, 0.25, 4.0]))
     # few values make ties; means strictly inside (0, 1) keep some distance, so that levels do not round to 1
@@ -106,7 +106,7 @@ def weighted(draw: st.DrawFn, zeros: bool = True) -> Weighted:
 
 
 def random_means(rng: np.random.Generator, shape: Shape, noise: float = 0.0) -> Array:
-    """Means of the class M: the best arm of each task is exchanged with one of the last representation."""
+    """Return means of the class M: each task's best arm is swapped with one of the last representation."""
     means = rng.normal(size=shape) if noise > 0 else rng.uniform(0.03, 0.97, shape)
     for x in range(shape[0]):
         g, h = np.unravel_index(means[x].argmax(), shape[1:])
@@ -115,7 +115,7 @@ def random_means(rng: np.random.Generator, shape: Shape, noise: float = 0.0) -> 
 
 
 def random_instance(seed: int, shape: Shape, noise_sd: float | None = None) -> Instance:
-    """The random instance of the class M with this seed; Gaussian where ``noise_sd`` is given."""
+    """Return the random instance of the class M with this seed; with ``noise_sd`` a Gaussian one."""
     rng = np.random.default_rng([seed, *shape])
     if noise_sd is None:
         return Instance.bernoulli(random_means(rng, shape))
@@ -123,7 +123,7 @@ def random_instance(seed: int, shape: Shape, noise_sd: float | None = None) -> I
 
 
 def relabelled(instance: Instance, seed: int) -> tuple[Instance, tuple[NDArray[np.int64], ...]]:
-    """The instance with tasks, representations and predictors in another order, and that order."""
+    """Return the instance with tasks, representations and predictors in another order, and that order."""
     rng = np.random.default_rng(seed)
     order = tuple(rng.permutation(n) for n in instance.shape)
     return Instance(instance.means[np.ix_(*order)], instance.family), order

@@ -20,13 +20,13 @@ class Node:
         return self.attributes[name]
 
     def percent(self, name: str) -> float:
-        """An attribute such as ``12.5%``."""
+        """Return the value of an attribute such as ``12.5%``."""
         value = self[name]
         assert value.endswith("%"), value
         return float(value[:-1])
 
     def all(self, tag: str, kind: str | None = None) -> list[Node]:
-        """The elements below with a tag, and with a class, in the order of the page."""
+        """Return the elements below with a tag, and with a class, in the order of the page."""
         return [
             each
             for each in self._below()
@@ -34,7 +34,7 @@ class Node:
         ]
 
     def one(self, tag: str, kind: str | None = None) -> Node:
-        """The only such element."""
+        """Return the only such element."""
         (found,) = self.all(tag, kind)
         return found
 
@@ -71,7 +71,7 @@ class _Reader(HTMLParser):
 
 
 def read_markup(page: str) -> Node:
-    """The tree of a page; an error where its tags do not match."""
+    """Return the tree of a page; fail where its tags do not match."""
     reader = _Reader()
     reader.feed(page)
     assert len(reader._open) == 1

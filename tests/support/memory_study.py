@@ -26,7 +26,7 @@ class MemoryStudy:
 
     @property
     def running(self) -> bool:
-        """Whether there is no verdict yet."""
+        """Tell whether there is no verdict yet."""
         return self.progress.verdict is None
 
     def ask(self, task: str | None = None, bits: int | None = None) -> Asked:
@@ -38,13 +38,13 @@ class MemoryStudy:
         return asked
 
     def tell(self, trial: int, reward: float, harm: float | None = None) -> None:
-        """The reward of a trial, and its harm."""
+        """Tell the reward of a trial, and its harm."""
         verdict = self.progress.take(trial, float(reward), harm)
         told = Told(trial, float(reward), verdict, None, harm)
         self.progress.advance(Event(self.progress.position, 0, told))
 
     def abandon(self, trial: int, ignorable: bool = False) -> None:
-        """A trial will never report."""
+        """Give up a trial that will never report."""
         verdict = self.progress.give_up(trial, ignorable)
         self.progress.advance(Event(self.progress.position, 0, Abandoned(trial, ignorable, verdict)))
 
@@ -55,6 +55,6 @@ class MemoryStudy:
         self.progress.apply(Event(self.progress.position, 0, staged))
 
     def arm(self, asked: Asked) -> tuple[int, int, int]:
-        """The indices of task, representation and predictor of a trial."""
+        """Return the indices of task, representation and predictor of a trial."""
         g, h = self.progress.index_of(1, asked.representation), self.progress.index_of(2, asked.predictor)
         return self.progress.index_of(0, asked.task), g, h

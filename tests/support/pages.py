@@ -48,7 +48,7 @@ STATES = {
 
 
 def begin(place: str, name: str, **changes: Any) -> Study:
-    """A small study."""
+    """Create a small study."""
     names: dict[str, Any] = {
         "tasks": ["young", "old"],
         "representations": ["ibex", "lynx"],
@@ -78,7 +78,7 @@ def play(study: Study, trials: int, means: Any = _SHARED, task: str | None = Non
 
 
 def make_states(place: str) -> None:
-    """One study for each of `STATES`."""
+    """Create one study for each of `STATES`."""
     begin(place, "empty").close()
     with begin(place, "pending") as study:
         study.ask(n=3)
@@ -116,7 +116,7 @@ def make_states(place: str) -> None:
 
 
 def moment_of(place: str, name: str) -> Moment:
-    """What the page of a study shows; three days later, where it is stale."""
+    """Return what the page of a study shows; for a stale one, three days later."""
     with Study.open(place, name) as study:
         moment = freeze(name, study.events(), None)
     return moment._replace(at=moment.at + 3 * DAY) if name == "stale" else moment
@@ -124,7 +124,7 @@ def moment_of(place: str, name: str) -> Moment:
 
 @contextmanager
 def browser() -> Iterator[Browser]:
-    """A Chromium; where there is none, the test is skipped."""
+    """Start a Chromium; skip the test where there is none."""
     from playwright.sync_api import sync_playwright
 
     if CHROMIUM is None:

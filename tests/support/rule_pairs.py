@@ -21,7 +21,7 @@ SHORT = ("glr-tas", "glr-gk", "intervals-gk", "posterior", "bets")  # for the ot
 
 
 def pairs() -> list[tuple[Policy, str, str]]:
-    """Every pair that fits: the policy, its threshold, and the name of the stopping rule with it."""
+    """Return every pair that fits: the policy, its threshold, and the name of the stopping rule with it."""
     found = []
     for sampling in sampling_rules():
         for stop in stop_names():
@@ -36,7 +36,7 @@ def pairs() -> list[tuple[Policy, str, str]]:
 
 
 def play(policy: Policy, threshold: str, budget: int = 20_000) -> dict[str, Any]:
-    """One run, and one that is cut short."""
+    """Play one run, and one that is cut short."""
     criteria = policy.criteria([(0.1, 0.1)], [threshold])
     key = new_key(1, 0)
     state, cut = (new_state(policy, EASY, criteria, key) for _ in range(2))

@@ -46,11 +46,11 @@ class Serving:
         self._started.set()
 
     def token(self, role: str = "own", study: str | None = None) -> str:
-        """A new token."""
+        """Return a new token."""
         return create_token(self.application.context.storage, role, study, None).token
 
     def client(self, role: str = "own", study: str | None = None, **given: Any) -> httpx.Client:
-        """A client with a new token."""
+        """Return a client with a new token."""
         headers = {"Authorization": f"Bearer {self.token(role, study)}"}
         return httpx.Client(base_url=self.url, headers=headers, timeout=60, **given)
 
@@ -63,7 +63,7 @@ class Serving:
 
 @contextmanager
 def serving(place: str, **given: Any) -> Iterator[Serving]:
-    """A server until the end of the block."""
+    """Serve a place until the end of the block."""
     server = Serving(place, **given)
     try:
         yield server
@@ -93,13 +93,13 @@ class Process:
 
     @property
     def port(self) -> int:
-        """Where it listens."""
+        """Return the port on which it listens."""
         port = urlsplit(self.url).port
         assert port is not None
         return port
 
     def kill(self) -> None:
-        """At once, as a power cut would."""
+        """Kill it at once, as a power cut would."""
         self.process.kill()
         self.process.wait(20)
         self._reader.join(20)
@@ -118,13 +118,13 @@ def free_port() -> int:
 
 
 def raw(server: Serving) -> socket.socket:
-    """A connection to a server, without a client."""
+    """Connect to a server without a client."""
     host, port = server.url.removeprefix("http://").split(":")
     return socket.create_connection((host, int(port)), 20)
 
 
 def until_end(connection: socket.socket) -> bytes:
-    """All that comes until the server closes the connection."""
+    """Return all that comes until the server closes the connection."""
     found = b""
     while part := connection.recv(2**16):
         found += part

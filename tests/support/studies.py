@@ -26,7 +26,7 @@ EARLY = Path(__file__).parents[1] / "data" / "schema1"  # written before events 
 
 
 def new_study(place: str, **changes: Any) -> Study:
-    """A small study with a cheap policy."""
+    """Create a small study with a cheap policy."""
     return Study.create(place, **{**NAMES, "policy": "tas", "seed": 7, "delta": 0.2, **changes})
 
 
@@ -87,13 +87,13 @@ def held(study: Study) -> Iterator[None]:
 
 
 def closed(study: Study, path: str) -> bytes:
-    """The bytes of a SQLite study that nobody has open."""
+    """Close a SQLite study, and return the bytes of its file."""
     study.close()
     return Path(path).read_bytes()
 
 
 def chained(*events: Event, after: Event | None = None) -> list[Event]:
-    """Events with their hashes, one after the other."""
+    """Return events with their hashes, one after the other."""
     found, head = [], "" if after is None else after.hash
     for event in events:
         head = link(head, event.seq, event.at, event.kind, event.payload)
@@ -102,7 +102,7 @@ def chained(*events: Event, after: Event | None = None) -> list[Event]:
 
 
 def folded(study: Study) -> StudyState:
-    """The state of a study by its log alone, without a snapshot."""
+    """Return the state of a study by its log alone, without a snapshot."""
     events = list(study.events())
     progress = StudyState(events[0].body)  # type: ignore[arg-type]
     progress.last = events[0]
@@ -111,7 +111,7 @@ def folded(study: Study) -> StudyState:
 
 
 def assert_sound(study: Study) -> None:
-    """The log is whole, and the state is that of an undisturbed run with the same log."""
+    """Check that the log is whole, and that the state is that of an undisturbed run with the same log."""
     events = list(study.events())
     assert [each.seq for each in events] == list(range(len(events)))
     asked = [each.body.trial for each in events if isinstance(each.body, Asked)]

@@ -10,7 +10,7 @@ from osrl.study.log.chain import link
 
 
 def changed(what: str, to: str, where: str) -> str:
-    """The statement that replaces text in the payload of events."""
+    """Return the statement that replaces text in the payload of events."""
     return f"UPDATE osrl_events SET payload = replace(payload, '{what}', '{to}') WHERE {where}"
 
 
@@ -79,7 +79,7 @@ def put(copy: bytes, path: str) -> None:
 
 
 def damaged(content: bytes, rng: random.Random) -> bytes:
-    """Some bytes are other ones: one, a few, or a whole page."""
+    """Return the content with some bytes replaced: one, a few, or a whole page."""
     found = bytearray(content)
     size = rng.choice([1, 1, 4, 64, 4096])
     start = rng.randrange(len(found) - size)

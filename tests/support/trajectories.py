@@ -95,7 +95,7 @@ def record(
 
 
 def new_run(case: Case, instance: Instance, number: int) -> tuple[State, Key]:
-    """A policy before its first sample, and what its run draws from."""
+    """Return a policy before its first sample, and the key of its random numbers."""
     key = new_key(0, number)
     criteria = tuple(Criterion(name, RISK, RISK) for name in case.thresholds)
     problem = Problem(instance.shape, instance.family, criteria)
@@ -103,18 +103,18 @@ def new_run(case: Case, instance: Instance, number: int) -> tuple[State, Key]:
 
 
 def ending_of(found: Outcome) -> bytes:
-    """When every criterion was reached, with which answer and after how many samples of each arm."""
+    """Return when each criterion was reached, with which answer, and the samples of each arm, as bytes."""
     parts = found.status, found.tau, found.tau_g, found.representation, found.predictor, found.pulls
     return b"".join(np.ascontiguousarray(part, np.int64).tobytes() for part in parts)
 
 
 def short(content: bytes) -> str:
-    """A digest."""
+    """Return a short digest."""
     return hashlib.sha256(content).hexdigest()[:16]
 
 
 def way_of(case: Case, instance: Instance, number: int) -> str:
-    """One run, step by step: a digest of all that has happened."""
+    """Play one run step by step, and return a digest of all that has happened."""
     state, key = new_run(case, instance, number)
     arms, rewards = np.zeros(MOST, np.int64), np.zeros(MOST)
     world = new_world(instance, key)
@@ -124,7 +124,7 @@ def way_of(case: Case, instance: Instance, number: int) -> str:
 
 
 def ends_of(case: str, instance: str, runs: int = RUNS) -> dict[str, list[Any]]:
-    """The first runs of a case on an instance, as simulations play them: their stopping times and ends."""
+    """Return the stopping times and ends of the first runs of a case, as simulations play them."""
     found: dict[str, list[Any]] = {"tau": [], "end": []}
     for number in range(runs):
         state, key = new_run(CASES[case], INSTANCES[instance], number)
@@ -135,7 +135,7 @@ def ends_of(case: str, instance: str, runs: int = RUNS) -> dict[str, list[Any]]:
 
 
 def runs_of(case: str, instance: str, runs: int = RUNS) -> dict[str, list[Any]]:
-    """The first runs of a case on an instance, with all that has happened in them."""
+    """Return the first runs of a case on an instance, with all that has happened in them."""
     ways = [way_of(CASES[case], INSTANCES[instance], number) for number in range(runs)]
     return {**ends_of(case, instance, runs), "digest": ways}
 
@@ -155,7 +155,7 @@ STUDIES: dict[str, dict[str, Any]] = {
 
 
 def log_file(name: str) -> Path:
-    """Where the log of a study is kept."""
+    """Return the file that holds the log of a study."""
     return FOLDER / f"study-{name}.jsonl"
 
 
@@ -195,7 +195,7 @@ def write_study(name: str) -> None:
 
 
 def _one_line_each(text: str) -> str:
-    """JSON in lines that a difference shows one by one."""
+    """Break JSON into lines that a difference shows one by one."""
     for name in ("tau", "end", "digest"):
         text = text.replace(f'"{name}"', f'\n"{name}"')
     return text + "\n"

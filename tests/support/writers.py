@@ -51,7 +51,7 @@ def killed_writers(study: Study, place: str, rng: random.Random) -> list[str]:
 
 
 def stored(study: Study) -> set[str]:
-    """What the log holds, in the words of the writers."""
+    """Return what the log holds, in the words of the writers."""
     found = set()
     for each in study.events():
         match each.body:
@@ -65,7 +65,7 @@ def stored(study: Study) -> set[str]:
 
 
 def starve(place: str, seconds: float, writers: int) -> list[float]:
-    """How long the calls of many processes that write at once take, the longest of each process."""
+    """Return the longest call of each of many processes that write at once, in seconds."""
     reading, writing = os.pipe()
 
     def work(seed: int) -> None:

@@ -22,7 +22,7 @@ class Found(NamedTuple):
 
 
 def said(*arguments: object) -> tuple[int, str, str]:
-    """What a command of `osrl study` says: exit code, standard output and error."""
+    """Return what a command of `osrl study` says: exit code, standard output and error."""
     out, err = io.StringIO(), io.StringIO()
     with redirect_stdout(out), redirect_stderr(err):
         try:
@@ -39,7 +39,7 @@ def folder() -> Iterator[Path]:
 
 
 def sound_study(path: Path, trials: int = 60, policy: str = "uniform") -> bytes:
-    """The bytes of a study that nobody has open."""
+    """Return the bytes of a study that nobody has open."""
     with new_study(str(path), policy=policy, delta=1e-6) as study:
         play(study, trials)
     return path.read_bytes()

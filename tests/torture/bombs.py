@@ -19,7 +19,7 @@ MOST = 1500  # megabytes
 
 
 def bombs(times: int) -> Found:
-    """Parquet and gzip that become a gigabyte and more: `osrl analyse` refuses them, with little memory."""
+    """Give `osrl analyse` Parquet and gzip that become a gigabyte and more: it refuses them, with little memory."""
     survived, most = 0, 0.0
     with folder() as place:
         for i in range(times):
@@ -65,7 +65,7 @@ def _make(place: Path, maker: str) -> Path:
 
 
 def _analyse(file: Path) -> tuple[int, str, float]:
-    """The exit code of `osrl analyse`, what it says, and the megabytes that it has taken."""
+    """Return the exit code of `osrl analyse`, what it says, and the megabytes that it has taken."""
     command = [sys.executable, "-m", "osrl.cli", "analyse", str(file)]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
@@ -76,7 +76,7 @@ def _analyse(file: Path) -> tuple[int, str, float]:
 
 
 def overwriting(times: int) -> Found:
-    """Backups and reports onto a live study: refused, and the study is as it was."""
+    """Write backups and reports onto a live study: refused, and the study is as it was."""
     survived = 0
     with folder() as place:
         live, old = place / "live.db", place / "old.db"

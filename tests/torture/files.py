@@ -16,7 +16,7 @@ from tests.torture.base import Found, folder, said, sound_study
 
 
 def damage(count: int) -> Found:
-    """Random bytes of a file are other ones: one, a few, or a page."""
+    """Replace random bytes of a file: one, a few, or a page."""
     survived = noticed = 0
     with folder() as where:
         path = where / "study.db"
@@ -37,7 +37,7 @@ def damage(count: int) -> Found:
 
 
 def cuts(count: int) -> Found:
-    """The file is cut."""
+    """Cut the file."""
     survived = 0
     with folder() as where:
         path = where / "study.db"
@@ -51,7 +51,7 @@ def cuts(count: int) -> Found:
 
 
 def tampering(count: int) -> Found:
-    """Somebody changes the log without triggers in the way; and with a head noted, all hashes too."""
+    """Change the log with its triggers removed; where a head was noted, recompute all hashes too."""
     tried = survived = 0
     kinds = list(TAMPERING.items())[:count]
     with folder() as where:
@@ -76,7 +76,7 @@ def tampering(count: int) -> Found:
 
 
 def snapshots(count: int) -> Found:
-    """A snapshot is changed, by accident or to set a verdict: the log is believed, not the snapshot."""
+    """Change a snapshot, by accident or to set a verdict: the log is believed, not the snapshot."""
     survived = 0
     with folder() as where:
         path = where / "study.db"
@@ -104,7 +104,7 @@ def snapshots(count: int) -> Found:
 
 
 def fuzz(count: int) -> Found:
-    """A log file is changed at random and imported."""
+    """Change a log file at random and import it."""
     survived = refusals = 0
     with folder() as where:
         with new_study(str(where / "s.db"), policy="uniform", delta=1e-6) as study:

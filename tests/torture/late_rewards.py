@@ -46,7 +46,7 @@ print(json.dumps({"told": told, "longest": longest, "error": error}))
 
 
 def late_results(count: int) -> Found:
-    """So many trials are out at any time, half of them in each of two processes with default settings."""
+    """Keep so many trials pending at any time, half of them in each of two processes with default settings."""
     environment = {name: value for name, value in os.environ.items() if name != "OSRL_COMPILE"}
     with folder() as where:
         place = str(where / "web.db")
@@ -61,7 +61,7 @@ def late_results(count: int) -> Found:
                 )
                 for seed in (1, 2)
             ]  # fmt: skip
-            found = [json.loads(each.communicate()[0]) for each in both]
+            found = [json.loads(each.communicate(timeout=3600)[0]) for each in both]
             ended = study.verdict == "decided" and study.best.representation == "A"
             sound = ended and study.trials >= count and study.verify().ok
         errors = [each["error"] for each in found if each["error"] is not None]

@@ -108,7 +108,7 @@ SERVICE = (
 
 
 def run_all(attacks: Sequence[Attack], share: float) -> list[tuple[Attack, Found, float]]:
-    """Every attack, as often as its share of the long form."""
+    """Run every attack, as often as its share of the long form."""
     found = []
     for attack in attacks:
         began = time.monotonic()
@@ -156,7 +156,7 @@ ELSEWHERE = (
 
 
 def report(found: list[tuple[Attack, Found, float]], share: float, title: str, introduction: Sequence[str]) -> str:
-    """The results as Markdown."""
+    """Return the results as Markdown."""
     form = "the long form" if share == 1 else f"{share:g} of the long form"
     kernels = "interpreted" if process.way == INTERPRETED else "compiled"
     lines = [

@@ -34,7 +34,7 @@ GET = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n"
 
 @contextmanager
 def server_process(**settings: Any) -> Iterator[tuple[Process, str, str]]:
-    """A server as a process of its own, the token of its owner, and its database."""
+    """Start a server as a process of its own; give it, the token of its owner, and its database."""
     with folder() as place:
         path = str(place / "studies.db")
         storage = SqlStorage(path, make=True)
@@ -68,13 +68,13 @@ def connect(url: str, buffer: int | None = None) -> socket.socket:
 
 
 def memory(process: Process) -> float:
-    """Megabytes that a process has in memory."""
+    """Return the megabytes that a process has in memory."""
     status = Path(f"/proc/{process.process.pid}/status").read_text(encoding="ascii")
     return int(status.split("VmRSS:")[1].split()[0]) / 1000
 
 
 def endless_headers(times: int) -> Found:
-    """Clients without a token that send headers for as long as they are read."""
+    """Send headers without a token for as long as they are read."""
     with server_process() as (process, token, _), client(process.url, token) as http:
         before, most, survived = memory(process), 0, 0
         for _ in range(times):
@@ -91,7 +91,7 @@ def endless_headers(times: int) -> Found:
 
 
 def half_open(times: int) -> Found:
-    """Sockets on which a request begins and does not go on."""
+    """Open sockets on which a request begins and does not go on."""
     with server_process() as (process, token, _), client(process.url, token) as http:
         sockets = [connect(process.url) for _ in range(times)]
         for i, each in enumerate(sockets):
@@ -107,7 +107,7 @@ def half_open(times: int) -> Found:
 
 
 def panics(times: int) -> Found:
-    """Panics of polars inside of reads: no place is lost."""
+    """Let polars panic inside of reads: no place is lost."""
 
     def panic(study: object) -> None:
         raise pl.exceptions.PanicException("index out of bounds")
@@ -121,7 +121,7 @@ def panics(times: int) -> Found:
 
 
 def unread_downloads(times: int) -> Found:
-    """Downloads of a log of 200 MB that nobody reads."""
+    """Start downloads of a log of 200 MB that nobody reads."""
     block = b"x" * 2**20
     survived = 0
     with folder() as place, serving(str(place / "s.db")) as server, server.client() as http:
@@ -146,7 +146,7 @@ def unread_downloads(times: int) -> Found:
 
 
 def stalled_streams(times: int) -> Found:
-    """Streams of events that nobody reads, when the server is told to end."""
+    """Tell a server to end while it sends streams of events that nobody reads."""
     with server_process() as (process, token, path):
         with Study.open(path) as study:
             study.ask(n=1000, note={"a": "b" * 900})
@@ -171,7 +171,7 @@ def stalled_streams(times: int) -> Found:
 
 
 def strangers(times: int) -> Found:
-    """Requests without a token, with wrong ones, and in wrong places: all routes and methods."""
+    """Send requests without a token, with wrong ones, and in wrong places, to all routes by all methods."""
     rng = random.Random(1)
     paths = sorted({route.path for route in ROUTES} - {"/healthz", "/session"})
     survived = 0
@@ -213,7 +213,7 @@ ALLOWED = {"blind": ("operate",), "read": ("read",), "operate": ("read", "operat
 
 
 def crossed_roles(times: int) -> Found:
-    """Every role at every route, in its study, in another one and in none: what is not allowed is refused."""
+    """Try every role at every route, in its study, in another one and in none: refused where not allowed."""
     tried = survived = 0
     with folder() as place, serving(str(place / "s.db")) as server, server.client() as owner:
         for name in ("one", "two"):
@@ -240,7 +240,7 @@ VALUES: list[Any] = [
 
 
 def fuzzed_calls(times: int) -> Found:
-    """Calls of an owner with fields of any kind: an answer or a refusal, and never a failure."""
+    """Call as an owner with fields of any kind: an answer or a refusal, and never a failure."""
     rng = random.Random(2)
     fields = [
         "trial",
@@ -283,7 +283,7 @@ def fuzzed_calls(times: int) -> Found:
 
 
 def repeated_requests(times: int) -> Found:
-    """The same Idempotency-Key for another subject."""
+    """Use the same Idempotency-Key for another subject."""
     survived = 0
     with folder() as place, serving(str(place / "s.db")) as server, server.client() as http:
         http.post(STUDIES, json={"name": "one", **NAMES, "policy": "uniform"})
@@ -296,7 +296,7 @@ def repeated_requests(times: int) -> Found:
 
 
 def killed_servers(times: int) -> Found:
-    """A server that is killed, or stopped for a while, under eight callers: what it acknowledged is there."""
+    """Kill a server, or suspend it for a while, under eight callers: what it acknowledged is there."""
     told, lost = 0, 0
     for i in range(times):
         with server_process() as (process, token, path):
@@ -330,7 +330,7 @@ def killed_servers(times: int) -> Found:
 
 
 def foreign_sites(times: int) -> Found:
-    """Pages of other sites that sign somebody in or write with a cookie; two hosts; other hosts."""
+    """Sign in, and write with a cookie, from pages of other sites; send two hosts, and other hosts."""
     survived = 0
     with folder() as place, serving(str(place / "s.db")) as server:
         token = server.token()
@@ -358,7 +358,7 @@ def _hosts(server: Serving) -> bool:
 
 
 def replaced_databases(times: int) -> Found:
-    """Another database under the same name: the tokens of the first one end."""
+    """Put another database under the same name: the tokens of the first one end."""
     survived = 0
     for _ in range(times):
         with folder() as place:

@@ -27,7 +27,7 @@ from tests.torture.base import Found, folder, said
 
 
 def kills(count: int) -> Found:
-    """SIGKILL of eight writers at a time, at random moments, on both databases."""
+    """Kill eight writers at a time, at random moments, on both databases."""
     tried = survived = 0
     for backend in BACKENDS:
         with folder() as where:
@@ -46,7 +46,7 @@ def kills(count: int) -> Found:
 
 
 def system_calls(count: int) -> Found:
-    """A writer is killed before or after one system call of an ask and a tell: so many of them, all along."""
+    """Kill a writer before or after one system call of an ask and a tell: so many of them, all along."""
     survived = 0
     with folder() as where, new_study(str(where / "s.db"), policy="uniform", delta=1e-9) as study:
         play(study, 3)
@@ -95,7 +95,7 @@ def _traced(study: Study, last: int | None) -> tuple[set[str], int]:
 
 
 def skew(count: int) -> Found:
-    """The clock jumps by hours in both directions."""
+    """Let the clock jump by hours in both directions."""
     rng = random.Random(3)
     with folder() as where, new_study(str(where / "s.db"), policy="uniform", delta=1e-9) as study:
         with patch("osrl.study.log.chain.now", lambda: now() + rng.randrange(-(10**10), 10**10)):
@@ -106,7 +106,7 @@ def skew(count: int) -> Found:
 
 
 def failovers(count: int) -> Found:
-    """The original is lost and a copy that lagged goes on; who knew more is refused, so are the trials."""
+    """Lose the original and go on with a copy that lagged: processes that know more are refused, and their trials."""
     survived = 0
     for lag in range(count):
         with folder() as where:
@@ -141,7 +141,7 @@ def _refusals(*acts: Callable[[], object]) -> int:
 
 
 def full_disks(count: int) -> Found:
-    """The disk is full in the middle of a call, and has room again."""
+    """Fill the disk in the middle of a call, and make room again."""
     from sqlalchemy import event
 
     survived = 0
@@ -169,7 +169,7 @@ def full_disks(count: int) -> Found:
 
 
 def vanished(count: int) -> Found:
-    """The write-ahead log is removed under a running process."""
+    """Remove the write-ahead log under a running process."""
     survived = 0
     for i in range(count):
         with folder() as where:
@@ -193,7 +193,7 @@ def _lose_the_log(path: Path) -> None:
 
 
 def backups(count: int) -> Found:
-    """A backup is taken while two processes write."""
+    """Take a backup while two processes write."""
     survived = 0
     with folder() as where:
         path = where / "study.db"
@@ -222,7 +222,7 @@ def _write_for(place: str, seconds: float) -> None:
 
 
 def starvation(count: int) -> Found:
-    """Many processes write to one file as fast as they can; the longest wait of any of them."""
+    """Let many processes write to one file as fast as they can; say the longest wait of any of them."""
     with folder() as where, new_study(str(where / "s.db"), policy="uniform", delta=1e-9) as study:
         load_kernels(where, "uniform")
         play(study, 3)
@@ -233,7 +233,7 @@ def starvation(count: int) -> Found:
 
 
 def frozen(count: int) -> Found:
-    """A PostgreSQL server that is there and does not answer."""
+    """Freeze a PostgreSQL server, so that it is there and does not answer."""
     survived, longest = 0, 0.0
     with own_server() as server, new_study(server.url, policy="uniform", delta=1e-9) as study:
         play(study, 2)

@@ -30,7 +30,7 @@ NO_TICKET = np.zeros(0)
 
 
 def late_first_phase(seed: int) -> bool:
-    """Results of the second representation come 100 trials late: whether a predictor of the first is wrong.
+    """Delay results of the second representation by 100 trials: is a predictor of the first wrong?
 
     Many of them come when phase 2 has begun, in which its arms have no part.
     """
@@ -56,7 +56,7 @@ def late_first_phase(seed: int) -> bool:
 
 
 def stale_counts(seed: int) -> bool:
-    """Gaussian rewards, and a task is left as soon as a reward hurts: does a rejection rest on old counts?
+    """Leave a task, with Gaussian rewards, as soon as a reward hurts: does a rejection rest on old counts?
 
     It does if the evidence from the counts of all tasks at that moment is below the limit.
     """
@@ -78,7 +78,7 @@ def stale_counts(seed: int) -> bool:
 
 
 def declined_arm(policy: str, share: float, seed: int) -> tuple[bool, bool]:
-    """The best arm is declined in a share of its trials, and these are declared ignorable.
+    """Decline the best arm in a share of its trials, and declare these ignorable.
 
     Whether the answer is wrong, and whether the study has raised an alarm.
     """
@@ -99,7 +99,7 @@ def declined_arm(policy: str, share: float, seed: int) -> tuple[bool, bool]:
 
 
 def drifting_log(noise_sd: float | None, seed: int) -> tuple[bool, bool]:
-    """A log without propensities: all means rise by 0.2 while the shares change; the best leads by 0.005.
+    """Analyse a log without propensities: means rise by 0.2 while the shares change; the best leads by 0.005.
 
     Whether a wrong predictor is claimed, and whether the analysis has raised an alarm.
     """
@@ -117,7 +117,7 @@ def drifting_log(noise_sd: float | None, seed: int) -> tuple[bool, bool]:
 
 
 def incomplete_log(seed: int) -> tuple[bool, bool]:
-    """Nine of ten rows of the best arm are missing: is a wrong predictor claimed, and is there an alarm?"""
+    """Drop nine of ten rows of the best arm: is a wrong predictor claimed, and is there an alarm?"""
     rng = np.random.default_rng(seed)
     means = np.array([0.95, 0.948] + [0.02] * 6)
     arms = rng.integers(8, size=4000)
@@ -132,7 +132,7 @@ def incomplete_log(seed: int) -> tuple[bool, bool]:
 
 
 def heavy_mixture(seed: int) -> bool:
-    """An option that makes the bets sum to more than one: is a true representation rejected?"""
+    """Give an option that makes the bets sum to more than one: is a true representation rejected?"""
     sizes = {"tasks": 20, "representations": 2, "predictors": 1}
     try:
         study = MemoryStudy(**sizes, policy="uniform", delta=0.1, seed=seed, options={"plugged": 0.9})
@@ -147,7 +147,7 @@ def heavy_mixture(seed: int) -> bool:
 
 
 def hunted_tasks(seed: int) -> bool:
-    """Equal arms; tasks are given where the first representation looks worst, in batches: is it ruled out?"""
+    """Give tasks, in batches, where the first of equal representations looks worst: is it ruled out?"""
     study = MemoryStudy(tasks=3, representations=2, predictors=2, delta=0.1, seed=seed)
     rng = random.Random(seed)
     for _ in range(60):
@@ -188,12 +188,12 @@ def foreseen_arms(given: int | None, seed: int, trials: int = 500) -> tuple[floa
 
 
 def allowed(runs: int, risk: float = RISK) -> int:
-    """The count that a risk which is kept exceeds with probability 1e-6 at most (exact tail)."""
+    """Return the count that a risk which is kept exceeds with probability 1e-6 at most (exact tail)."""
     return int(binom.isf(FALSE_ALARM, runs, risk))
 
 
 def hostile_run(policy: str, delta: float, seed: int) -> bool:
-    """Bad results of rivals come late or never, and so do good ones of the arm that is favoured.
+    """Delay or drop bad results of rivals, and good ones of the arm that is favoured.
 
     All arms are equal, so every hypothesis is true; whether the representation under attack is rejected.
     """

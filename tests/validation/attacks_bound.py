@@ -50,32 +50,32 @@ class Early(NamedTuple):
 
     @property
     def delta_g(self) -> float:
-        """The risk of a wrong representation."""
+        """Return the risk of a wrong representation."""
         return (len(self.expected) - 1) * self.delta_h
 
     @property
     def slack(self) -> float:
-        """The risk of each test that is not to matter."""
+        """Return the risk of each test that is not to matter."""
         return 1e-3 * self.delta_h
 
     @property
     def early_g(self) -> float:
-        """The chance to answer with another representation than the first, at once."""
+        """Return the chance to answer with another representation than the first, at once."""
         return (len(self.expected) - 1) * (self.delta_h - 10 * self.slack)
 
     @property
     def early_h(self) -> float:
-        """The chance to answer with the second predictor of the first representation, at once."""
+        """Return the chance to answer with the second predictor of the first representation, at once."""
         return self.delta_h - 10 * self.slack
 
     @property
     def level(self) -> float:
-        """The risk of the test by which the second predictor of the first representation goes out."""
+        """Return the risk of the test by which the second predictor of the first representation goes out."""
         return (self.delta_h - 10 * self.slack) / (1 - self.early_g - self.early_h)
 
     @property
     def stake(self) -> float:
-        """The stake that lets the wealth grow fastest for the means that are expected."""
+        """Return the stake that lets the wealth grow fastest for the means that are expected."""
         one, two = self.expected[0]
         up, down = one * (1 - two), two * (1 - one)
         return float((up - down) / (up + down))
@@ -129,7 +129,7 @@ def _predictor(
 
 
 def below(G: int, gap: float, runs: int, seed: int = 0) -> tuple[float, float, LowerBound]:
-    """Mean samples of the policy with its standard error, where its expectations are true, and the bounds."""
+    """Return the mean samples of the policy where its expectations are true, with standard error, and the bounds."""
     means = np.full((G, 2), 0.02)
     means[0] = 0.5 + gap, 0.5 - gap
     policy, rng = Early(0.1, means), np.random.default_rng(seed)

@@ -29,18 +29,18 @@ Means = NDArray[np.float64]
 
 
 def document_of(study: MemoryStudy) -> dict[str, Any]:
-    """The document of `osrl study status --json` for a study in memory."""
+    """Return the document of `osrl study status --json` for a study in memory."""
     return StudyReport("", "study", read_status(study.progress), datetime.now(UTC)).document()
 
 
 def said(study: MemoryStudy) -> str:
-    """The sentences at the top of the page."""
+    """Return the sentences at the top of the page."""
     sentence = say(document_of(study), None, None)
     return " ".join([sentence.headline, *sentence.more])
 
 
 def false_claims(text: str, means: Means, risk: float) -> list[str]:
-    """The statements that are claimed at a risk of at most ``risk``, and are not true of ``means`` (X, G, H).
+    """Return the statements that are claimed at a risk of at most ``risk``, and are not true of ``means`` (X, G, H).
 
     Those that begin with "if so" are about predictors, and are passed over.
     """
@@ -71,7 +71,7 @@ def _play(study: MemoryStudy, means: Means, rng: random.Random, trials: int) -> 
 
 
 def claim_within(seed: int, risk: float = 0.1) -> bool:
-    """Two representations that differ by a twentieth of the tolerance: is a statement claimed that is false?
+    """Play two representations that differ by a twentieth of the tolerance: is a false statement claimed?
 
     "g1 is the best choice (risk 0.0037 %)" was said where "within the tolerance" was proved.
     """
@@ -87,7 +87,7 @@ def claim_within(seed: int, risk: float = 0.1) -> bool:
 
 
 def claim_too_bad(seed: int, risk: float = 0.1) -> bool:
-    """All arms but the best are worse by just more than the tolerance: is one of them claimed to be near?
+    """Make all arms but the best worse by just more than the tolerance: is one of them claimed to be near?
 
     The page is read after every ten trials, so that the moment with the most evidence counts.
     """
@@ -102,7 +102,7 @@ def claim_too_bad(seed: int, risk: float = 0.1) -> bool:
 
 
 def tasks_within(seed: int, tasks: int = 40, risk: float = 0.1) -> tuple[int, float, float]:
-    """Many tasks, each with a predictor that is worse by just more than the tolerance.
+    """Play many tasks, each with a predictor that is worse by just more than the tolerance.
 
     The number of tasks whose answer is too bad, and the chances that the page names: that the answer of one
     task is too bad, and that of some task is.
@@ -120,20 +120,20 @@ def tasks_within(seed: int, tasks: int = 40, risk: float = 0.1) -> tuple[int, fl
 
 
 def all_within(seed: int, risk: float = 0.1) -> bool:
-    """Whether a task has an answer that is too bad, and the page calls that less likely than ``risk``."""
+    """Tell whether a task has an answer that is too bad, and the page calls that less likely than ``risk``."""
     wrong, _, every = tasks_within(seed, risk=risk)
     return wrong > 0 and every <= risk
 
 
 def chances(text: str) -> tuple[float, float]:
-    """The chances that a page names for one task and for all tasks at once; 1 where it names none."""
+    """Return the chances that a page names for one task and for all tasks at once; 1 where it names none."""
     one = re.search(r"In each task the chance .*? is at most ([\d.]+) %", text)
     every = re.search(r"(?:at once it|chance that this is not so) is at most ([\d.]+) %", text)
     return float(one[1]) / 100 if one else 1.0, float(every[1]) / 100 if every else 1.0
 
 
 def tasks_apart(gap: float, seed: int) -> tuple[bool, bool]:
-    """In one of three tasks another representation is better by ``gap``, so that the model does not hold.
+    """Make another representation better by ``gap`` in one of three tasks, so that the model does not hold.
 
     Whether the page names one that is the best in every task, without what this rests on; and whether at all.
     """
@@ -145,12 +145,12 @@ def tasks_apart(gap: float, seed: int) -> tuple[bool, bool]:
 
 
 def apart_unsaid(gap: float, seed: int) -> bool:
-    """Whether the page names one that is the best in every task, and not that it assumes there is one."""
+    """Tell whether the page names one that is the best in every task, and not that it assumes there is one."""
     return tasks_apart(gap, seed)[0]
 
 
 def called_best(seed: int) -> bool:
-    """Early looks at 12 arms: is a guess said to look best or to lead where another arm has a larger mean?
+    """Look early at 12 arms: is a guess said to look best or to lead where another arm has a larger mean?
 
     Arms without a result were named, too.
     """
@@ -167,7 +167,7 @@ def called_best(seed: int) -> bool:
 
 
 def _has_largest(document: dict[str, Any]) -> bool:
-    """Whether the arm of the guess has a result and the largest mean in every task."""
+    """Tell whether the arm of the guess has a result and the largest mean in every task."""
     best = document["best"]
     for task in document["tasks"]:
         told = {
@@ -182,7 +182,7 @@ def _has_largest(document: dict[str, Any]) -> bool:
 
 
 def page_of(study: MemoryStudy) -> str:
-    """The first part of the page, as HTML, without what is folded away."""
+    """Return the first part of the page, as HTML, without what is folded away."""
     from osrl.page.snapshot import Moment
 
     moment = Moment(document_of(study), 0, 0, None, None, "0")

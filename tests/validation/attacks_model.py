@@ -20,7 +20,7 @@ _ROUNDING = 1e-9  # a difference of means that is meant to be the margin is not 
 
 
 def _one_disagrees(tasks: int, difference: float) -> list[list[list[float]]]:
-    """In the last task the second representation beats the first by this; elsewhere the first is best."""
+    """Return means where the second representation beats the first by this in the last task alone."""
     shared = [[0.6, 0.4], [0.4, 0.3], [0.3, 0.3]]
     return [*([shared] * (tasks - 1)), [[0.5, 0.4], [0.5 + difference, 0.3], [0.3, 0.3]]]
 

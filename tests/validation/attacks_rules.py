@@ -34,13 +34,13 @@ class Replayed(NamedTuple):
 
 
 def unequal_risks(policy: str, runs: int, seed: int = 0) -> Replayed:
-    """A large risk of the representation and a small one of predictors: how many of a task are wrong?"""
+    """Give a large risk of the representation and a small one of predictors: how many of a task are wrong?"""
     found = osrl.simulate(CLOSE, policy, delta_g=0.9, delta_h=SMALL, runs=runs, seed=seed).summary()
     return Replayed(runs, round(found["error_h"][0] * runs), allowed(runs, SMALL))
 
 
 def false_alarms(runs: int, seed: int = 0) -> Replayed:
-    """Tasks share a representation: runs that say that none is shared, and that are not counted as errors."""
+    """Count runs on tasks that share a representation which say that none is shared."""
     found = osrl.simulate(SHARED, "osrl", delta_g=0.9, delta_h=0.9, runs=runs, seed=seed)
     false = found.frame["verdict"] == "no shared representation"
     named = found.frame.filter(~false)
@@ -74,7 +74,7 @@ HASTY = StoppingRule(name="hasty", state=Hasty, new=_begin, observe=_stop_at_onc
 
 
 def unproved_rule() -> Replayed:
-    """A stopping rule of one's own that answers wrongly after one sample: is it said to be proved?"""
+    """Register a stopping rule that answers wrongly after one sample: is it said to be proved?"""
     policy = Policy("hasty", sampling=SamplingRule(name="first", select=_first), stopping=HASTY)
     return Replayed(1, int(policy.proves("own")), 0)
 
@@ -87,7 +87,7 @@ def _ucb(tally: Any, stopping: Any, task: int, propensities: Floats) -> int:
 
 
 def outside_rule_in_pairs() -> Replayed:
-    """A sampling rule from outside with every stopping rule, in one process: how many are refused?"""
+    """Pair a sampling rule from outside with every stopping rule, in one process: how many are refused?"""
     stops = [name for name in stop_names() if name != "bets"]  # which needs draws
     wrong = 0
     register_rule(SamplingRule(name="ucb", select=_ucb))
@@ -103,7 +103,7 @@ def outside_rule_in_pairs() -> Replayed:
 
 
 def short_forecasts(name: str, runs: int, seed: int = 0) -> Replayed:
-    """Forecasts from 5 % of the way on, by the name of a case: how often was the upper end not enough?"""
+    """Forecast from 5 % of the way on, by the name of a case: how often was the upper end not enough?"""
     cases = [case for case in CASES if case.name == name]
     found = [each for case in cases for run in range(runs) for each in check_forecasts(case, 700 + seed, run)]
     wrong = sum(each.true > each.q90 for each in found)
@@ -111,7 +111,7 @@ def short_forecasts(name: str, runs: int, seed: int = 0) -> Replayed:
 
 
 def forecasts_without_a_number(runs: int, seed: int = 0) -> Replayed:
-    """Studies of 100,000 trials that are far from their end: how many have no number, or no upper end?"""
+    """Forecast studies of 100,000 trials far from their end: how many have no number, or no upper end?"""
     rates = CASES[-1]
     rare = rates._replace(instance=Instance.bernoulli(0.1 * rates.instance.means))
     tried = wrong = 0

@@ -25,12 +25,12 @@ from tests.support.memory_study import MemoryStudy
 
 
 def _since(study: MemoryStudy) -> int:
-    """Trials of the last stage."""
+    """Return the trials of the last stage."""
     return study.progress.asked + 1 - study.progress.stages[-1][0]
 
 
 def guardrail_over_stages(seed: int, revision: int = REVISION) -> bool:
-    """All harm at the limit; another arm is withdrawn or added whenever the evidence against A is low.
+    """Put all harm at the limit; withdraw or add another arm whenever the evidence against A is low.
 
     Whether A is shown to do too much harm, which may happen with probability 0.05 in a study.
     """
@@ -50,7 +50,7 @@ def guardrail_over_stages(seed: int, revision: int = REVISION) -> bool:
 
 
 def watch_over_stages(seed: int, revision: int = REVISION) -> bool:
-    """Losses that depend on nothing; a stage begins whenever the watch has lost wealth, or after 60 trials.
+    """Lose trials at random; begin a stage whenever the monitor has lost wealth, or after 60 trials.
 
     Whether it raises its alarm, which may happen with probability 0.01 in a study.
     """
@@ -84,7 +84,7 @@ CASES: dict[str, dict[str, float]] = {  # what is ruled out when a loss is left 
 
 
 def out_after_the_alarm(case: str, seed: int, revision: int = REVISION) -> bool:
-    """The first loss that is left out rules something out, and raises the alarm.
+    """Let the first loss that is left out rule something out, and raise the alarm.
 
     Whether what would be possible, had the loss counted by its worst reward, stays out all the same.
     """
@@ -115,7 +115,7 @@ def _possible(progress: StudyState) -> list[list[bool]]:
 
 
 def dropped_harm(how: str, seed: int) -> bool:
-    """Every trial does harm 1, and its reward is ``corrected``, or told ``first``, the harm after it.
+    """Let every trial do harm 1; its reward is ``corrected``, or told ``first``, the harm after it.
 
     Whether 60 such trials have withdrawn nothing, and no tell was refused.
     """
@@ -146,7 +146,7 @@ def dropped_harm(how: str, seed: int) -> bool:
 
 
 def intervals_over_groups(seed: int, each: bool = False) -> bool:
-    """Twenty tasks are added one by one; in each the arm is sampled whose interval is closest to being wrong.
+    """Add twenty tasks one by one; in each sample the arm whose interval is closest to being wrong.
 
     Whether one of all intervals ever is, which may happen with probability 0.05. ``each``: every group of
     arms has that risk for itself, as it was.
@@ -170,7 +170,7 @@ def intervals_over_groups(seed: int, each: bool = False) -> bool:
 
 
 def wrong_in_some_stage(stages: int, seed: int) -> bool:
-    """Equal arms, risk 0.1; a stage in which little speaks against A is ended, and another one begun.
+    """Play equal arms at risk 0.1; end a stage in which little speaks against A, and begin another.
 
     Whether A is ever ruled out: in each stage with probability at most 0.1, and in some stage with at most
     ``stages`` times that.

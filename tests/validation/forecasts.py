@@ -68,7 +68,7 @@ class Checked(NamedTuple):
 
 
 def begin(case: Case, seed: int, run: int, **options: float) -> Course:
-    """One experiment, before its first trial."""
+    """Return one experiment before its first trial."""
     criterion = Criterion("own", case.delta, case.delta)
     problem = Problem(case.instance.shape, case.instance.family, (criterion,), (case.epsilon, case.epsilon))
     conditions = Conditions(np.zeros(0), case.loss)
@@ -94,7 +94,7 @@ def check_forecasts(case: Case, seed: int, run: int, stages: int = 4) -> list[Ch
 
 
 def share_below(checked: list[Checked]) -> tuple[float, float, float]:
-    """How often the true number was at most the 10 %, the median, and the 90 %."""
+    """Return how often the true number was at most the 10 %, the median, and the 90 %."""
     below = np.array([[each.true <= said for said in (each.q10, each.median, each.q90)] for each in checked])
     low, median, high = below.mean(axis=0)
     return float(low), float(median), float(high)

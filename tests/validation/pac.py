@@ -38,7 +38,7 @@ class Case(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The policy, and its threshold where it has several."""
+        """Return the name of the policy, with its threshold where it has several."""
         alone = len(self.policy.thresholds) == 1
         return self.policy.name if alone else f"{self.policy.name}, {self.threshold}"
 
@@ -90,12 +90,12 @@ def errors_of(
 
 
 def allowed(runs: int) -> int:
-    """The count that a policy which keeps its risk exceeds with probability 1e-6 at most (exact tail)."""
+    """Return the count that a policy which keeps its risk exceeds with probability 1e-6 at most (exact tail)."""
     return int(binom.isf(FALSE_ALARM, runs, RISK))
 
 
 def check(errors: Errors, runs: int) -> None:
-    """Both counts, in every task, are what a risk of ``RISK`` allows."""
+    """Check that both counts, in every task, are what a risk of ``RISK`` allows."""
     most = allowed(runs)
     assert (errors.representation <= most).all(), f"wrong representations: {errors.representation}"
     assert (errors.predictor <= most).all(), f"wrong predictors: {errors.predictor}"

@@ -30,7 +30,7 @@ class Attack(NamedTuple):
 
 
 def silent(run: Callable[[int], bool]) -> Callable[[int], tuple[bool, None]]:
-    """An attack that raises no alarm, because nothing has to be assumed."""
+    """Return an attack that raises no alarm, because nothing has to be assumed."""
     return lambda seed: (run(seed), None)
 
 
@@ -220,7 +220,7 @@ are not in the table:
 
 
 def second() -> tuple[list[str], bool]:
-    """The second attack, row by row; whether all was kept."""
+    """Return the second attack, row by row, and whether all was kept."""
     mean, error, bound = below(4, 0.02, 20_000)
     about = SECOND_ABOUT.format(mean=mean, error=error, K=bound.K.upper, sharp=bound.K_sharp.lower)
     lines = ["## The second attack, row by row", "", about]
@@ -243,7 +243,7 @@ def second() -> tuple[list[str], bool]:
 
 
 def rows(title: str, tried: list[Attack], runs: int) -> tuple[list[str], bool]:
-    """A table of attacks; whether all were survived."""
+    """Return a table of attacks, and whether all were survived."""
     most = allowed(runs)
     lines = [
         f"## {title}",

@@ -41,18 +41,18 @@ def row(name: str, checked: list[Checked]) -> str:
 
 
 def named(case: Case) -> str:
-    """The name of a case, with its losses."""
+    """Return the name of a case, with its losses."""
     return f"{case.name}, {100 * case.loss:.0f} % lost" if case.loss else case.name
 
 
 def played(case: Case) -> list[Checked]:
-    """All forecasts of a case."""
+    """Return all forecasts of a case."""
     compile_now()
     return [each for run in range(RUNS) for each in check_forecasts(case, SEED, run)]
 
 
 def report(of_cases: Sequence[list[Checked]]) -> str:
-    """The page."""
+    """Return the page."""
     checked = [each for own in of_cases for each in own]
     text = HEAD.format(
         studies=RUNS * len(CASES),

@@ -18,7 +18,7 @@ INSTANCE = "small gaps"
 
 
 def proved() -> dict[str, Case]:
-    """Every pair whose stopping rule is proved to keep its risks."""
+    """Return every pair whose stopping rule is proved to keep its risks."""
     found = {}
     for sampling in sampling_rules():
         for stop in stop_names():
@@ -33,7 +33,7 @@ def proved() -> dict[str, Case]:
 
 
 def report(found: dict[str, Errors], runs: int) -> str:
-    """The counts of every pair, as Markdown."""
+    """Return the counts of every pair, as Markdown."""
     most = allowed(runs)
     lines = [
         "# Wrong answers of every proved pair",
@@ -54,7 +54,7 @@ def report(found: dict[str, Errors], runs: int) -> str:
 
 
 def kept(errors: Errors, most: int) -> bool:
-    """Whether no count is larger than a pair that keeps its risk gives."""
+    """Tell whether no count is larger than a pair that keeps its risk gives."""
     return bool(max(errors.representation.max(), errors.predictor.max()) <= most)
 
 

@@ -15,7 +15,7 @@ RUNS = 10_000
 
 
 def report(found: dict[tuple[str, str], Errors], runs: int) -> str:
-    """The counts of every policy on every instance, as Markdown."""
+    """Return the counts of every policy on every instance, as Markdown."""
     most = allowed(runs)
     lines = [
         "# Wrong answers of every policy",

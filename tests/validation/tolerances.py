@@ -39,7 +39,7 @@ class Case(NamedTuple):
 
 
 def near(part: float) -> list[list[list[float]]]:
-    """Two tasks in which every other arm is worse than the best one by this part of the tolerance."""
+    """Return two tasks in which every other arm is worse than the best one by this part of the tolerance."""
     low = 0.7 - part * EPSILON
     return [[[0.7, low], [low, low]], [[low, 0.7], [low, low]]]
 
@@ -79,7 +79,7 @@ class Answers(NamedTuple):
 
     @property
     def worst(self) -> int:
-        """The largest count; that no representation is shared is wrong about the representation."""
+        """Return the largest count; that no representation is shared is wrong about the representation."""
         none = int(self.verdicts[NO_SHARED])
         return max(none + int(self.wrong_g.max()), int(self.wrong_h.max()))
 
@@ -125,5 +125,5 @@ def answers_of(
 
 
 def unfinished(found: Answers) -> int:
-    """How many runs had no verdict."""
+    """Return how many runs had no verdict."""
     return int(found.verdicts[RUNNING])

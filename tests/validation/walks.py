@@ -146,7 +146,7 @@ CASES = {
 
 
 def true_nulls(instance: Instance, found: Rejections) -> tuple[list[int], list[int]]:
-    """In how many runs each true null was rejected: about representations, about predictors."""
+    """Count the runs in which each true null was rejected: about representations, about predictors."""
     means = instance.means
     X, G, H = means.shape
     best = means.max(axis=(1, 2), keepdims=True)
@@ -156,5 +156,5 @@ def true_nulls(instance: Instance, found: Rejections) -> tuple[list[int], list[i
 
 
 def most_allowed(runs: int, risk: float = RISK) -> int:
-    """What a test that keeps its risk exceeds with probability `FALSE_ALARM` at most."""
+    """Return the count that a test which keeps its risk exceeds with probability `FALSE_ALARM` at most."""
     return int(binom.isf(FALSE_ALARM, runs, risk))
