@@ -78,8 +78,8 @@ torture: $(READY) ## attacks on the storage and on the server, counted; it write
 	$(BIN)/python -m tests.torture.run docs/validation/storage.md
 	$(BIN)/python -m tests.torture.run --on service docs/validation/service.md
 
-scale: $(READY) ## what grows with a study; it writes benchmarks/results/scale.md; BEFORE=PATH measures an older checkout too
-	$(BIN)/python benchmarks/scale.py $(if $(BEFORE),--before $(BEFORE))
+scale: $(READY) ## what grows with a study; it writes benchmarks/results/scale.md
+	$(BIN)/python benchmarks/scale.py
 
 bench: $(READY) ## the benchmarks; they print ratios measured in one run
 	$(BIN)/python benchmarks/solver.py

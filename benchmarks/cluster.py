@@ -30,14 +30,14 @@ SHORT = 0.003  # seconds of a chunk when handling is measured
 
 
 def job_of(policy: str) -> osrl.simulation.chunk.Job:
-    """The job of a policy on the paper's instance, three risks."""
+    """Return the job of a policy on the paper's instance, three risks."""
     return read_campaign(
         PAPER, policy, RISKS, 1, 0, delta_g=None, delta_h=None, threshold=None, budget=None, options=None
     ).jobs[0]
 
 
 def sizes() -> list[tuple[str, str]]:
-    """What goes out for a chunk, and what comes back for a run."""
+    """Return what goes out for a chunk, and what comes back for a run."""
     job = job_of("tas")
     chunk = run_chunk(job, 0, CHUNK)
     assert chunk is not None
@@ -64,7 +64,7 @@ def handling(client: Client) -> list[tuple[str, str]]:
 
 
 def campaigns(client: Client, runs: int) -> list[tuple[str, str]]:
-    """The same runs on the cluster, in two threads and in one."""
+    """Measure the same runs on the cluster, in two threads and in one."""
     rows = []
     for name, where in {
         "Dask with two worker processes": {"dask": client},

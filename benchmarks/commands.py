@@ -2,9 +2,8 @@
 
     python benchmarks/commands.py                   # 100,000 trials; writes results/commands.md
     python benchmarks/commands.py --trials 20000    # prints only, unless --out is given
-    python benchmarks/commands.py --package FOLDER  # the package in another checkout, to compare
 
-Trials overlap: about `WINDOW` are out at any time, and results come in another order. The study is walked
+Trials overlap: at least `WINDOW` are out at any time, and results come in another order. The study is walked
 twice: with a cache of machine code that has what the commands use, and with an empty one, which stays empty
 (`CI` is set, so that nothing is compiled in the background). Processor time counts: that of others on the
 machine is not in it.
@@ -32,28 +31,16 @@ CLI = "import sys; from osrl.cli import main; sys.exit(main())"
 # Makes a study that never ends: all arms are equal, and the risk is tiny.
 MAKE = """
 import random, sys
-from osrl.study.log.events import Told
-from osrl.study.study import Study
+import osrl
 
 place, trials, window = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 rng = random.Random(0)
-
-def fill(transaction):
-    state = transaction.state
-    for _ in range(450):
-        if (designed := state.solve()) is not None:
-            transaction.record(designed)
-        transaction.apply(state.choose(None))
-        if len(state.pending) > window:
-            trial = list(state.pending)[rng.randrange(window)]
-            reward = float(rng.randrange(2))
-            transaction.record(Told(trial, reward, state.take(trial, reward)))
-    return state.position - state.kept
-
-with Study.create(place, tasks=2, representations=3, predictors=2, delta=1e-12, seed=0) as study:
-    behind = 0  # events since the last snapshot: in the end nearly as many as there can be
-    while study.trials < trials or behind < 850:
-        behind = study._session.write(fill)
+with osrl.Study.create(place, tasks=2, representations=3, predictors=2, delta=1e-12, seed=0) as study:
+    while study.trials < trials:
+        study.ask(n=50)
+        pending = list(study.pending)
+        rng.shuffle(pending)
+        study.tell_many([(trial, rng.randrange(2)) for trial in pending[window:]])
     print(*list(study.pending)[:2])
 """
 
@@ -98,13 +85,12 @@ class Cost(NamedTuple):
 
 
 def say(text: str) -> None:
-    """Progress, on standard error."""
+    """Print progress on standard error."""
     print(text, file=sys.stderr, flush=True)
 
 
 def run(arguments: list[str], environment: dict[str, str]) -> Cost:
-    """What a new process costs, without those that it leaves behind."""
-
+    """Return what a new process costs, without those that it leaves behind."""
     limited = f"import resource; resource.setrlimit(resource.RLIMIT_CPU, ({LIMIT}, {LIMIT}))\n{arguments[0]}"
     process = subprocess.Popen(
         [sys.executable, "-c", limited, *arguments[1:]],
@@ -125,7 +111,7 @@ def run(arguments: list[str], environment: dict[str, str]) -> Cost:
 
 
 def make(place: Path, trials: int, environment: dict[str, str]) -> list[str]:
-    """A study with so many trials; two that are out."""
+    """Make a study with so many trials, and return two that are out."""
     command = [sys.executable, "-c", MAKE, str(place), str(trials), str(WINDOW)]
     now = {**environment, "OSRL_COMPILE": "now"}
     done = subprocess.run(command, env=now, cwd=now["PYTHONPATH"], check=True, stdout=subprocess.PIPE)
@@ -133,7 +119,7 @@ def make(place: Path, trials: int, environment: dict[str, str]) -> list[str]:
 
 
 def walk(folder: Path, live: Path, pending: list[str], environment: dict[str, str], fresh: bool) -> Iterator[Cost]:
-    """Every command in turn, on a copy; with ``fresh``, each with an empty cache."""
+    """Run every command in turn, on a copy; with ``fresh``, each with an empty cache."""
     copy = folder / "walked.db"
     shutil.copyfile(live, copy)
     names = {"live": copy, "folder": folder, "trial": pending[0], "lost": pending[1]}
@@ -146,7 +132,7 @@ def walk(folder: Path, live: Path, pending: list[str], environment: dict[str, st
 
 
 def report(trials: int, warm: list[Cost], empty: list[Cost]) -> str:
-    """The results as Markdown."""
+    """Return the results as Markdown."""
     lines = [
         "# Every command on a large study",
         "",
@@ -169,14 +155,13 @@ def main() -> None:
     """Walk, print, and write the results."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--trials", type=int, default=TRIALS)
-    parser.add_argument("--package", type=Path, default=ROOT)
     parser.add_argument("--out", type=Path, help="folder for commands.md")
     options = parser.parse_args()
     out = options.out or (ROOT / "benchmarks" / "results" if options.trials == TRIALS else None)
     with tempfile.TemporaryDirectory(prefix="osrl-") as name:
         folder = Path(name)
         live = folder / "live.db"
-        base = {**os.environ, "PYTHONPATH": str(options.package.resolve()), "CI": "true"}
+        base = {**os.environ, "PYTHONPATH": str(ROOT), "CI": "true"}
         base.pop("OSRL_COMPILE", None)
         say(f"{options.trials:,} trials ...")
         out_there = make(live, options.trials, base)

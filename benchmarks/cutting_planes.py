@@ -78,7 +78,7 @@ def cutting_planes(program: Program, tolerance: float, most_seconds: float = mat
 
 
 def cuts_at(program: Program, level: Array) -> Array:
-    """The cuts of all pieces at these levels (X, n): one row of n slopes for each piece."""
+    """Return the cuts of all pieces at these levels (X, n): one row of n slopes for each piece."""
     mu, m = program.mu[:, None, :], level[:, :, None]  # task, piece, arm
     pool = mu > m
     if not program.pooled:
@@ -128,7 +128,7 @@ class _LinearProgram:
         self.height += count
 
     def solve(self) -> tuple[Array, float]:
-        """The best q of the linear program, and its z."""
+        """Return the best q of the linear program, and its z."""
         where = np.concatenate(self.rows), np.concatenate(self.columns)
         system: Any = csc_array((np.concatenate(self.entries), where), shape=(self.height, self.aim.size))
         paid: Any = self.paid

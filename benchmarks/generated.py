@@ -14,7 +14,7 @@ SHAPES = [
 
 
 def generated(shape: tuple[int, int, int], seed: int) -> Instance:
-    """The best arm of a task has a mean in [0.4, 0.9]; gaps to the others are even on a log scale.
+    """Generate an instance: best means in [0.4, 0.9], gaps to the others even on a log scale.
 
     They lie between 0.04 and 0.3 among the arms of the shared representation, and between 0.04 and 0.6
     elsewhere; no mean is below 0.02.

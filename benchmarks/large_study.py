@@ -41,7 +41,7 @@ class Cost(NamedTuple):
 
 
 def make(folder: Path, trials: int) -> None:
-    """A study with so many trials."""
+    """Make a study with so many trials."""
     with new_study(str(folder / "large.db"), "study") as study:
         fill(study, trials)
 
@@ -70,7 +70,7 @@ def verify(folder: Path) -> None:
 
 
 def history(folder: Path) -> None:
-    """The table of all trials."""
+    """Read the table of all trials."""
     with Study.open(folder / "large.db") as study:
         assert len(study.history) > 0
 
@@ -98,7 +98,7 @@ TASKS: tuple[tuple[str, Callable[[Path], None], float | None], ...] = (  # with 
 
 
 def measured(task: Callable[..., None], *arguments: object) -> Cost:
-    """What a task costs in a new process; this one stays small, since a child begins with its size."""
+    """Measure what a task costs in a new process; this one stays small, since a child begins with its size."""
     context = multiprocessing.get_context("spawn")
     with context.Pool(1) as pool:
         return pool.apply(_measure, (task, *arguments))
@@ -112,13 +112,13 @@ def _measure(task: Callable[..., None], *arguments: object) -> Cost:
 
 
 def _least(costs: list[Cost]) -> Cost:
-    """The least times, since other work can only add to them, and the most memory."""
+    """Return the least times, since other work can only add to them, and the most memory."""
     worked, elapsed, memory = zip(*costs, strict=True)
     return Cost(min(worked), min(elapsed), max(memory))
 
 
 def report(trials: int, costs: list[Cost]) -> str:
-    """The results as Markdown."""
+    """Return the results as Markdown."""
     lines = [
         "# A large study, measured",
         "",

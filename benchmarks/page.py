@@ -163,7 +163,7 @@ def their_site(history: Path, port: int) -> Iterator[Site]:
 
 
 def run_dashboard(history: str, port: int) -> None:
-    """The process behind `their_site`: with each line that it reads it asks, and tells, in turns."""
+    """Run the process behind `their_site`: with each line that it reads it asks, and tells, in turns."""
     import threading
 
     import optuna
@@ -255,7 +255,7 @@ class Look(NamedTuple):
 
 
 def look(chromium: Browser, site: Site, count: int, visits: int, updates: int) -> Look:
-    """Some visits, and then some updates."""
+    """Measure some visits, and then some updates."""
     seen, found = [], []
     for i in range(visits):
         page, each = visit(chromium, site, count)
@@ -276,7 +276,7 @@ def elsewhere(task: Callable[..., None], *given: object) -> None:
 
 
 def grow(place: str, trials: int) -> None:
-    """A study of so many trials, none of them pending."""
+    """Make a study of so many trials, none of them pending."""
     if not Path(place).exists():
         new_study(place, "study").close()
     with Study.open(place) as study:
@@ -285,7 +285,7 @@ def grow(place: str, trials: int) -> None:
 
 
 def write_history(place: str, out: Path) -> None:
-    """The arms and rewards of a study, for Optuna."""
+    """Return the arms and rewards of a study, for Optuna."""
     with Study.open(place) as study:
         rows = study.history.select("task", "representation", "predictor", "reward").rows()
     out.write_text(json.dumps([["/".join(row[:3]) for row in rows], [row[3] for row in rows]]))
@@ -295,7 +295,7 @@ def write_history(place: str, out: Path) -> None:
 
 
 def median(values: list[float]) -> float:
-    """The median."""
+    """Return the median."""
     return float(np.median(values))
 
 
@@ -314,7 +314,7 @@ class Side(NamedTuple):
 
 
 def side(looks: list[Look]) -> Side:
-    """What was seen of one side."""
+    """Return what was seen of one side."""
     updates = [each for found in looks for each in found.updates]
     return Side(
         1e3 * median([each.first.ready for each in looks]),
@@ -330,7 +330,7 @@ def side(looks: list[Look]) -> Side:
 
 
 def report(trials: int, ours: Side, theirs: Side, many: int, large: Side, turns: int) -> str:
-    """The results as Markdown."""
+    """Return the results as Markdown."""
     kinds = (
         ("ready, first visit after a start", "ms", 0),
         ("loaded by a visit", "kB", 3),
@@ -404,7 +404,7 @@ def run(quick: bool) -> str:
 
 
 def main() -> None:
-    """The command line."""
+    """Parse the command line, measure, and print."""
     os.environ["OSRL_COMPILE"] = "now"  # the server begins with machine code
     compile_now()
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])

@@ -75,7 +75,7 @@ def proved(stopping: str) -> bool:
 
 
 def measure(sampling: str, stopping: str, suite: Mapping[str, Suite], runs: int) -> list[Played]:
-    """A pair on every instance."""
+    """Run a pair on every instance."""
     found, began = [], time.process_time()
     for instance, K in suite.values():
         done = osrl.simulate(
@@ -101,7 +101,7 @@ def one(played: Played) -> Ratio:
 
 
 def overall(played: list[Played]) -> Ratio:
-    """The geometric mean over the instances."""
+    """Return the geometric mean over the instances."""
     ratios = [one(each) for each in played]
     mean = math.exp(sum(math.log(ratio.mean) for ratio in ratios) / len(ratios))
     error = math.sqrt(sum((ratio.error / ratio.mean) ** 2 for ratio in ratios)) / len(ratios)

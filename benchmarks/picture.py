@@ -68,7 +68,7 @@ def others() -> pl.DataFrame:
 
 
 def chart(study: pl.DataFrame, said: str, samples: pl.DataFrame) -> alt.HConcatChart:
-    """The study on the left, the comparison on the right."""
+    """Draw the study on the left, the comparison on the right."""
     colour = alt.Color("design", sort=list(DESIGNS), title=None, scale=alt.Scale(range=COLOURS))
     lines = alt.Chart(study, title=alt.Title("One study: which design is ruled out?", subtitle=said))
     lines = lines.mark_line(interpolate="step-after", strokeWidth=2).encode(
@@ -107,7 +107,7 @@ def chart(study: pl.DataFrame, said: str, samples: pl.DataFrame) -> alt.HConcatC
 
 
 def table(samples: pl.DataFrame) -> str:
-    """The comparison as Markdown."""
+    """Return the comparison as Markdown."""
     head = ["on average", *(f"risk {risk:g}" for risk in RISKS), "wrong, of those at risk 0.1"]
     lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
     for policy, words in POLICIES.items():

@@ -30,7 +30,7 @@ TRACED = ("pulls", "means", "weights", "evidence")
 
 
 def play(sampling: str, stopping: str, runs: int, **more: Any) -> dict[str, Any]:
-    """Some runs of a pair on the paper's instance, by one thread."""
+    """Run a pair on the paper's instance, in one thread."""
     done = osrl.simulate(
         "paper",
         sample=sampling,
@@ -46,7 +46,7 @@ def play(sampling: str, stopping: str, runs: int, **more: Any) -> dict[str, Any]
 
 
 def speed(sampling: str, stopping: str, rounds: int) -> float:
-    """Rounds a second of processor time."""
+    """Return the rounds a second of processor time."""
     first = play(sampling, stopping, 1)  # compiles
     runs = max(1, round(rounds / first["rounds"]))
     turns = [play(sampling, stopping, runs) for _ in range(TURNS)]
@@ -54,7 +54,7 @@ def speed(sampling: str, stopping: str, rounds: int) -> float:
 
 
 def trace_speed(name: str, every: int, rounds: int) -> float:
-    """Rounds a second while something is written down on the way, and made a frame of."""
+    """Return the rounds a second while a trace is recorded and made a frame."""
     done = osrl.simulate("paper", "osrl", runs=max(1, rounds // 5_000), seed=1, workers=1)
     done.trace(name, every, runs=1)  # compiles
     fastest = float("inf")
@@ -66,7 +66,7 @@ def trace_speed(name: str, every: int, rounds: int) -> float:
 
 
 def least_pulled(tally: Any, stopping: Any, task: int, propensities: Any) -> int:
-    """A rule in plain Python: the arm with the fewest pulls."""
+    """Return the arm with the fewest pulls: a rule in plain Python."""
     return int(np.argmin(tally.pulls))
 
 

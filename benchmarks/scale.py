@@ -1,7 +1,6 @@
 """What grows with the number of pending trials, and what a large study costs a new process.
 
     python benchmarks/scale.py                  # four minutes; writes results/scale.md
-    python benchmarks/scale.py --before FOLDER  # also with the package of an older checkout; ten minutes
     python benchmarks/scale.py --quick          # less of everything; prints only, unless --out is given
 
 *Pending trials*: one ask and one tell of a study in memory, as more and more trials are out; then a study in
@@ -65,11 +64,11 @@ osrl.lower_bound(osrl.Instance.bernoulli(means), delta_g=0.1, delta_h=0.1)
 """
 
 
-# Pending trials, in the process of a checkout -------------------------------------------------------------
+# Pending trials, in a process with compiled kernels ---------------------------------------------------------
 
 
 def least(act: Callable[[], object], times: int, blocks: int = 5) -> float:
-    """Seconds of the processor that something takes: the least of some blocks."""
+    """Return the seconds of the processor that something takes: the least of some blocks."""
     found = []
     for _ in range(blocks):
         began = time.process_time()
@@ -80,7 +79,7 @@ def least(act: Callable[[], object], times: int, blocks: int = 5) -> float:
 
 
 def in_memory(sizes: tuple[int, ...]) -> Iterator[tuple[str, float]]:
-    """One ask and one tell, with so many trials out; a new one is told, and then one of the others."""
+    """Measure one ask and one tell, with so many trials out; a new one is told, and then one of the others."""
     from tests.support.memory_study import MemoryStudy
 
     study, rng = MemoryStudy(**NAMES), random.Random(0)
@@ -109,14 +108,14 @@ def in_memory(sizes: tuple[int, ...]) -> Iterator[tuple[str, float]]:
 
 
 def _is_slow(act: Callable[[], object]) -> bool:
-    """Whether something takes more than three milliseconds."""
+    """Tell whether something takes more than three milliseconds."""
     began = time.process_time()
     act()
     return time.process_time() - began > 3e-3
 
 
 def in_sqlite(folder: Path, few: int, many: int) -> Iterator[tuple[str, float]]:
-    """A row of `tell_many` with ``few`` pending, then snapshots and the status with ``many``."""
+    """Measure a row of `tell_many` with ``few`` pending, then snapshots and the status with ``many``."""
     from datetime import UTC, datetime
 
     from osrl.report.study import StudyReport
@@ -177,13 +176,13 @@ def measure(quick: bool) -> None:
 # New processes --------------------------------------------------------------------------------------------
 
 
-def in_new_processes(root: Path, trials: int) -> Found:
-    """Calls on a large study, with machine code at hand and without."""
+def in_new_processes(trials: int) -> Found:
+    """Measure calls on a large study, with machine code at hand and without."""
     commands.LIMIT = COMMAND_LIMIT
     found: Found = {}
     with tempfile.TemporaryDirectory(prefix="osrl-") as name:
         folder = Path(name)
-        base = {**os.environ, "PYTHONPATH": str(root), "PYTHONSAFEPATH": "1", "CI": "true"}
+        base = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONSAFEPATH": "1", "CI": "true"}
         base["NUMBA_CACHE_DIR"] = str(folder / "full")
         base.pop("OSRL_COMPILE", None)
         now = {**base, "OSRL_COMPILE": "now"}
@@ -221,7 +220,7 @@ def in_new_processes(root: Path, trials: int) -> Found:
 
 
 def _behind(live: Path, environment: dict[str, str], full: Path) -> Cost:
-    """What an ask costs a process that is some hundred trials behind; those are played by another one."""
+    """Measure what an ask costs a process that is some hundred trials behind; those are played by another one."""
     words = [sys.executable, "-c", BEHIND_CODE, str(live), PLAY_CODE, str(BEHIND), str(full)]
     try:
         done = subprocess.run(
@@ -235,21 +234,18 @@ def _behind(live: Path, environment: dict[str, str], full: Path) -> Cost:
 # Report ---------------------------------------------------------------------------------------------------
 
 
-def measured_in(root: Path, quick: bool, trials: int) -> Found:
-    """Everything, with the package of one checkout."""
-    if not (root / "osrl" / "__init__.py").is_file():
-        raise SystemExit(f"{root} is no checkout of osrl; give the folder that holds its pyproject.toml")
-    say(f"{root}")
-    folders = os.pathsep.join(map(str, (root, Path(__file__).resolve().parent)))
+def measure_all(quick: bool, trials: int) -> Found:
+    """Measure everything: pending trials in a process of their own, whose kernels are compiled."""
+    folders = os.pathsep.join(map(str, (ROOT, Path(__file__).resolve().parent)))
     environment = {**os.environ, "PYTHONPATH": folders, "PYTHONSAFEPATH": "1", "OSRL_COMPILE": "now"}
     arguments = [sys.executable, __file__, "--measure", *(["--quick"] if quick else [])]
-    done = subprocess.run(arguments, env=environment, cwd=root, check=True, stdout=subprocess.PIPE, text=True)
+    done = subprocess.run(arguments, env=environment, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True)
     found: Found = json.loads(done.stdout)
-    return found | in_new_processes(root, trials)
+    return found | in_new_processes(trials)
 
 
-def report(before: Found | None, now: Found, quick: bool, trials: int) -> str:
-    """The results as Markdown."""
+def report(now: Found, quick: bool, trials: int) -> str:
+    """Return the results as Markdown."""
     few, many = (2_000, 4_000) if quick else (20_000, 40_000)
 
     def milliseconds(value: float) -> str:
@@ -285,27 +281,18 @@ def report(before: Found | None, now: Found, quick: bool, trials: int) -> str:
     for cache, words in (("full", "machine code at hand"), ("empty", "empty cache")):
         rows += [(f"{text}; {words}", f"{key}, {cache}", seconds) for key, text in of_commands.items()]
 
-    def cell(found: Found, key: str, write: Callable[[float], str]) -> str:
-        value = found[key]
-        return f"over {COMMAND_LIMIT} s" if value is None else write(value)
-
-    head = "| what | now |" if before is None else "| what | before | now | before / now |"
     lines = [
         "# What grows with a study",
         "",
         "Seconds of the processor, measured in one run; everything after the status in a new process with",
         "default settings. 12 arms, policy `osrl`. Made by `python benchmarks/scale.py`.",
         "",
-        head,
-        "|---" * head.count(" | ") + "|---|",
+        "| what | now |",
+        "|---|---|",
     ]
     for text, key, write in rows:
-        cells = [cell(now, key, write)]
-        if before is not None:
-            one, other = before[key], now[key]
-            ratio = "" if one is None or other is None or other == 0 else f"{one / other:,.1f}"
-            cells = [cell(before, key, write), *cells, ratio]
-        lines.append(f"| {' | '.join([text, *cells])} |")
+        value = now[key]
+        lines.append(f"| {text} | {f'over {COMMAND_LIMIT} s' if value is None else write(value)} |")
     last = max(int(key.partition(" ")[2]) for key in now if key.startswith("newest"))
     times = (now[f"newest {last}"] or 0.0) / (now["newest 0"] or 1.0)
     lines += ["", f"With {last:,} pending, an ask and a tell cost {times:.2f} times as much as with none."]
@@ -315,7 +302,6 @@ def report(before: Found | None, now: Found, quick: bool, trials: int) -> str:
 def main() -> None:
     """Measure, print, and write the results."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--before", type=Path, help="an older checkout, measured in the same run")
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--out", type=Path, help="folder for scale.md")
     parser.add_argument("--measure", action="store_true", help=argparse.SUPPRESS)
@@ -324,9 +310,7 @@ def main() -> None:
         measure(options.quick)
         return
     trials = 3_000 if options.quick else TRIALS
-    before = None if options.before is None else measured_in(options.before.absolute(), options.quick, trials)
-    now = measured_in(ROOT, options.quick, trials)
-    text = report(before, now, options.quick, trials)
+    text = report(measure_all(options.quick, trials), options.quick, trials)
     print(text)
     out = options.out or (None if options.quick else ROOT / "benchmarks" / "results")
     if out is not None:

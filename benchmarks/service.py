@@ -44,7 +44,7 @@ def say(text: str) -> None:
 
 
 def new_study(place: str, name: str) -> Study:
-    """A study that never ends: all arms are equal, and the risk is tiny."""
+    """Make a study that never ends: all arms are equal, and the risk is tiny."""
     return Study.create(place, tasks=2, representations=3, predictors=2, delta=1e-12, seed=0, name=name)
 
 
@@ -96,7 +96,7 @@ class Connection:
         self._writer.close()
 
     async def post(self, what: str, body: dict[str, Any]) -> Any:
-        """The answer to a call."""
+        """Return the answer to a call."""
         content = json.dumps(body).encode()
         self._writer.write(
             f"POST /api/v1/studies/{self._study}/{what} HTTP/1.1\r\nHost: localhost\r\n"
@@ -159,7 +159,7 @@ class Rate(NamedTuple):
 
 
 def measure(server: Server, study: str, count: int, batch: int = 1, rate: float | None = None) -> Rate:
-    """The rate of our server."""
+    """Measure the rate of our server."""
     began = time.perf_counter()
     took = asyncio.run(pairs(server, study, count, batch, rate))
     seconds = time.perf_counter() - began
@@ -198,7 +198,7 @@ class OptunaServer:
 
 
 def run_optuna(place: str, port: int) -> None:
-    """The proxy; it is the process that `OptunaServer` starts."""
+    """Run the proxy: the process that `OptunaServer` starts."""
     import optuna
     from sqlalchemy import event
 
@@ -350,7 +350,7 @@ def _measure_all(
 
 
 def main() -> None:
-    """The command line."""
+    """Parse the command line, measure, and print."""
     os.environ["OSRL_COMPILE"] = "now"  # servers begin with machine code
     compile_now()
     parser = argparse.ArgumentParser(description=__doc__)

@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from charts import draw_cost
 from numba import njit
-from simulate_chart import draw_cost
 from solver import random_instance
 
 import osrl.policies  # noqa: F401  (registers the policies of the package)
@@ -100,19 +100,19 @@ def say(text: str) -> None:
 
 
 def state_of(policy: str, instance: Instance, risk: float, key: Key, **options: Any) -> Any:
-    """A policy before its first sample, for one risk and its default threshold."""
+    """Return a policy before its first sample, for one risk and its default threshold."""
     found = find(policy)
     criteria = (Criterion(found.thresholds[0], risk, risk),)
     return found.new(Problem(instance.shape, instance.family, criteria), uniform(key, START_LANE, 0), **options)
 
 
 def means_of(instance: Instance) -> Any:
-    """The true means as kernels take them, (X, GH)."""
+    """Return the true means as kernels take them, (X, GH)."""
     return instance.means.reshape(instance.shape[0], -1)
 
 
 def whole_run(policy: str, **options: Any) -> Play:
-    """A whole run of a policy, or its first ``budget`` rounds; it returns the rounds played."""
+    """Play a whole run of a policy, or its first ``budget`` rounds, and return the rounds played."""
 
     def play(instance: Instance, risk: float, key: Key, budget: int) -> int:
         state = state_of(policy, instance, risk, key, **options)
@@ -206,7 +206,7 @@ def speeds(turns: int, runs: int) -> list[Speed]:
 
 
 def _judged(name: str, runs: int, rounds: int, seconds: float) -> Speed:
-    """A measurement beside what is wanted of it."""
+    """Return a measurement beside what is wanted of it."""
     if name in WANTED_ROUNDS:
         wanted = WANTED_ROUNDS[name]
         return Speed(name, runs, rounds, seconds, f"{wanted:,} rounds/s", rounds / seconds >= wanted)
@@ -217,7 +217,7 @@ def _judged(name: str, runs: int, rounds: int, seconds: float) -> Speed:
 
 
 def costs(sizes: tuple[int, ...], turns: int) -> list[Cost]:
-    """The cost of a round as X, G and H grow, one at a time, from the first round of a run on."""
+    """Measure the cost of a round as X, G and H grow, one at a time, from the first round of a run on."""
     found = []
     for i, grows in enumerate("XGH"):
         for size in sizes:
@@ -241,7 +241,7 @@ def costs(sizes: tuple[int, ...], turns: int) -> list[Cost]:
 
 
 def laziness(runs: int) -> list[Lazy]:
-    """Samples of the same runs with lazy weights, and with weights that are recomputed in every round."""
+    """Count the samples of the same runs with lazy weights, and with weights of every round."""
     found = []
     for name, make, growths in (
         ("`tas`", partial(whole_run, "tas"), (0.05, DESIGN_GROWTH, 0.005, 0.001)),
@@ -259,7 +259,7 @@ def laziness(runs: int) -> list[Lazy]:
 
 
 def played(play: Play, runs: int) -> tuple[Any, float]:
-    """The rounds of every run, on all cores, and the processor time of all of them."""
+    """Return the rounds of every run, on all cores, and the processor time of all of them."""
 
     def one(run: int) -> tuple[int, float]:
         began = time.thread_time()

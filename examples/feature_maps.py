@@ -69,7 +69,7 @@ def data(name: str) -> tuple[Any, Any, list[tuple[Any, Any]]]:
 
 @cache
 def fitted(name: str, feature_map: str, classifier: str, fold: int) -> Any:
-    """A model, trained on all folds but one."""
+    """Train a model on all folds but one."""
     features, labels, folds = data(name)
     model = make_pipeline(MAPS[feature_map](), CLASSIFIERS[classifier]())
     with warnings.catch_warnings():
@@ -112,7 +112,7 @@ def run(path: Path, risk: float = RISK) -> None:
 
 
 def compare(study: Study) -> None:
-    """The exhaustive way: every pair on every example of every data set."""
+    """Search exhaustively: every pair on every example of every data set."""
     fits = fitted.cache_info().currsize
     accuracy = {}
     for name in DATA:

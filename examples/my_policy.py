@@ -26,14 +26,14 @@ class RoundRobin(NamedTuple):
 
 
 def new(problem: Problem, draw: float) -> RoundRobin:
-    """The state before the first sample. Keywords after ``draw`` would be options of the policy."""
+    """Return the state before the first sample. Keywords after ``draw`` would be options of the policy."""
     X, G, H = problem.shape
     return RoundRobin(np.zeros((X, G * H)))
 
 
 @kernel
 def select(robin: RoundRobin, stopping: per_task.PerTaskStopping, task: int, propensities: Floats) -> int:
-    """The next arm, x * n + a with a = g * H + h. It must not change the state.
+    """Return the next arm, x * n + a with a = g * H + h. It must not change the state.
 
     A randomised rule fills ``propensities`` (X, n) and returns -1: the driver draws.
     """
@@ -43,7 +43,7 @@ def select(robin: RoundRobin, stopping: per_task.PerTaskStopping, task: int, pro
 
 @kernel
 def observe(robin: RoundRobin, stopping: per_task.PerTaskStopping, x: int, a: int, reward: float) -> None:
-    """A reward comes in; the stopping rule takes it in afterwards."""
+    """Update the state with a reward; the stopping rule observes it afterwards."""
     robin.pulls[x, a] += 1.0
 
 

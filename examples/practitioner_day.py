@@ -50,7 +50,7 @@ def visit(study: osrl.Study, visitor: int, rng: random.Random) -> None:
 
 
 def chart(arms: pl.DataFrame) -> alt.LayerChart:
-    """The share of visitors who buy, with intervals."""
+    """Draw the share of visitors who buy, with intervals."""
     shown = arms.filter(pl.col("told") > 0).with_columns(
         arm=pl.col("representation") + ", discount " + pl.col("predictor")
     )
@@ -79,7 +79,7 @@ def report(study: osrl.Study, expected: int) -> str:
 
 
 def run(folder: Path) -> None:
-    """The whole day."""
+    """Play the whole day."""
     expected = plan()
     print(f"Plan: nine of ten such experiments need at most {expected} visitors.")
     path = folder / "shop.db"

@@ -31,13 +31,13 @@ BUDGET = 4000
 
 
 def visit(trial: Trial, rng: random.Random) -> float:
-    """What one visitor pays."""
+    """Return what one visitor pays."""
     share = BUYS[trial.task][trial.representation][WORDINGS.index(trial.predictor)]
     return PRICES[trial.representation] if rng.random() < share else 0.0
 
 
 def run(place: Path, epsilon: float) -> None:
-    """One study up to its end, and what it says."""
+    """Play one study to its end, and print its verdict."""
     rng = random.Random(5)
     with Study.create(
         place,

@@ -75,7 +75,7 @@ def looks(outcome: str, orders: int) -> Iterator[dict[str, object]]:
 
 
 def chart(shares: pl.DataFrame) -> alt.FacetChart:
-    """The share of the orders in which a therapy is ruled out, by the number of patients."""
+    """Return the share of the orders in which a therapy is ruled out, by the number of patients."""
     return (
         alt.Chart(shares, width=420, height=220)
         .mark_line(point=True, strokeWidth=2.5)
