@@ -94,6 +94,11 @@ def allowed(runs: int) -> int:
     return int(binom.isf(FALSE_ALARM, runs, RISK))
 
 
+def kept(errors: Errors, most: int) -> bool:
+    """Tell whether no count is larger than ``most``."""
+    return bool(max(errors.representation.max(), errors.predictor.max()) <= most)
+
+
 def check(errors: Errors, runs: int) -> None:
     """Check that both counts, in every task, are what a risk of ``RISK`` allows."""
     most = allowed(runs)

@@ -6,10 +6,8 @@ python -m tests.validation.report_attacks FILE [RUNS]
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import NamedTuple
 
 from tests.validation import attacks, attacks_claims, attacks_rules, attacks_stages
@@ -17,6 +15,7 @@ from tests.validation.attacks import FALSE_ALARM, RISK, allowed, hostile_run
 from tests.validation.attacks_bound import below
 from tests.validation.attacks_model import DISAGREEMENTS, disagreements
 from tests.validation.attacks_rules import Replayed
+from tests.validation.reports import with_progress, write_report, yes_or_no
 
 RUNS = 150
 
@@ -229,16 +228,14 @@ def second() -> tuple[list[str], bool]:
         "|---|---|---|---|---|---|",
     ]
     fine = mean + 3 * error < bound.K.lower and mean - 3 * error > bound.K_sharp.lower
-    for row in SECOND:
-        began = time.monotonic()
+    for _, row in with_progress((f"row {row.number}", row) for row in SECOND):
         found = row.replay()
         kept = found.wrong <= found.allowed
         fine &= kept
         lines.append(
             f"| {row.number} | {row.promise} | {row.before} | {found.wrong:,} of {found.tried:,} | "
-            f"{found.allowed:,} | {'yes' if kept else '**no**'} |"
+            f"{found.allowed:,} | {yes_or_no(kept)} |"
         )
-        print(f"{lines[-1]} {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
     return [*lines, ""], fine
 
 
@@ -252,18 +249,15 @@ def rows(title: str, tried: list[Attack], runs: int) -> tuple[list[str], bool]:
         "|---|---|---|---|---|---|",
     ]
     fine = True
-    for attack in tried:
-        began = time.monotonic()
+    for _, attack in with_progress((attack.what, attack) for attack in tried):
         found = [attack.run(seed) for seed in range(runs)]
         wrong = sum(bad for bad, _ in found)
         raised = "" if found[0][1] is None else f"{sum(bool(alarm) for _, alarm in found):,}"
         kept = wrong <= most
         fine &= kept
         lines.append(
-            f"| {attack.what} | {attack.before} | {wrong:,} of {runs:,} | {most:,} | {raised} | "
-            f"{'yes' if kept else '**no**'} |"
+            f"| {attack.what} | {attack.before} | {wrong:,} of {runs:,} | {most:,} | {raised} | {yes_or_no(kept)} |"
         )
-        print(f"{lines[-1]} {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
     return [*lines, ""], fine
 
 
@@ -274,8 +268,7 @@ def main(file: str, runs: int = RUNS) -> int:
     held, still = rows("What it has always withstood", HELD, runs)
     about = ABOUT.format(runs=runs, risk=RISK, tail=FALSE_ALARM)
     lines = ["# Attacks on the guarantee", "", about, *mended, *again, *held]
-    Path(file).parent.mkdir(parents=True, exist_ok=True)
-    Path(file).write_text("\n".join(lines).rstrip() + "\n", encoding="utf-8")
+    write_report(file, "\n".join(lines))
     return 0 if fine and kept and still else 1
 
 

@@ -6,9 +6,8 @@ python -m tests.validation.report_guarantee FILE [RUNS ROUNDS]
 from __future__ import annotations
 
 import sys
-import time
-from pathlib import Path
 
+from tests.validation.reports import with_progress, write_report, yes_or_no
 from tests.validation.walks import CASES, FALSE_ALARM, RISK, most_allowed, rejections, true_nulls
 
 RUNS, ROUNDS = 4000, 20_000
@@ -29,15 +28,12 @@ def main(file: str, runs: int = RUNS, rounds: int = ROUNDS) -> int:
         "|---|---|---|---|---|",
     ]
     bad = 0
-    for name, (policy, instance, trouble) in CASES.items():
-        began = time.monotonic()
+    for name, (policy, instance, trouble) in with_progress(CASES.items()):
         found = rejections(policy, instance, RISK, runs, rounds, trouble)
         g, h = map(max, true_nulls(instance, found))
         bad += max(g, h) > most
-        lines.append(f"| {name} | {g:,} | {h:,} | {most:,} | {'yes' if max(g, h) <= most else '**no**'} |")
-        print(f"{lines[-1]} {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
-    Path(file).parent.mkdir(parents=True, exist_ok=True)
-    Path(file).write_text("\n".join(lines) + "\n", encoding="utf-8")
+        lines.append(f"| {name} | {g:,} | {h:,} | {most:,} | {yes_or_no(max(g, h) <= most)} |")
+    write_report(file, "\n".join(lines))
     return 1 if bad else 0
 
 

@@ -6,12 +6,11 @@ python -m tests.validation.report_pairs FILE [RUNS]
 from __future__ import annotations
 
 import sys
-import time
-from pathlib import Path
 
 from osrl.errors import OsrlError
 from osrl.policies.contract import pair, sampling_rules, split_stop, stop_names
-from tests.validation.pac import FALSE_ALARM, INSTANCES, RISK, SEED, Case, Errors, allowed, errors_of
+from tests.validation.pac import FALSE_ALARM, INSTANCES, RISK, SEED, Case, Errors, allowed, errors_of, kept
+from tests.validation.reports import with_progress, write_report, yes_or_no
 
 RUNS = 1000
 INSTANCE = "small gaps"
@@ -49,24 +48,15 @@ def report(found: dict[str, Errors], runs: int) -> str:
     ]
     for name, errors in found.items():
         g, h = (", ".join(map(str, counts)) for counts in errors)
-        lines.append(f"| {name} | {g} | {h} | {most:,} | {'yes' if kept(errors, most) else '**no**'} |")
+        lines.append(f"| {name} | {g} | {h} | {most:,} | {yes_or_no(kept(errors, most))} |")
     return "\n".join(lines) + "\n"
-
-
-def kept(errors: Errors, most: int) -> bool:
-    """Tell whether no count is larger than a pair that keeps its risk gives."""
-    return bool(max(errors.representation.max(), errors.predictor.max()) <= most)
 
 
 def main(file: str, runs: int = RUNS) -> int:
     """Count, write the report; 1 when a pair has not kept its risk."""
-    found = {}
-    for name, case in proved().items():
-        began = time.monotonic()
-        found[name] = errors_of(case, INSTANCES[INSTANCE], runs)
-        print(f"{name}, {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
-    Path(file).parent.mkdir(parents=True, exist_ok=True)
-    Path(file).write_text(report(found, runs), encoding="utf-8")
+    cases = with_progress(proved().items())
+    found = {name: errors_of(case, INSTANCES[INSTANCE], runs) for name, case in cases}
+    write_report(file, report(found, runs))
     broken = [name for name, errors in found.items() if not kept(errors, allowed(runs))]
     print(f"{file}: {len(found)} pairs, {len(broken)} above the bound")
     return 1 if broken else 0

@@ -6,10 +6,9 @@ python -m tests.validation.report_policies FILE [RUNS]
 from __future__ import annotations
 
 import sys
-import time
-from pathlib import Path
 
-from tests.validation.pac import CASES, FALSE_ALARM, INSTANCES, RISK, SEED, Errors, allowed, errors_of
+from tests.validation.pac import CASES, FALSE_ALARM, INSTANCES, RISK, SEED, Errors, allowed, errors_of, kept
+from tests.validation.reports import with_progress, write_report, yes_or_no
 
 RUNS = 10_000
 
@@ -32,28 +31,20 @@ def report(found: dict[tuple[str, str], Errors], runs: int) -> str:
     ]
     for (instance, policy), errors in found.items():
         g, h = (", ".join(map(str, counts)) for counts in errors)
-        kept = "yes" if _kept(errors, most) else "**no**"
-        lines.append(f"| {instance} | {policy} | {g} | {h} | {most:,} | {kept} |")
+        lines.append(f"| {instance} | {policy} | {g} | {h} | {most:,} | {yes_or_no(kept(errors, most))} |")
     lines += ["", "The means of the instances, tasks x representations x predictors:", ""]
     lines += [f"- {name}: `{instance.means.tolist()}`" for name, instance in INSTANCES.items()]
     return "\n".join(lines) + "\n"
 
 
-def _kept(errors: Errors, most: int) -> bool:
-    return bool(max(errors.representation.max(), errors.predictor.max()) <= most)
-
-
 def main(file: str, runs: int = RUNS) -> int:
     """Count, write the report; 1 when a policy has not kept its risk."""
+    cases = [(f"{name}: {case.name}", (name, case)) for name in INSTANCES for case in CASES]
     found = {}
-    for name, instance in INSTANCES.items():
-        for case in CASES:
-            began = time.monotonic()
-            found[name, case.name] = errors_of(case, instance, runs)
-            print(f"{name}: {case.name}, {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
-    Path(file).parent.mkdir(parents=True, exist_ok=True)
-    Path(file).write_text(report(found, runs), encoding="utf-8")
-    broken = [key for key, errors in found.items() if not _kept(errors, allowed(runs))]
+    for _, (name, case) in with_progress(cases):
+        found[name, case.name] = errors_of(case, INSTANCES[name], runs)
+    write_report(file, report(found, runs))
+    broken = [key for key, errors in found.items() if not kept(errors, allowed(runs))]
     print(f"{file}: {len(found)} cases, {len(broken)} above the bound")
     return 1 if broken else 0
 

@@ -6,10 +6,9 @@ python -m tests.validation.report_tolerance FILE [RUNS]
 from __future__ import annotations
 
 import sys
-import time
-from pathlib import Path
 
 from osrl.model.outcome import DECIDED, WITHIN
+from tests.validation.reports import with_progress, write_report, yes_or_no
 from tests.validation.tolerances import CASES, EPSILON, RISK, answers_of, unfinished
 from tests.validation.walks import FALSE_ALARM, most_allowed
 
@@ -32,8 +31,7 @@ def main(file: str, runs: int = RUNS) -> int:
         "|---|---|---|---|---|---|---|",
     ]
     bad = 0
-    for name, case in CASES.items():
-        began = time.monotonic()
+    for name, case in with_progress(CASES.items()):
         found = answers_of(case, runs)
         kept = found.worst <= most and unfinished(found) == 0
         bad += not kept
@@ -45,10 +43,8 @@ def main(file: str, runs: int = RUNS) -> int:
             most,
         )
         cells = " | ".join(f"{each:,}" for each in counts)
-        lines.append(f"| {name} | {cells} | {'yes' if kept else '**no**'} |")
-        print(f"{lines[-1]} {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
-    Path(file).parent.mkdir(parents=True, exist_ok=True)
-    Path(file).write_text("\n".join(lines) + "\n", encoding="utf-8")
+        lines.append(f"| {name} | {cells} | {yes_or_no(kept)} |")
+    write_report(file, "\n".join(lines))
     return 1 if bad else 0
 
 
