@@ -81,6 +81,7 @@ def test_tasks_that_share_nothing_are_found_out(tmp_path: Path, known: bool) -> 
     assert {each.representation: each.task for each in found.objections} == {"g1": "x2", "g2": "x1"}
 
 
+@pytest.mark.slow
 def test_the_best_representation_is_rarely_rejected(tmp_path: Path) -> None:
     """A close call, both kinds of evidence: errors stay within the risk."""
     means = np.array([[[0.5, 0.45], [0.45, 0.4]], [[0.45, 0.5], [0.4, 0.45]]])

@@ -66,6 +66,7 @@ def results(capsys: Capture, *arguments: object) -> Any:
 # The JSON contract
 
 
+@pytest.mark.slow
 def test_one_entry_for_each_policy_threshold_and_risk(capsys: Capture, file: str) -> None:
     found = results(
         capsys,
@@ -236,6 +237,7 @@ sys.exit(main(sys.argv[1:]))
 """
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_even_a_run_without_end(tmp_path: Path) -> None:
     Instance.bernoulli([[[0.5, 0.5]]]).save(tmp_path / "tie.toml")
     command = [str(tmp_path / "begun"), "simulate", str(tmp_path / "tie.toml"), "--policy", "tas"]

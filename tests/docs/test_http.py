@@ -41,6 +41,7 @@ def compare(written: str, printed: str, command: str) -> None:
     assert bool(written.strip()) == bool(printed.strip()), (command, printed)
 
 
+@pytest.mark.slow
 def test_every_call_of_the_page(tmp_path: Path) -> None:
     if shutil.which("curl") is None:
         missing("curl is not installed")

@@ -66,6 +66,7 @@ def test_pooled_evidence_is_the_minimum_of_its_definition(
         assert found[b] == pytest.approx(wanted, abs=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", [0.0, 0.49])
 @pytest.mark.parametrize("epsilon", [0.0, 0.07])
 @pytest.mark.parametrize("seed", range(8))
@@ -194,6 +195,7 @@ def test_ten_million_rewards_and_rewards_that_never_vary_are_no_trouble(sums: fl
             assert found[0 if sums < 5e6 else 1] > 1000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", [0.0, 1.0])
 @pytest.mark.parametrize(("arms", "epsilon"), [(2, 0.0), (3, 0.0), (3, 0.1)])
 def test_true_nulls_are_rarely_rejected_by_a_rule_that_hunts_for_it(arms: int, epsilon: float, noise: float) -> None:

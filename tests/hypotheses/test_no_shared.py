@@ -33,6 +33,7 @@ def test_the_verdict_comes_with_bounded_samples(policy: str, case: str) -> None:
     assert np.median(tau) < 2_500
 
 
+@pytest.mark.slow
 def test_gaussian_tasks_that_disagree() -> None:
     instance = Instance.gaussian([[[2.0, 0.0], [0.5, 0.0]], [[0.5, 0.0], [2.0, 0.0]]], noise_sd=1.5)
     found = osrl.simulate(instance, "osrl", 0.1, 40, budget=20_000).frame
@@ -63,6 +64,7 @@ def test_the_verdict_is_counted_where_it_is_right() -> None:
     assert row["error_g"] is None
 
 
+@pytest.mark.slow
 def test_false_alarms_stay_below_the_risk() -> None:
     """Tasks that do share one, with gaps so small that much could go wrong."""
     means = [[[0.6, 0.45], [0.5, 0.45]], [[0.45, 0.6], [0.45, 0.5]]]

@@ -178,6 +178,7 @@ def test_who_may_only_read_sees_no_controls(place: str) -> None:
     )
 
 
+@pytest.mark.slow
 def test_policies_without_evidence_and_rewards_without_limits(tmp_path: Path) -> None:
     place = str(tmp_path / "others.db")
     with begin(place, "tas", policy="tas") as study:

@@ -118,6 +118,7 @@ def test_programs_with_head_starts_are_solved_up_to_their_certificate(seed: int)
     assert solve(without, even, 1e-6).lower <= found.upper  # a head start is never a loss
 
 
+@pytest.mark.slow
 def test_a_predictor_that_was_ruled_out_still_speaks_for_its_representation() -> None:
     """It is the best arm of all: without it, its representation would have to win by arms that trail."""
     means = np.array([[0.33, 0.66, 0.6, 0.72, 0.65, 0.43, 0.2, 0.63, 0.51]])

@@ -70,6 +70,7 @@ print("passed")
 """
 
 
+@pytest.mark.slow
 def test_the_contract_test_passes_in_a_notebook_cell() -> None:
     assert run_python("-c", CELL).stdout == "passed\n"
 
@@ -103,6 +104,7 @@ def test_a_rule_by_its_own_name_in_a_pair(monkeypatch: pytest.MonkeyPatch) -> No
     assert one.equals(osrl.simulate(EASY, "uniform", runs=3).frame.drop("policy"))
 
 
+@pytest.mark.slow
 def test_a_rule_from_outside_goes_with_every_stopping_rule_in_one_call() -> None:
     """Stopping rules that share a state and its kernels differ in their names and thresholds alone."""
 

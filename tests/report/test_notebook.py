@@ -26,6 +26,7 @@ def titles(spec: Any) -> list[str]:
     return [title for value in spec for title in titles(value)] if isinstance(spec, list) else []
 
 
+@pytest.mark.slow
 def test_charts_are_drawn_and_every_axis_has_a_title(runs: osrl.Runs) -> None:
     charts = {
         "instance": EASY.plot(),

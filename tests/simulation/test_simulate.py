@@ -53,6 +53,7 @@ def test_another_seed_gives_other_runs_and_runs_differ() -> None:
 # Columns that are read off one run
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", POLICIES)
 def test_a_risk_gives_the_same_run_alone_or_in_a_list(policy: str) -> None:
     deltas = [0.2, 0.01, 0.1]

@@ -185,6 +185,7 @@ osrl.simulate(EASY, ["tas", "osrl-sc"], [0.1, 0.01], runs=150, workers=2, out=sy
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_after_an_interruption_the_same_call_goes_on(tmp_path: Path, number: signal.Signals) -> None:
     root = str(Path(__file__).parents[2])

@@ -256,6 +256,7 @@ def attacked(seed: int) -> tuple[bool, bool]:
     return before, not progress.hypotheses.possible_g[0]  # type: ignore[union-attr]
 
 
+@pytest.mark.slow
 def test_a_withdrawal_at_the_worst_moment_keeps_the_risk() -> None:
     """Evidence that leaned on the withdrawn arm, and went on, would have ruled out A in most studies."""
     found = [attacked(seed) for seed in range(STUDIES)]
@@ -270,6 +271,7 @@ def wait_for_trials(study: Study, trials: int) -> None:
     wait_until(lambda: study.trials >= enough)
 
 
+@pytest.mark.slow
 def test_processes_meet_a_pause_and_a_withdrawal(place: str, tmp_path: Path) -> None:
     """Writers that are killed, or go on, while others pause, resume and withdraw: the log replays."""
 

@@ -67,6 +67,7 @@ def check_damaged(path: str, whole: str, capsys: Any) -> int:
     return code
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [*range(23), 42])  # 42: a name that SQLite cannot even complain about
 def test_random_damage_is_said(seed: int, sound: bytes, path: str, capsys: Any) -> None:
     Path(path).write_bytes(sound)
@@ -327,6 +328,7 @@ def test_what_does_not_verify_is_no_backup(path: str, tmp_path: Path) -> None:
 # A server that does not answer --------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_server_that_is_stopped_does_not_hold_a_call_for_ever(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -196,6 +196,7 @@ def test_processes_that_ask_for_the_same_keys_share_the_trials(place: str, tmp_p
         assert_sound(study)
 
 
+@pytest.mark.slow
 def test_processes_that_are_killed_leave_no_key_twice(place: str, tmp_path: Path) -> None:
     """SIGKILL at any moment: asked again, every key that was answered is the trial that was answered."""
 

@@ -219,6 +219,7 @@ print(len(seen), *seen[:1])
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", ["osrl", "uniform", "tas", "osrl-sc"])
 def test_nothing_is_solved_for_while_the_log_is_held(path: str, policy: str) -> None:
     """In a new process, in which everything happens for the first time."""
