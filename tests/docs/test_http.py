@@ -9,6 +9,8 @@ import subprocess
 import time
 from pathlib import Path
 
+import pytest
+
 from osrl.client import RemoteStudy
 from osrl.service.app import openapi_document
 from osrl.service.webhooks import sign

@@ -92,6 +92,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
 """
 
 
+@pytest.mark.slow
 def test_memory_stays_flat_in_the_number_of_runs() -> None:
     few, many = (int(run_python("-c", MEMORY, runs).stdout) for runs in ("200", "1400"))
     size = 1200 * 40 * 100 * 8 // 2**20  # megabytes, for the pulls of the others alone
