@@ -16,7 +16,6 @@ from osrl.jit.kernel import kernel
 from osrl.jit.mode import expect, seconds_to_solve
 from osrl.model.arrays import Floats
 from osrl.model.instance import Given, Instance, read_instance
-from osrl.notebook import as_html, draw
 
 MAX_ITERATIONS = 200
 
@@ -69,10 +68,14 @@ class Allocation(NamedTuple):
 
     def plot(self) -> Any:
         """Draw the weights as an Altair chart."""
-        return draw(self)
+        from osrl.report.notebook import chart
+
+        return chart(self)
 
     def _repr_html_(self) -> str:
-        return as_html(self)
+        from osrl.report.notebook import html
+
+        return html(self)
 
     @property
     def gap(self) -> float:

@@ -33,7 +33,6 @@ from osrl.model.arrays import Floats
 from osrl.model.families import divergence
 from osrl.model.instance import BestArms, Given, Instance, read_instance
 from osrl.model.risks import read_risks, read_tolerances
-from osrl.notebook import as_html, draw
 
 DEFAULT_SIGMA = 1e5
 
@@ -85,10 +84,14 @@ class LowerBound(NamedTuple):
 
     def plot(self) -> Any:
         """Draw the allocation of K as an Altair chart."""
-        return draw(self)
+        from osrl.report.notebook import chart
+
+        return chart(self)
 
     def _repr_html_(self) -> str:
-        return as_html(self)
+        from osrl.report.notebook import html
+
+        return html(self)
 
 
 def lower_bound(

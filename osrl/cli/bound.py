@@ -34,10 +34,10 @@ def bound(
     with working("computing the bounds ..."):
         # Here, not above: these compile and load kernels, which help and usage errors do not need.
         from osrl.bounds.lower import DEFAULT_SIGMA, lower_bound
+        from osrl.bounds.separate_tasks import separate_tasks
         from osrl.model.instance import Instance
         from osrl.model.risks import read_risks
         from osrl.report.bound import BoundReport
-        from osrl.report.separate_tasks import separate_tasks
 
         risk_g, risk_h = read_risks(delta, delta_g, delta_h)
         instance = Instance.load(file)

@@ -66,8 +66,7 @@ def plan(
     """How many trials to expect, if the means are as guessed."""
     with working("loading ..."):
         # Here, not above: these load kernels, which help and usage errors do not need.
-        from osrl.report.plan import PlanReport
-        from osrl.report.sweep import SweepReport, draw_sweep
+        from osrl.report.plan import PlanReport, SweepReport
         from osrl.simulation.plan import DEFAULT_BUDGET, DEFAULT_PLAN_RUNS, DEFAULT_POLICY, sweep
         from osrl.simulation.plan import plan as make
 
@@ -106,8 +105,7 @@ def plan(
                 swept["tolerances"] = _numbers("--tolerances", tolerances)
             report = SweepReport(sweep(file, **swept, progress=bar.update))
     if out is not None:
-        from osrl.report.charts import save  # first: it says what to install where charts are missing
-        from osrl.report.plan_chart import draw_plan
+        from osrl.report.charts import draw_plan, draw_sweep, save
 
         out.mkdir(parents=True, exist_ok=True)
         if isinstance(report, SweepReport):

@@ -137,7 +137,7 @@ def create(
             which = "" if name == "study" else f" --name {shlex.quote(name)}"
             first = f"osrl study ask {shlex.quote(shown(place))}{which}"
             echo(f"study {name!r} is ready; ask for its first trial with: {first}")
-            from osrl.report.warnings import remarks
+            from osrl.report.sentences import remarks
 
             for remark in remarks(study.settings):
                 echo(f"note: {remark}")
@@ -408,11 +408,10 @@ def opened(place: str, name: str | None) -> Iterator[AnyStudy]:
 
 
 def _report(study: AnyStudy, place: str) -> StudyReport:
-    from datetime import UTC, datetime
 
     from osrl.report.study import StudyReport
 
-    return StudyReport(study.place, study.name, study.status, datetime.now(UTC))
+    return StudyReport(study.place, study.name, study.status)
 
 
 def _trial(trial: Trial) -> dict[str, Any]:

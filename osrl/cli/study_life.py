@@ -103,7 +103,7 @@ def _begin_again(place: str, name: str | None, ask: bool) -> str:
     which = f"the {results:,} results {'so far' if since == 1 else 'of this stage'} are no evidence from"
     if ask and results and sys.stdin.isatty():
         typer.confirm(f"evidence begins again: {which} then on; go on?", abort=True)
-    from osrl.report.study import describe_stages
+    from osrl.report.sentences import describe_stages
 
     return f"only trials handed out from now on count as evidence: {which} now on; {describe_stages(stages + 1)}"
 

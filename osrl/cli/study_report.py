@@ -25,15 +25,15 @@ def report(
     """Write the page of a study as one file that opens offline, the same for the same log."""
     from osrl.files import replace_file
     from osrl.page.render import frozen_page
-    from osrl.page.snapshot import freeze
+    from osrl.page.snapshot import snapshot_at
 
     with opened(place, name) as study, progress_bar("events") as bar:
-        moment = freeze(study.name, counted(study.events(), bar), at)
-        page = frozen_page(study.name, moment)
+        snapshot = snapshot_at(counted(study.events(), bar), at)
+        page = frozen_page(study.name, snapshot)
     replace_file(Path(out), page.encode(), private=True)
-    head, verdict = moment.document["head"], moment.document["verdict"]
+    head, verdict = snapshot.status.head, snapshot.status.verdict
     if as_json:
-        print_json({"file": out, "sequence": moment.sequence, "verdict": verdict, "head": head})
+        print_json({"file": out, "sequence": snapshot.sequence, "verdict": verdict, "head": head})
     else:
-        echo(f"the page after event {moment.sequence:,} is in {out}; verdict: {verdict}")
+        echo(f"the page after event {snapshot.sequence:,} is in {out}; verdict: {verdict}")
         echo(f"head of the log: {head}")

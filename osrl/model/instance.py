@@ -30,7 +30,6 @@ from numpy.typing import NDArray
 from osrl.errors import OsrlError
 from osrl.files import read_file, replace_file
 from osrl.model.families import FAMILIES, Family, read_limits
-from osrl.notebook import as_html, draw
 from osrl.text import is_control
 
 MAX_NAME_LETTERS = 1000  # of a name
@@ -130,10 +129,14 @@ class Instance:
 
     def plot(self) -> Any:
         """Draw the means as an Altair chart."""
-        return draw(self)
+        from osrl.report.notebook import chart
+
+        return chart(self)
 
     def _repr_html_(self) -> str:
-        return as_html(self)
+        from osrl.report.notebook import html
+
+        return html(self)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the instance as .toml or .json; a file at ``path`` is replaced whole or not at all."""

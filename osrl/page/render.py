@@ -1,4 +1,4 @@
-"""Pages from templates. Everything that is filled in is escaped: names are text, whatever they contain."""
+"""Pages from templates, in which every value is escaped: names are text, whatever they contain."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from importlib.resources import files
 from typing import Any
 
 from osrl.errors import OsrlError
-from osrl.page.snapshot import Moment
+from osrl.page.snapshot import PageSnapshot
 from osrl.page.view import page_view
 from osrl.text import printable
 
@@ -25,13 +25,13 @@ ASSETS = {"page.css": "text/css; charset=utf-8", "page.js": "text/javascript; ch
 
 @cache
 def asset(name: str) -> str:
-    """A style sheet or a script that ships with the package."""
+    """Return a style sheet or a script that ships with the package."""
     return (files("osrl.page") / "assets" / name).read_text(encoding="utf-8")
 
 
 @cache
-def stamp(name: str) -> str:
-    """A few letters that change when an asset does, so that browsers never show an old one."""
+def asset_digest(name: str) -> str:
+    """Return a short digest of an asset, so that browsers never show an old one."""
     return hashlib.sha256(asset(name).encode()).hexdigest()[:12]
 
 
@@ -45,32 +45,32 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         finalize=lambda value: printable(value) if type(value) is str else value,
     )
-    environment.globals["stamp"] = stamp
+    environment.globals["asset_digest"] = asset_digest
     return environment
 
 
-def study_page(name: str, moment: Moment, *, root: str, may: Sequence[str], due: bool) -> str:
-    """The live page of a study; ``may``: roles of the reader, ``due``: something is still being computed."""
-    view = page_view(name, moment)
+def study_page(name: str, snapshot: PageSnapshot, *, root: str, may: Sequence[str], due: bool) -> str:
+    """Return the live page of a study; ``may``: roles of the reader, ``due``: something is still computed."""
+    view = page_view(name, snapshot)
     return _environment().get_template("study.html").render(view, root=root, may=may, due=due, frozen=False)
 
 
 def list_page(studies: Sequence[dict[str, Any]], *, root: str) -> str:
-    """The list of studies."""
+    """Return the page with the list of studies."""
     return _environment().get_template("list.html").render(studies=studies, root=root, frozen=False)
 
 
 def message_page(title: str, text: str, *, root: str) -> str:
-    """A page that says why there is no other."""
+    """Return a page that says why there is no other."""
     template = _environment().get_template("message.html")
     return template.render(title=title, text=text, root=root, frozen=False)
 
 
-def frozen_page(name: str, moment: Moment) -> str:
-    """The page as one file, which loads nothing and runs nothing."""
+def frozen_page(name: str, snapshot: PageSnapshot) -> str:
+    """Return the page as one file, which loads nothing and runs nothing."""
     style = asset("page.css")
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
-    view = page_view(name, moment)
+    view = page_view(name, snapshot)
     template = _environment().get_template("study.html")
     return template.render(
         view,

@@ -1,314 +1,111 @@
-"""What templates are filled with: the parts of the page, in the order of reading."""
+"""The variables of the page's template: the parts of the page, in the order of reading."""
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Any, NamedTuple
 
-from osrl.page import sentences as words
-from osrl.page.format import (
-    age,
-    date,
-    interval,
-    iso,
-    number,
-    rough,
-    share_of,
-    whole_percent,
-)
-from osrl.page.pending import LISTED, count_ages, list_waiting, oldest, read_health
-from osrl.page.snapshot import Moment
-from osrl.page.svg import Scale, Tick, polyline, scale_of
-from osrl.page.timeline import Key
-from osrl.report.study import in_words
+from osrl.page.charts import Cell, Group, draw_evidence, list_arms, list_groups, rate_scale
+from osrl.page.sentences import headline
+from osrl.page.snapshot import NO_HISTORY, History, PageSnapshot
+from osrl.report.numbers import age, count, count_noun, date, iso, two_digits
+from osrl.report.sentences import assumed_by_study, days, remarks
+from osrl.study.views.arms import COVERAGE
+from osrl.study.views.status import Status
 
-LINES = 8  # of a chart of evidence
-ROWS = 24  # of the table behind it
-OPEN_TASKS = 12  # tasks up to which every chart is shown; more are folded away
+MAX_PENDING_LISTED = 20  # pending trials that are named
+MAX_OPEN_TASKS = 12  # tasks up to which every chart is shown; more are folded away
 
 
-class Cell(NamedTuple):
-    """A number of the status document: where it stands there, its value, and how it is written."""
+class PendingRow(NamedTuple):
+    """A trial that has not reported."""
 
-    key: str
-    value: Any
-    text: str
-
-
-class Rival(NamedTuple):
-    """A hypothesis on its way to the limit."""
-
-    name: str
-    share: float  # from 0 to 1
-    percent: Cell
-    state: str
-    rejected: bool
-    leads: bool
-    log_evidence: Cell
-    limit: Cell
-    key: Key
-
-
-class Group(NamedTuple):
-    """Hypotheses that exclude each other."""
-
-    title: str
-    rivals: list[Rival]
-
-
-class Line(NamedTuple):
-    """The path of a hypothesis."""
-
-    name: str
-    colour: int
-    points: str
-    percent: str
-    rejected: bool
-
-
-class Path(NamedTuple):
-    """The paths of a group, with a table of some of their points."""
-
-    title: str
-    lines: list[Line]
-    ticks: list[Tick]
-    more: int  # lines that are not drawn
-    header: list[str]
-    rows: list[list[str]]
-
-
-class Rate(NamedTuple):
-    """What an arm has brought, and where its marks are."""
-
-    name: str
-    best: bool
-    mean: Cell
-    lower: Cell
-    upper: Cell
-    interval: str
-    told: Cell
-    trials: Cell
-    lift: Cell
-    lift_interval: str
-    at: float | None
-    left: float
-    right: float
-    share: float  # of all trials
-
-
-class TaskRates(NamedTuple):
-    """The arms of a task."""
-
+    trial: int
     task: str
-    told: int
-    rates: list[Rate]
-    guide: float | None  # where the mean of the answer is
+    arm: str
+    key: str | None
+    token: str
+    since: str
+    age: str
+    overdue: bool
 
 
-def page_view(name: str, moment: Moment) -> dict[str, Any]:
-    """All that the page of a study shows."""
-    document = moment.document
-    told_at = [] if moment.past is None else moment.past.told_at
-    usual = (told_at[-1] - told_at[0]) / 1e6 / (len(told_at) - 1) if len(told_at) > 1 else None
-    quiet = (moment.at - told_at[-1]) / 1e6 if told_at else None
-    sentence = words.say(document, quiet, usual)
-    groups = _groups(moment)
-    scale = _rate_scale(document)
+def page_view(name: str, snapshot: PageSnapshot) -> dict[str, Any]:
+    """Return everything that the page of a study shows."""
+    status, history = snapshot.status, snapshot.history or NO_HISTORY
+    last = history.told_at[-1] if history.told_at else None
+    groups = list_groups(status, history.ruled_out)
+    scale = rate_scale(status)
     return {
         "name": name,
-        "document": document,
-        "sentence": sentence,
-        "over": document["verdict"] in words.OVER,
-        "answered": document["verdict"] in words.ANSWERED,
-        "facts": _facts(document),
-        "forecast_of": moment.forecast_of,
-        "last": None if not told_at else {"iso": iso(told_at[-1]), "age": age(told_at[-1], moment.at)},
+        "status": status,
+        "settings": status.settings,
+        "assumed": assumed_by_study(status),
+        "remarks": remarks(status.settings),
+        "sentence": headline(status, None if last is None else status.at - last, history.usual_wait),
+        "facts": _facts(status),
+        "forecast_of": snapshot.forecast_of,
+        "last": None if last is None else {"iso": iso(last), "age": age(last, status.at)},
         "groups": groups,
-        "paths": _paths(moment, groups),
-        "reading": moment.past is None,
-        "tasks": _rates(document, scale),
+        "paths": draw_evidence(status, snapshot.history, groups),
+        "reading": snapshot.history is None,
+        "tasks": list_arms(status, scale),
         "ticks": scale.ticks(),
-        "folded": len(document["tasks"]) > OPEN_TASKS,
-        "coverage": f"{100 * document['coverage']:g} %",
-        "why": _why(document, groups),
-        "waiting": list_waiting(moment),
-        "ages": count_ages(moment),
-        "oldest": oldest(moment),
-        "listed": LISTED,
-        "health": read_health(moment, told_at),
-        "sequence": moment.sequence,
-        "at": date(moment.at),
-        "at_iso": iso(moment.at),
+        "folded": len(status.settings.tasks) > MAX_OPEN_TASKS,
+        "coverage": f"{100 * COVERAGE:g} %",
+        "why": _why(status, groups),
+        "pending": _list_pending(status),
+        "ages": _list_ages(status),
+        "oldest": age(min(each.asked_at for each in status.pending), status.at) if status.pending else None,
+        "listed": MAX_PENDING_LISTED,
+        "health": {"rate": _pace(history), "versions": snapshot.versions, "actions": _list_actions(history)},
+        "sequence": snapshot.sequence,
+        "at": date(status.at),
+        "at_iso": iso(status.at),
     }
 
 
-def _facts(document: dict[str, Any]) -> dict[str, Any]:
-    trials, forecast, budget = document["trials"], document["forecast"], document["budget"]
-    cells = {name: Cell(f"trials.{name}", trials[name], f"{trials[name]:,}") for name in trials}
+def _facts(status: Status) -> dict[str, Any]:
+    trials = {
+        "handed_out": status.handed_out,
+        "told": status.told,
+        "pending": status.waiting,
+        "abandoned": status.abandoned,
+    }
+    cells = {name: Cell(f"trials.{name}", value, f"{value:,}") for name, value in trials.items()}
     facts: dict[str, Any] = {"trials": cells, "budget": None, "needed": None, "time": None}
+    forecast, budget = status.forecast, status.settings.budget
     if budget is not None:
         facts["budget"] = Cell("budget", budget, f"{budget:,}")
-    if forecast is None or document["verdict"] != "running":
+    if forecast is None or status.verdict != "running":
         return facts
-    many = forecast["at_least"] and forecast["median"] == forecast["q90"]
-    ends = ("median", "q10", "q90")
-    rest = {"many": many, "at_least": forecast["at_least"], "in_budget": None}
-    facts["needed"] = rest | {name: Cell(f"forecast.{name}", forecast[name], rough(forecast[name])) for name in ends}
-    if forecast["in_budget"] is not None:
-        share = f"{100 * forecast['in_budget']:.0f} %"
-        facts["needed"]["in_budget"] = Cell("forecast.in_budget", forecast["in_budget"], share)
-    if forecast["days"] is not None:
-        keys = ("days", "days_10", "days_90")
+    many = forecast.at_least and forecast.median == forecast.q90
+    rest = {"many": many, "at_least": forecast.at_least, "in_budget": None}
+    values = forecast._asdict()
+    ends = {"median": "days", "q10": "days_10", "q90": "days_90"}
+    facts["needed"] = rest | {name: Cell(f"forecast.{name}", values[name], two_digits(values[name])) for name in ends}
+    if forecast.in_budget is not None:
+        share = f"{100 * forecast.in_budget:.0f} %"
+        facts["needed"]["in_budget"] = Cell("forecast.in_budget", forecast.in_budget, share)
+    if forecast.days is not None:
         facts["time"] = rest | {
-            name: Cell(f"forecast.{key}", forecast[key], in_words(86_400 * forecast[key]))
-            for name, key in zip(ends, keys, strict=True)
+            name: Cell(f"forecast.{key}", values[key], days(values[key])) for name, key in ends.items()
         }
     return facts
 
 
-def _groups(moment: Moment) -> list[Group]:
-    """Representations first, then the predictors of the one that leads, task by task."""
-    document = moment.document
-    ruled = {} if moment.past is None else moment.past.ruled_out
-    best = document["best"]
-    left = Counter(
-        (each["task"], each["representation"] if each["predictor"] else None)
-        for each in document["evidence"]
-        if not each["rejected"]
-    )
-    groups: dict[str, list[Rival]] = {}
-    for i, each in enumerate(document["evidence"]):
-        task, g, h = each["task"], each["representation"], each["predictor"]
-        if h is None:
-            title, leads = "Which one is the best in every task?", g == best["representation"]
-            title = "Which one is the best?" if len(document["tasks"]) == 1 else title
-        else:
-            title, leads = f"With {g}, which is the best in {task}?", h == best["predictors"].get(task)
-            leads = leads and g == best["representation"]
-        share = share_of(each["log_evidence"], each["limit"])
-        leads = leads and document["trials"]["told"] > 0
-        only = left[task, g if h else None] == 1 and not each["rejected"]
-        state = "the only one left" if only else "possible; the best guess" if leads else "possible"
-        if each["rejected"]:
-            trial = ruled.get((task, g, h))
-            state = "ruled out" if trial is None else f"ruled out at trial {trial:,}"
-        rival = Rival(
-            h or g,
-            share,
-            Cell(f"evidence.{i}", share, whole_percent(share, each["rejected"])),
-            state,
-            each["rejected"],
-            leads,
-            Cell(
-                f"evidence.{i}.log_evidence",
-                each["log_evidence"],
-                "infinite" if each["log_evidence"] is None else f"{each['log_evidence']:.2f}",
-            ),
-            Cell(f"evidence.{i}.limit", each["limit"], f"{each['limit']:.2f}"),
-            (task, g, h),
-        )
-        groups.setdefault(title, []).append(rival)
-    found = [Group(title, rivals) for title, rivals in groups.items()]
-    return sorted(found, key=lambda group: _order(group, best["representation"]))
-
-
-def _order(group: Group, best: str | None) -> int:
-    _, g, h = group.rivals[0].key
-    return 0 if h is None else 1 if g == best else 2
-
-
-def _paths(moment: Moment, groups: list[Group]) -> list[Path]:
-    """How the evidence against each came to where it is; the last point is that of the status."""
-    if moment.past is None or not moment.past.points:
-        return []
-    handed_out = max(moment.document["trials"]["handed_out"], 1)
-    scale = Scale(0.0, float(handed_out))
-    paths = []
-    for group in groups:
-        if _order(group, moment.document["best"]["representation"]) > 1:
-            continue  # those of a representation that does not lead
-        order = sorted(group.rivals, key=lambda rival: rival.rejected)  # those that are open first
-        lines, columns = [], []
-        for i, rival in enumerate(order):
-            points = [(0, 0.0)]
-            points += [(p.trials, p.shares[rival.key]) for p in moment.past.points if rival.key in p.shares]
-            points = [*(each for each in points if each[0] < handed_out), (handed_out, rival.share)]
-            if i < LINES:
-                drawn = [(scale.at(x) or 0.0, 100 * y) for x, y in points]
-                lines.append(Line(rival.name, i % 6, polyline(drawn), rival.percent.text, rival.rejected))
-            columns.append(dict(points))
-        seen = sorted({x for column in columns for x in column})
-        some = sorted({seen[i * (len(seen) - 1) // (ROWS - 1)] for i in range(ROWS)}) if len(seen) > ROWS else seen
-        rows = [
-            [f"{x:,}", *("–" if x not in column else f"{100 * column[x]:.0f} %" for column in columns)] for x in some
-        ]
-        header = ["trials", *(rival.name for rival in order)]
-        ticks = [tick for tick in scale.ticks(4) if tick.at <= 100]
-        paths.append(Path(group.title, lines, ticks, max(len(order) - LINES, 0), header, rows))
-    return paths
-
-
-def _rate_scale(document: dict[str, Any]) -> Scale:
-    """One scale for all tasks, so that they can be compared."""
-    arms = document["arms"]
-    ends = [arm[end] for arm in arms for end in ("lower", "upper", "mean")]
-    return scale_of(ends)
-
-
-def _rates(document: dict[str, Any], scale: Scale) -> list[TaskRates]:
-    best, total = document["best"], max(document["trials"]["handed_out"], 1)
-    one = len(document["predictors"]) == 1
-    tasks: dict[str, list[Rate]] = {task: [] for task in document["tasks"]}
-    guides: dict[str, float | None] = dict.fromkeys(document["tasks"])
-    for i, arm in enumerate(document["arms"]):
-        task, g, h = arm["task"], arm["representation"], arm["predictor"]
-        leads = g == best["representations"].get(task) and h == best["predictors"].get(task)
-        leads = leads and arm["told"] > 0
-        cells = {
-            key: Cell(f"arms.{i}.{key}", arm[key], number(arm[key], sign=key == "lift"))
-            for key in ("mean", "lower", "upper", "lift")
-        }
-        counts = {key: Cell(f"arms.{i}.{key}", arm[key], f"{arm[key]:,}") for key in ("told", "trials")}
-        left, right = scale.at(arm["lower"]), scale.at(arm["upper"])
-        rate = Rate(
-            g if one else f"{g}, {h}",
-            leads,
-            cells["mean"],
-            cells["lower"],
-            cells["upper"],
-            interval(arm["lower"], arm["upper"]),
-            counts["told"],
-            counts["trials"],
-            cells["lift"],
-            interval(arm["lift_lower"], arm["lift_upper"], sign=True),
-            scale.at(arm["mean"]),
-            0.0 if left is None else left,
-            100.0 if right is None else right,
-            arm["trials"] / total,
-        )
-        tasks.setdefault(task, []).append(rate)
-        if leads:
-            guides[task] = rate.at
-    return [
-        TaskRates(task, sum(each.told.value for each in rates), rates, guides.get(task))
-        for task, rates in tasks.items()
-    ]
-
-
-def _why(document: dict[str, Any], groups: list[Group]) -> str:
-    """Why trials go where they go."""
-    if document["verdict"] in words.OVER:
+def _why(status: Status, groups: list[Group]) -> str:
+    """Say why trials go where they go."""
+    if status.is_over:
         return "The study is over: no more trials are needed."
-    best = document["best"]["representation"]
-    if document["policy"].startswith("uniform"):
+    if status.settings.policy.startswith("uniform"):
         return "This study spreads its trials evenly over all choices."
     open_still = [
         (rival.share, group.title, rival)
         for group in groups
         for rival in group.rivals
-        if not rival.rejected and not rival.leads and _order(group, best) < 2
+        if not rival.rejected and not rival.leads and group.rank(status.best.representation) < 2
     ]
-    if not document["trials"]["told"] or not open_still:
+    if not status.told or not open_still:
         return "Trials go where they bring evidence soonest."
     _, _, rival = min(open_still, key=lambda each: each[0])
     task, g, h = rival.key
@@ -317,3 +114,39 @@ def _why(document: dict[str, Any], groups: list[Group]) -> str:
         f"Trials go where they bring the study to its end soonest. What holds it up most now is {what} is "
         f"still possible, with {rival.percent.text} of the evidence that would rule it out."
     )
+
+
+def _list_pending(status: Status) -> list[PendingRow]:
+    """Return the trials that have been out longest."""
+    one = len(status.settings.predictors) == 1
+    return [
+        PendingRow(
+            each.id,
+            each.task,
+            each.representation if one else f"{each.representation}, {each.predictor}",
+            each.key,
+            each.token,
+            iso(each.asked_at),
+            age(each.asked_at, status.at),
+            each.until is not None and each.until < status.at,
+        )
+        for each in status.pending[:MAX_PENDING_LISTED]
+    ]
+
+
+def _list_ages(status: Status) -> list[tuple[str, int]]:
+    """Return how many trials have been out for how long."""
+    ages = status.pending_ages._asdict()
+    return [(name if name == "longer" else f"less than one {name}", number) for name, number in ages.items() if number]
+
+
+def _pace(history: History) -> str | None:
+    per_day = history.results_per_day
+    if per_day is None:
+        return None
+    rate = f"{count(per_day / 24)} results an hour" if per_day >= 48 else f"{count(per_day)} results a day"
+    return f"{rate}, by the last {count_noun(len(history.told_at), 'result')}"
+
+
+def _list_actions(history: History) -> list[dict[str, Any]]:
+    return [{"date": date(each.at), "iso": iso(each.at), **each._asdict()} for each in reversed(history.actions)]

@@ -8,33 +8,24 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
 from osrl.analysis.verdict import Analysis
-from osrl.report.assumptions import SHARED, STEADY, chance
-from osrl.report.claims import guarantee
-from osrl.report.guess import NAME
-from osrl.report.hypotheses import (
-    ENDINGS,
-    HypothesesView,
-    answer_document,
-    chosen_by,
-    claim_document,
+from osrl.report.claims import chosen_of, describe_claim, guarantee
+from osrl.report.numbers import count_noun, describe_tolerance, risk
+from osrl.report.sentences import (
+    LEAST_EVIDENCE_GUESS,
+    MEANINGS,
+    SHARED,
+    STEADY,
+    chance,
     describe_answer,
     describe_as_good,
-    describe_claim,
     describe_objections,
-    describe_tolerance,
-    hypotheses_document,
-    write_risk,
 )
-from osrl.report.rates import RatesView
+from osrl.report.study import hypotheses_document
+from osrl.report.study_tables import ArmsView, HypothesesView
+from osrl.study.log.events import ANSWERED
 from osrl.text import printable
 
-LISTED = 8  # tasks that are named with their rows
-_MEANING = {
-    "decided": "the answer is known",
-    "decided within the tolerance": "no arm is better than the answer by more than that",
-    "no shared representation": "the tasks do not share a best representation",
-    "undecided": "the rows do not prove enough",
-}
+MAX_TASKS_LISTED = 8  # tasks that are named with their rows
 _EVIDENCE = {
     "betting": "bets on the propensities of the log, for any rewards in [0, 1]",
     "counts": "counts alone, whatever rule has chosen the arms, if it did not see the future",
@@ -73,7 +64,7 @@ class AnalysisReport(NamedTuple):
         return {
             "place": self.source,
             "verdict": analysis.verdict,
-            "best": answer_document(analysis.best),
+            "best": analysis.best._asdict(),
             "trials": {
                 "handed_out": analysis.rows,
                 "told": told,
@@ -82,7 +73,7 @@ class AnalysisReport(NamedTuple):
             },
             "left_out": analysis.ignored,
             "evidence": hypotheses_document(analysis.hypotheses),
-            "claim": None if analysis.claim is None else claim_document(analysis.claim),
+            "claim": None if analysis.claim is None else analysis.claim._asdict(),
             "assumed": assumed_by_analysis(analysis),
             "as_good": [each._asdict() for each in analysis.as_good],
             "objections": [each._asdict() for each in analysis.objections],
@@ -110,9 +101,9 @@ class AnalysisReport(NamedTuple):
         analysis = self.analysis
         after = "" if analysis.decided_after is None else f", after row {analysis.decided_after:,}"
         lines = [
-            f"{printable(self.source)}: {analysis.verdict}{after} ({_MEANING[analysis.verdict]})",
+            f"{printable(self.source)}: {analysis.verdict}{after} ({MEANINGS[analysis.verdict]})",
             _describe_rows(analysis),
-            describe_answer("Answer" if analysis.verdict in ENDINGS else NAME, analysis.best),
+            describe_answer("Answer" if analysis.verdict in ANSWERED else LEAST_EVIDENCE_GUESS, analysis.best),
             f"Evidence: {_EVIDENCE[analysis.evidence]}",
             f"This holds if {'; '.join(assumed_by_analysis(analysis))}",
             f"Accepted risks: {analysis.delta_g:g} (representation), {analysis.delta_h:g} (each predictor)"
@@ -120,12 +111,12 @@ class AnalysisReport(NamedTuple):
         ]
         if analysis.as_good:
             lines.insert(3, describe_as_good(analysis.as_good))
-        chosen = chosen_by(analysis.best, analysis.names.predictors, analysis.epsilon)
+        chosen = chosen_of(analysis.best, analysis.names.predictors, analysis.epsilon)
         if chosen is not None and analysis.verdict == "undecided" and analysis.claim is not None:
             lines.insert(3, describe_claim(analysis.claim, chosen))
-        elif chosen is not None and analysis.verdict in ENDINGS and not analysis.doubt.alarm:
+        elif chosen is not None and analysis.verdict in ANSWERED and not analysis.doubt.alarm:
             delta = analysis.delta_g if len(analysis.names.representations) > 1 else 0.0, analysis.delta_h
-            lines.insert(3, printable(guarantee(chosen, analysis.verdict, delta, write_risk)))
+            lines.insert(3, printable(guarantee(chosen, analysis.verdict, delta, risk)))
         if analysis.doubt.alarm:
             lines.append(f"Alarm: {_ALARM[analysis.doubt.about].format(chance(analysis.doubt.log_evidence))}")
         if analysis.verdict == "no shared representation":
@@ -139,21 +130,18 @@ class AnalysisReport(NamedTuple):
         lines += [printable(f"Note: {remark}") for remark in analysis.remarks]
         yield Text("\n".join(lines))
         yield HypothesesView(analysis.hypotheses, analysis.best.representation)
-        yield RatesView(analysis.arms, analysis.best, analysis.verdict in ENDINGS)
+        yield ArmsView(analysis.arms, analysis.best, analysis.verdict in ANSWERED)
 
 
 def _describe_rows(analysis: Analysis) -> str:
-    """How much was read, so that a reader sees whether it is all there."""
+    """Say how much was read, so that a reader sees whether it is all there."""
     tasks, representations, predictors = analysis.names
     shown = [f"{task} {rows:,}" for task, rows in zip(tasks, analysis.of_tasks, strict=True)]
-    more = [f"and {len(shown) - LISTED:,} more"] if len(shown) > LISTED else []
+    more = [f"and {len(shown) - MAX_TASKS_LISTED:,} more"] if len(shown) > MAX_TASKS_LISTED else []
     counts = [
-        f"{number:,} {word}{'' if number == 1 else 's'}"
-        for number, word in (
-            (analysis.rows, "row"),
-            (len(tasks), "task"),
-            (len(representations), "representation"),
-            (len(predictors), "predictor"),
-        )
+        count_noun(analysis.rows, "row"),
+        count_noun(len(tasks), "task"),
+        count_noun(len(representations), "representation"),
+        count_noun(len(predictors), "predictor"),
     ]
-    return printable(f"{', '.join(counts)}; rows by task: {', '.join(shown[:LISTED] + more)}")
+    return printable(f"{', '.join(counts)}; rows by task: {', '.join(shown[:MAX_TASKS_LISTED] + more)}")

@@ -3,25 +3,31 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from rich.box import SIMPLE
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
 from rich.text import Text
 
 from osrl.bounds.lower import Bound, LowerBound
+from osrl.bounds.separate_tasks import SeparateTasks
 from osrl.bounds.tolerance import WithinBound
 from osrl.model.instance import Instance
-from osrl.report.allocation import AllocationView, largest_shares
-from osrl.report.hypotheses import describe_tolerance
-from osrl.report.instance import describe
-from osrl.report.numbers import count, interval, measure, percent, relative_width
-from osrl.report.separate_tasks import SeparateTasks
+from osrl.report.instance import AllocationView, describe, largest_shares
+from osrl.report.numbers import (
+    certified_interval,
+    count,
+    describe_tolerance,
+    finite,
+    first_names,
+    join_words,
+    measure,
+    percent,
+)
+from osrl.report.table import new_table
 from osrl.text import printable
 
-MOST_NAMED = 6  # names in a sentence before the rest are only counted
 NOTABLE_SHARE = 0.05  # of the samples, for an arm to be named in the summary
 INTERVALS = ("K_sharp", "K", "K_valid", "K_G", "K_H")
 
@@ -53,17 +59,17 @@ class BoundReport(NamedTuple):
             },
             **{name: _certified(value) for name, value in self._intervals()},
             "L_G": {
-                "value": _finite(bound.L_G.value),
+                "value": finite(bound.L_G.value),
                 "assignment": {representations[g]: tasks[x] for g, x in bound.L_G.assignment.items()},
                 "exact": bound.L_G.exact,
             },
             "K_G_sigma": {
                 "sigma": regularised.sigma,
-                "value": _finite(regularised.value),
-                "C_sigma": _finite(regularised.C_sigma),
+                "value": finite(regularised.value),
+                "C_sigma": finite(regularised.C_sigma),
                 "allocation": regularised.allocation.tolist(),
             },
-            "separate_tasks": {"lower": _finite(self.separate.lower), "upper": _finite(self.separate.upper)},
+            "separate_tasks": {"lower": finite(self.separate.lower), "upper": finite(self.separate.upper)},
         }
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
@@ -84,7 +90,7 @@ class BoundReport(NamedTuple):
                 "to give an answer within the tolerance: not known for fixed risks, because every task has "
                 "several good answers (or the risks are too large)"
             )
-        silent = f"; without {printable(_listed(several))}, where several answers are good" if several else ""
+        silent = f"; without {printable(first_names(several))}, where several answers are good" if several else ""
         return f"to give an answer within the tolerance{silent}"
 
     def _intervals(self) -> list[tuple[str, Bound]]:
@@ -100,7 +106,7 @@ class BoundReport(NamedTuple):
             f"{describe(self.instance)}\n",
             "Best representation: ",
             (printable(self.instance.representations[best.representation]), "bold"),
-            f"; best predictors: {_listed(arms)}\n",
+            f"; best predictors: {first_names(arms)}\n",
             f"Accepted risks: delta_g = {self.bound.delta_g:g} (representation), "
             f"delta_h = {self.bound.delta_h:g} (each predictor)",
             "" if within is None else describe_tolerance(within.epsilon_g, within.epsilon_h),
@@ -112,9 +118,9 @@ class BoundReport(NamedTuple):
             printable(f"{self.instance.representations[g]} in {self.instance.tasks[x]}")
             for g, x in bound.L_G.assignment.items()
         ]
-        where = f" ({_listed(refuted)})" if refuted else ""
+        where = f" ({first_names(refuted)})" if refuted else ""
         found = "" if bound.L_G.exact else "; the best split found, as there are too many to try them all"
-        table = Table(box=SIMPLE, padding=(0, 2, 0, 0), pad_edge=False)
+        table = new_table()
         table.add_column("bound", style="bold", no_wrap=True)
         table.add_column("samples", justify="right", no_wrap=True)
         table.add_column("what it means")
@@ -126,9 +132,9 @@ class BoundReport(NamedTuple):
             "K_H": "to find the predictors alone when the representation is known",
         }
         for name, value in self._intervals():
-            table.add_row(name, interval(value.lower, value.upper), meanings[name])
+            table.add_row(name, certified_interval(value.lower, value.upper), meanings[name])
         if (within := bound.K_epsilon) is not None:
-            shown = interval(within.lower, within.upper) if within.known else "-"
+            shown = certified_interval(within.lower, within.upper) if within.known else "-"
             table.add_row("K_epsilon", shown, Text(self._within(within)))
         table.add_row(
             "L_G",
@@ -139,15 +145,15 @@ class BoundReport(NamedTuple):
         table.add_row("K_G_sigma", measure(bound.K_G_sigma.value), sigma)
         table.add_row(
             "separate",
-            interval(*self.separate),
+            certified_interval(*self.separate),
             "the sum of K over the tasks, when each is treated on its own",
         )
         return table
 
     def _notes(self) -> Iterator[Text]:
         """How far the numbers can be trusted."""
-        widths = {name: relative_width(value.lower, value.upper) for name, value in self._intervals()}
-        widths["separate"] = relative_width(*self.separate)
+        widths = {name: _relative_width(value.lower, value.upper) for name, value in self._intervals()}
+        widths["separate"] = _relative_width(*self.separate)
         loose = [f"{name} ({width:.0e})" for name, width in widths.items() if width > self.tolerance]
         if loose:
             yield Text(
@@ -203,7 +209,7 @@ class BoundReport(NamedTuple):
         left = 1 - sum(float(weights[arm]) for arm in chosen)
         if left >= 0.001:
             parts.append(f"{percent(left)} on the other arms")
-        return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
+        return join_words(parts)
 
     def _arm(self, x: int, g: int, h: int) -> str:
         instance = self.instance
@@ -212,20 +218,10 @@ class BoundReport(NamedTuple):
 
 def _certified(bound: Bound) -> dict[str, Any]:
     return {
-        "lower": _finite(bound.lower),
-        "upper": _finite(bound.upper),
+        "lower": finite(bound.lower),
+        "upper": finite(bound.upper),
         "allocation": bound.allocation.tolist(),
     }
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
-
-
-def _listed(items: Sequence[str]) -> str:
-    """Names in a sentence; where there are many, the first of them."""
-    rest = len(items) - MOST_NAMED
-    return ", ".join(items) if rest <= 0 else f"{', '.join(items[:MOST_NAMED])} and {rest} more"
 
 
 def within_document(within: WithinBound | None) -> dict[str, Any]:
@@ -237,7 +233,14 @@ def within_document(within: WithinBound | None) -> dict[str, Any]:
             "epsilon_g": within.epsilon_g,
             "epsilon_h": within.epsilon_h,
             "known": within.known,
-            "lower": _finite(within.lower) if within.known else None,
-            "upper": _finite(within.upper) if within.known else None,
+            "lower": finite(within.lower) if within.known else None,
+            "upper": finite(within.upper) if within.known else None,
         }
     }
+
+
+def _relative_width(lower: float, upper: float) -> float:
+    """Return the width of a certified interval, compared with its upper end."""
+    if lower == upper:
+        return 0.0
+    return 1.0 if math.isinf(upper) else (upper - lower) / upper

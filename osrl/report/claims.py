@@ -1,6 +1,6 @@
-"""What a study claims, in words: one function for each kind of statement that is proved.
+"""Claims and guarantees as sentences: one function for each kind of statement that is proved.
 
-Page, status, report and notebook take their sentences from here. Without a tolerance two things are proved
+Page, terminal, report and notebook take their sentences from here. Without a tolerance two things are proved
 (docs/guarantee.md): the answer names a wrong representation with probability at most delta_g, and in each
 task it names the right one with a wrong predictor with probability at most delta_h. With a tolerance the
 statement is about one task: its answer is not within the tolerance with probability at most
@@ -10,12 +10,16 @@ names the best arm of a task, and is wrong in each with the smaller of its risks
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
+from osrl.hypotheses.summary import Answer, Claim
 from osrl.policies.contract import find
+from osrl.report.numbers import risk as write_risk
+from osrl.study.log.events import WITHIN
+from osrl.study.views.status import Status
+from osrl.text import printable
 
-WITHIN = "decided within the tolerance"
 ALONE = "tasks"  # the stopping rule that decides every task by itself
 
 
@@ -26,6 +30,20 @@ class Chosen(NamedTuple):
     predictors: Mapping[str, str]  # task -> predictor
     several: bool  # whether there are predictors to choose among
     epsilon: tuple[float, float]
+
+
+def chosen_of(answer: Answer, predictors: Sequence[str], epsilon: tuple[float, float]) -> Chosen | None:
+    """Return the answer that statements are about; None where tasks have representations of their own."""
+    own = {task: h for task, h in answer.predictors.items() if h is not None}
+    if answer.representation is None or len(own) < len(answer.predictors):
+        return None
+    return Chosen(answer.representation, own, len(predictors) > 1, epsilon)
+
+
+def chosen_by(status: Status) -> Chosen | None:
+    """Return the answer or the guess of a study that statements are about, if there is one."""
+    settings = status.settings
+    return chosen_of(status.best, settings.predictors, (settings.epsilon_g, settings.epsilon_h))
 
 
 class Claimed(NamedTuple):
@@ -88,9 +106,26 @@ def claims_of(chosen: Chosen, of_g: float, of_h: Mapping[str, float]) -> list[Cl
     return found
 
 
+def describe_claim(claim: Claim, chosen: Chosen) -> str:
+    """Say what could be claimed of the best guess now, and at which risks."""
+    claims = claims_of(chosen, claim.representation, claim.predictors)
+    if claim.representation >= 1 or all(each.risk >= 1 for each in claims):
+        return "Nothing could be claimed yet, at any risk"
+    parts = (f"that {each.statement} (risk {write_risk(each.risk)})" for each in claims)
+    return printable(f"It could be claimed now: {'; '.join(parts)}")
+
+
 def _either(one: float, other: float) -> float:
     """Return the risk of a statement that is false in one of two ways."""
     return min(2 * max(one, other), 1.0) if min(one, other) > 0 else max(one, other)
+
+
+def guarantee_by(status: Status, write: Callable[[float], str]) -> str:
+    """Say the accepted risks of a study with a verdict."""
+    settings = status.settings
+    shape = (len(settings.tasks), len(settings.representations), len(settings.predictors))
+    delta = settings.delta_g, settings.delta_h
+    return guarantee_of(settings.policy, status.verdict, chosen_by(status), shape, delta, write)
 
 
 def guarantee_of(

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from rich.box import SIMPLE
 from rich.console import Console, ConsoleOptions, RenderResult
-from rich.table import Table
 from rich.text import Text
 
 from osrl.policies.contract import find
 from osrl.report.bound import within_document
-from osrl.report.hypotheses import describe_tolerance
 from osrl.report.instance import describe
-from osrl.report.numbers import count
+from osrl.report.numbers import count, describe_tolerance
+from osrl.report.table import new_table
 from osrl.simulation.plan import Plan
 from osrl.text import printable
 
@@ -69,7 +68,7 @@ class PlanReport(NamedTuple):
     def sentence(self) -> str:
         """What a planner needs to know."""
         if self.plan.never is not None:
-            return self._never(self.plan.never)
+            return f"However many trials there are, it will not be decided: {self.plan.never}."
         best, least, budget = self.plan.policies[0], self.plan.least, self.plan.budget
         if best.median >= budget:
             need = f"half of the experiments or more need more than {count(budget)} trials with {best.name}"
@@ -102,10 +101,6 @@ class PlanReport(NamedTuple):
         )
         return " ".join(sentences)
 
-    def _never(self, why: str) -> str:
-        """Why no budget is enough, and what would help."""
-        return f"However many trials there are, it will not be decided: {why}."
-
     def _bottleneck(self) -> str:
         """The task that most of the time is spent on, where there is one."""
         found, best = self.plan.bottleneck, self.plan.policies[0]
@@ -128,12 +123,12 @@ class PlanReport(NamedTuple):
         yield Text(
             f"{describe(plan.instance)}{self._unit()}\n"
             f"Accepted risks: delta_g = {delta_g:g}, delta_h = {delta_h:g}{describe_tolerance(*plan.epsilon)}"
-            f"{played}{self._life()}"
+            f"{played}{self._protocol()}"
         )
         if plan.never is not None:
             yield Text(f"\n{self.sentence()}")
             return
-        table = Table(box=SIMPLE, padding=(0, 1, 0, 0), pad_edge=False)
+        table = new_table(gap=1)
         table.add_column("policy", style="bold", no_wrap=True)
         for name in ("median", "9 in 10 need at most", "mean", "mean / bound"):
             table.add_column(name, justify="right", no_wrap=True)
@@ -159,7 +154,7 @@ class PlanReport(NamedTuple):
         low, high = self.plan.limits
         return "" if (low, high) == (0, 1) else f" (scaled from [{low:g}, {high:g}])"
 
-    def _life(self) -> str:
+    def _protocol(self) -> str:
         """What the experiment brings besides rewards, for the heading."""
         protocol, tasks = self.plan.protocol, self.plan.instance.tasks
         parts = []
@@ -178,3 +173,42 @@ class PlanReport(NamedTuple):
     def _at(self, samples: int) -> str:
         """A quantile; one at the budget is only known to be larger."""
         return f"> {count(samples)}" if samples >= self.plan.budget else count(samples)
+
+
+class SweepReport(NamedTuple):
+    """What `osrl plan --risks ... --tolerances ...` found."""
+
+    plans: Sequence[Plan]
+
+    def document(self) -> dict[str, Any]:
+        """The document of a sweep: those of its plans."""
+        return {"plans": [PlanReport(each).document() for each in self.plans]}
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """One row for each risk and tolerance."""
+        first = self.plans[0]
+        played = next((plan.policies[0] for plan in self.plans if plan.policies), None)
+        rows = "" if played is None else f"\n{played.runs} simulated experiments for each row, with {played.name}"
+        yield Text(f"{describe(first.instance)}{rows}")
+        table = new_table(gap=1)
+        per_day = first.protocol.per_day
+        columns = ["tolerance", "risk", "median", "9 in 10", "bound"]
+        for name in columns if per_day is None else [*columns, "days", "9 in 10"]:
+            table.add_column(name, justify="right", no_wrap=True)
+        for plan in self.plans:
+            cells = [f"{plan.epsilon[0]:g}", f"{plan.delta[0]:g}"]
+            if plan.never is not None:
+                table.add_row(*cells, "never", "never")
+                continue
+            each = plan.policies[0]
+            cells += [
+                f"> {count(value)}" if value >= plan.budget else count(value) for value in (each.median, each.high)
+            ]
+            cells.append(count(plan.least) if plan.least > 0 else "-")
+            if per_day is not None:
+                cells += [count(value / per_day) for value in (each.median, each.high)]
+            table.add_row(*cells)
+        yield table
+        for why in dict.fromkeys(plan.never for plan in self.plans if plan.never is not None):
+            yield Text(f"never: {why}")
+        yield Text("9 in 10: nine experiments in ten need at most so many; bound: no policy needs fewer on average")

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from rich.box import SIMPLE
 from rich.console import Console, ConsoleOptions, RenderResult
-from rich.table import Table
 from rich.text import Text
 
 import osrl.policies  # noqa: F401  (registers the rules of the package)
 from osrl.errors import OsrlError
 from osrl.policies.contract import pair, sampling_rules, split_stop, stop_names, stopping_rules
+from osrl.report.table import new_table
 
 DRAWS = {True: "always", False: "never", None: "if asked"}
 
@@ -25,12 +24,12 @@ class RulesReport:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """The two tables, and how they are used."""
-        sampling = Table(box=SIMPLE, padding=(0, 1, 0, 0), pad_edge=False)
+        sampling = new_table(gap=1)
         for name in ("--sample", "draws", "what it does"):
             sampling.add_column(name, no_wrap=name != "what it does")
         for row in _sampling():
             sampling.add_row(row["name"], DRAWS[row["draws"]], row["summary"])
-        stopping = Table(box=SIMPLE, padding=(0, 1, 0, 0), pad_edge=False)
+        stopping = new_table(gap=1)
         for name in ("--stop", "guarantee", "not with", "what it does"):
             stopping.add_column(name, no_wrap=name in ("--stop", "guarantee"))
         for row in _stopping():

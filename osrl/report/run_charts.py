@@ -1,4 +1,4 @@
-"""Charts of runs: when they stopped, what they looked like on their way; and the arms of a study."""
+"""Charts of simulated runs: when they stopped, and traces over time."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from osrl.simulation.runs import Runs
 from osrl.simulation.trace import Trace
 
 COLOURS = [BLUE, ORANGE, GREEN, PURPLE, SKY, GREY, "#e3a008", "#7a3b9a", "#4d4d4d", "#b04a5a"]
-POINTS = 200  # of a curve
-MOST_ROWS = 4000  # of a chart
+CURVE_POINTS = 200  # of a curve
+MAX_CHART_ROWS = 4000  # of a chart
 SHARED = "representations"  # the panel of what belongs to no task
-FEW = 12  # runs up to which each has a line of its own
+MAX_RUN_LINES = 12  # runs up to which each has a line of its own
 WIDTH, HEIGHT = 380, 240
 
 
@@ -71,7 +71,7 @@ def _distribution(runs: Runs, colour: alt.Color, bounds: dict[tuple[float, float
         label = _label({"policy": key[0], "threshold": key[1]})
         taus = np.sort(group["tau"].to_numpy())
         shares = np.arange(1, len(taus) + 1) / len(taus)
-        kept = np.unique(np.linspace(0, len(taus) - 1, min(POINTS, len(taus))).astype(int))
+        kept = np.unique(np.linspace(0, len(taus) - 1, min(CURVE_POINTS, len(taus))).astype(int))
         rows += [(label, int(taus[0]), 0.0), *((label, int(taus[i]), float(shares[i])) for i in kept)]
     data = pl.DataFrame(rows, ["policy", "tau", "share"], orient="row")
     x = alt.X("tau:Q", title="samples (log scale)").scale(type="log", nice=False)
@@ -145,10 +145,10 @@ def draw_trace(trace: Trace) -> Figure:
         label=_described(trace.frame),
     )
     count, keys = frame["run"].n_unique(), ["label", "panel", "arm", "round"]
-    if count > FEW:
+    if count > MAX_RUN_LINES:
         frame = frame.group_by(keys, maintain_order=True).agg(pl.col.value.mean(), run=pl.lit(0))
     rounds = frame["round"].unique().sort()
-    room = max(MOST_ROWS * len(rounds) // max(len(frame), 1), 2)
+    room = max(MAX_CHART_ROWS * len(rounds) // max(len(frame), 1), 2)
     kept = rounds.gather_every(math.ceil(len(rounds) / room))
     ends = frame.filter(pl.col.round == pl.col.round.max().over("label", "run"))
     data = pl.concat([frame.filter(pl.col.round.is_in(kept.implode())), ends]).unique(maintain_order=True)
@@ -175,7 +175,7 @@ def draw_trace(trace: Trace) -> Figure:
                 )
             ).resolve_scale(y="shared")
         )
-    words = f"{count} runs" if count <= FEW else f"the mean of {count} runs"
+    words = f"{count} runs" if count <= MAX_RUN_LINES else f"the mean of {count} runs"
     chart = alt.vconcat(*rows).properties(title=f"{trace.name.capitalize()} on the way: {words}")
     return Figure(f"trace-{trace.name}", "Runs on their way; a line for each, or their mean.", chart)
 
@@ -195,27 +195,3 @@ def _described(frame: pl.DataFrame) -> pl.Expr:
     if frame["delta_g"].n_unique() == 1:
         return label
     return pl.concat_str(label, pl.lit(", risk "), pl.col.delta_g.cast(pl.String))
-
-
-def draw_arms(arms: pl.DataFrame, name: str) -> Figure:
-    """What every arm of a study has brought: the mean, and an interval that holds at all times."""
-    data = arms.with_columns(arm=pl.concat_str("representation", "predictor", separator=" "))
-    data = data.select("task", "arm", "told", "mean", "lower", "upper")
-    order = data["arm"].unique(maintain_order=True).to_list()
-    tasks = data["task"].unique(maintain_order=True).to_list()
-    y = alt.Y("arm:N", sort=order, title="representation, predictor")
-    base = alt.Chart(data)
-    chart = (
-        alt.layer(
-            base.mark_rule(strokeWidth=2, color=SKY).encode(
-                alt.X("lower:Q", title="mean reward, with its interval"), alt.X2("upper:Q"), y
-            ),
-            base.mark_point(filled=True, size=60, color=BLUE).encode(
-                alt.X("mean:Q"), y, tooltip=["task", "arm", "told", "mean", "lower", "upper"]
-            ),
-        )
-        .properties(width=260, height=22 * len(order))
-        .facet(facet=alt.Facet("task:N", sort=tasks, title=None), columns=3)
-        .properties(title=f"What the arms of {name} have brought")
-    )
-    return Figure("arms", "Mean reward of every arm, with an interval that holds at all times.", chart)

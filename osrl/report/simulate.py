@@ -6,16 +6,15 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import polars as pl
-from rich.box import SIMPLE
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
 from osrl.model.instance import Instance
-from osrl.report.hypotheses import describe_tolerance
-from osrl.report.instance import describe, many
-from osrl.report.numbers import count
+from osrl.report.instance import describe
+from osrl.report.numbers import count, count_noun, describe_tolerance, two_digits
+from osrl.report.table import new_table
 
 Row = dict[str, Any]
 
@@ -38,7 +37,7 @@ class SimulationReport(NamedTuple):
         """The table, and how to read it."""
         rows = self.summary.to_dicts()
         tolerance = describe_tolerance(rows[0]["epsilon_g"], rows[0]["epsilon_h"])
-        made = f"{many(rows[0]['runs'], 'run')}, seed {rows[0]['seed']}{tolerance}"
+        made = f"{count_noun(rows[0]['runs'], 'run')}, seed {rows[0]['seed']}{tolerance}"
         yield Text(f"{describe(self.instance)}\n{made}")
         for left_out in ((), SPREAD, SPREAD + PHASES):
             table = self._table(rows, left_out)
@@ -49,7 +48,7 @@ class SimulationReport(NamedTuple):
 
     def _table(self, rows: list[Row], left_out: tuple[str, ...]) -> Table:
         """One line for each entry, without the columns for which there is no room."""
-        table = Table(box=SIMPLE, padding=(0, 1, 0, 0), pad_edge=False)
+        table = new_table(gap=1)
         table.add_column("policy", style="bold", no_wrap=True)
         table.add_column("threshold", no_wrap=True)
         table.add_column("delta", no_wrap=True)
@@ -107,7 +106,7 @@ class SimulationReport(NamedTuple):
             yield "Guarantee: none where nobody has proved that the stopping rule keeps its risks."
         speeds = {row["policy"]: row["rounds"] / row["seconds"] for row in rows if row["seconds"] > 0}
         if speeds:
-            each = ", ".join(f"{policy} {_two_digits(speed)}" for policy, speed in speeds.items())
+            each = ", ".join(f"{policy} {two_digits(speed)}" for policy, speed in speeds.items())
             yield f"Rounds per second per core: {each}."
 
 
@@ -117,7 +116,3 @@ def _risks(row: Row) -> str:
 
 def _share(value: float | None) -> str:
     return f"{value:.2g}" if value else "0"
-
-
-def _two_digits(value: float) -> str:
-    return f"{float(f'{value:.2g}'):,.0f}"

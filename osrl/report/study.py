@@ -2,59 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from datetime import datetime
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
-from osrl.report.assumptions import alarm_document, assumed_by_study, describe_alarm, describe_check
-from osrl.report.claims import guarantee_of
-from osrl.report.guess import NAME, without_result
-from osrl.report.harm import HarmView
-from osrl.report.hypotheses import (
-    ENDINGS,
-    HypothesesView,
-    answer_document,
-    chosen_by,
-    claim_document,
+from osrl.hypotheses.summary import Hypothesis
+from osrl.report.claims import chosen_by, describe_claim, guarantee_by
+from osrl.report.numbers import age, describe_tolerance, finite, risk
+from osrl.report.sentences import (
+    LEAST_EVIDENCE_GUESS,
+    MEANINGS,
+    assumed_by_study,
+    check_of,
+    describe_alarm,
     describe_answer,
     describe_as_good,
-    describe_claim,
+    describe_forecast,
     describe_objections,
-    describe_tolerance,
-    hypotheses_document,
-    write_risk,
+    describe_stages,
+    remarks,
 )
-from osrl.report.numbers import count
-from osrl.report.rates import RatesView
-from osrl.report.warnings import remarks
+from osrl.report.study_tables import ArmsView, HarmView, HypothesesView
 from osrl.study.log.events import as_datetime
 from osrl.study.views.arms import COVERAGE
-from osrl.study.views.forecast import Forecast
-from osrl.study.views.status import PendingTrial, Status
+from osrl.study.views.status import Alarm, PendingTrial, Status
 from osrl.text import printable
 
-LISTED = 12  # pending trials that are named
-
-_MEANING = {
-    "running": "the experiment goes on",
-    "decided": "the answer is known",
-    "decided within the tolerance": "no arm is better than the answer by more than that",
-    "no shared representation": "the tasks do not share a best representation",
-    "closed": "it was closed, and the answer is a best guess",
-    "budget exhausted": "the budget is spent, and the answer is a best guess",
-}
+MAX_PENDING_LISTED = 12  # pending trials that are named
 
 
 class StudyReport(NamedTuple):
-    """What `osrl study status` shows; ``at`` is the time of looking."""
+    """The status of a study, as `osrl study status` shows it."""
 
     place: str
     name: str
     status: Status
-    at: datetime
 
     def document(self) -> dict[str, Any]:
         """The contract of `osrl study status --json`: names for indices, null for what is not known."""
@@ -63,7 +47,7 @@ class StudyReport(NamedTuple):
             "study": self.name,
             "place": self.place,
             "verdict": status.verdict,
-            "best": answer_document(status.best),
+            "best": status.best._asdict(),
             "trials": {
                 "handed_out": status.handed_out,
                 "told": status.told,
@@ -83,8 +67,8 @@ class StudyReport(NamedTuple):
             "stages": status.stages,
             "without_data": list(status.without_data),
             "evidence": hypotheses_document(status.hypotheses),
-            "claim": None if status.claim is None else claim_document(status.claim),
-            "alarm": alarm_document(status.alarm),
+            "claim": None if status.claim is None else status.claim._asdict(),
+            "alarm": _alarm_document(status.alarm),
             "assumed": assumed_by_study(status),
             "as_good": [each._asdict() for each in status.as_good],
             "objections": [each._asdict() for each in status.objections],
@@ -118,7 +102,7 @@ class StudyReport(NamedTuple):
         yield self._heading()
         yield HypothesesView(self.status.hypotheses, self.status.best.representation)
         if self.status.told:
-            yield RatesView(self.status.arms, self.status.best, self.status.verdict in ENDINGS)
+            yield ArmsView(self.status.arms, self.status.best, self.status.is_answered)
         if self.status.harm and self.status.settings.harm_limit is not None:
             yield HarmView(self.status.harm, self.status.settings.harm_limit)
         yield self._pending()
@@ -127,8 +111,8 @@ class StudyReport(NamedTuple):
         status, settings = self.status, self.status.settings
         verdict = Text.assemble(
             printable(f"Study {self.name} in {self.place}: "),
-            (status.verdict, "bold green" if status.verdict in ENDINGS else "bold"),
-            f" ({_MEANING[status.verdict]})\n",
+            (status.verdict, "bold green" if status.is_answered else "bold"),
+            f" ({MEANINGS[status.verdict]})\n",
         )
         tolerance = describe_tolerance(settings.epsilon_g, settings.epsilon_h)
         of_g = "representation, for each task alone" if settings.policy == "tas" else "representation"
@@ -147,25 +131,19 @@ class StudyReport(NamedTuple):
         if status.since > 1:
             verdict.append(f"Arms were withdrawn or added: evidence counts from trial {status.since:,} on\n")
             verdict.append(f"{describe_stages(status.stages)}\n")
-        guess = NAME if status.hypotheses and status.since == 1 else "Best guess"
-        word = "Answer" if status.verdict in ENDINGS else guess
+        guess = LEAST_EVIDENCE_GUESS if status.hypotheses and status.since == 1 else "Best guess"
+        word = "Answer" if status.is_answered else guess
         verdict.append(describe_answer(word, status.best) if status.told else "Nothing is known yet")
-        arms = [arm._asdict() for arm in status.arms]
-        missing = set(without_result(arms, answer_document(status.best))) - set(status.without_data)
-        if status.told and missing:
+        if status.told and (missing := status.guess_without_result):
             verdict.append(printable(f"; it has no result yet in {', '.join(sorted(missing))}"))
         if status.told and status.without_data:
             verdict.append("\n" + printable(f"Nothing was told yet in {', '.join(status.without_data)}"))
         if status.as_good:
             verdict.append(f"\n{describe_as_good(status.as_good)}")
-        epsilon = settings.epsilon_g, settings.epsilon_h
-        chosen = chosen_by(status.best, settings.predictors, epsilon)
-        if status.verdict in ENDINGS and (status.alarm is None or not status.alarm.void):
-            shape = (len(settings.tasks), len(settings.representations), len(settings.predictors))
-            delta = settings.delta_g, settings.delta_h
-            said = guarantee_of(settings.policy, status.verdict, chosen, shape, delta, write_risk)
-            verdict.append(f"\n{printable(said)}")
-        elif status.verdict not in ENDINGS and chosen is not None and status.told and status.claim is not None:
+        chosen = chosen_by(status)
+        if status.is_answered and not status.is_void:
+            verdict.append(f"\n{printable(guarantee_by(status, risk))}")
+        elif not status.is_answered and chosen is not None and status.told and status.claim is not None:
             verdict.append(f"\n{describe_claim(status.claim, chosen)}")
         if status.verdict == "no shared representation" and status.objections:
             verdict.append(f"\n{describe_objections(status.objections)}")
@@ -174,8 +152,7 @@ class StudyReport(NamedTuple):
         if status.alarm is not None:
             verdict.append(f"\n{describe_alarm(status.alarm)}", "bold red")
         verdict.append(f"\nThis holds if {'; '.join(assumed_by_study(status))}")
-        check = describe_check(settings.model_check, status.unchecked, status.verdict, settings.delta_g)
-        if check is not None and status.told and (status.alarm is None or not status.alarm.void):
+        if (check := check_of(status)) is not None:
             verdict.append("\n" + printable(check))
         for remark in remarks(settings):
             verdict.append(f"\nNote: {remark}")
@@ -190,8 +167,8 @@ class StudyReport(NamedTuple):
             return Text("")
         lines = [
             printable(f"  trial {trial.id}: {trial.representation}, {trial.predictor} in {trial.task}, ")
-            + f"for {_age(trial, self.at)}{', overdue' if trial.overdue else ''}"
-            for trial in pending[:LISTED]
+            + f"for {age(trial.asked_at, self.status.at)}{', overdue' if trial.overdue else ''}"
+            for trial in pending[:MAX_PENDING_LISTED]
         ]
         if self.status.waiting > len(lines):
             lines.append(f"  and {self.status.waiting - len(lines):,} more")
@@ -215,63 +192,14 @@ def pending_document(trial: PendingTrial) -> dict[str, Any]:
     }
 
 
-def describe_stages(stages: int) -> str:
-    """Say what the accepted risks of a study with several stages are about.
-
-    >>> describe_stages(3)
-    'The risks are those of this stage, given what went before; for 3 stages together at most 3 times these'
-    """
-    return (
-        "The risks are those of this stage, given what went before; "
-        f"for {stages:,} stages together at most {stages:,} times these"
-    )
+def hypotheses_document(hypotheses: Sequence[Hypothesis]) -> list[dict[str, Any]]:
+    """The hypotheses as JSON knows them: null for an infinite evidence."""
+    return [{**test._asdict(), "log_evidence": finite(test.log_evidence)} for test in hypotheses]
 
 
-def describe_forecast(forecast: Forecast) -> str:
-    """How long it still takes, in a sentence.
-
-    >>> describe_forecast(Forecast(120.0, 400.0, None, None, False, 40.0))
-    'About 120 more trials; 40 to 400 in eight of ten simulated futures'
-    >>> describe_forecast(Forecast(120.0, 400.0, 1.5, 5.0, False, 40.0, 0.5, 0.25))
-    'About 120 more trials; 40 to 400 in eight of ten simulated futures, and the budget is enough in 25 %. \
-At the pace so far: about 36 hours; 12 hours to 5 days'
-    """
-    median = count(forecast.median)
-    if forecast.at_least and forecast.median == forecast.q90:
-        return f"More than {median} more trials, in most simulated futures"
-    said = f"About {median} more trials; {_span(count, forecast.q10, forecast.q90, forecast.at_least)} in "
-    said += "eight of ten simulated futures" if forecast.q10 is not None else "nine of ten simulated futures"
-    if forecast.in_budget is not None:
-        said += f", and the budget is enough in {100 * forecast.in_budget:.0f} %"
-    if forecast.days is None or forecast.days_90 is None:
-        return said
-    span = _span(_in_days, forecast.days_10, forecast.days_90, forecast.at_least)
-    return f"{said}. At the pace so far: about {_in_days(forecast.days)}; {span}"
-
-
-def _span(write: Callable[[float], str], low: float | None, high: float, open_above: bool) -> str:
-    """From ``low``, where it is known, to ``high``."""
-    if low is None:
-        return f"{'over' if open_above else 'at most'} {write(high)}"
-    return f"{write(low)} to {'more than ' if open_above else ''}{write(high)}"
-
-
-def _in_days(days: float) -> str:
-    return in_words(86400 * days)
-
-
-def _age(trial: PendingTrial, at: datetime) -> str:
-    """How long a trial has been out."""
-    return in_words(max((at - as_datetime(trial.asked_at)).total_seconds(), 0.0))
-
-
-def in_words(seconds: float) -> str:
-    """A time in the largest unit that fits.
-
-    >>> in_words(1.2), in_words(100), in_words(7200), in_words(0.2)
-    ('1 second', '100 seconds', '2 hours', '0 seconds')
-    """
-    for unit, size in (("days", 86400), ("hours", 3600), ("minutes", 60)):
-        if seconds >= 2 * size:
-            return f"{seconds / size:.0f} {unit}"
-    return f"{seconds:.0f} second{'' if round(seconds) == 1 else 's'}"
+def _alarm_document(alarm: Alarm | None) -> dict[str, Any] | None:
+    """An alarm as JSON knows it."""
+    if alarm is None:
+        return None
+    suspects = [each._asdict() for each in alarm.suspects]
+    return {"log_evidence": alarm.log_evidence, "void": alarm.void, "suspects": suspects}

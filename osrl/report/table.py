@@ -1,4 +1,4 @@
-"""A table for people, made once: for the terminal and for a page."""
+"""Tables for people: `Grid` is made once, for the terminal and for a page."""
 
 from __future__ import annotations
 
@@ -13,6 +13,11 @@ from rich.table import Table
 from rich.text import Text
 
 _STYLES = {"": "", "good": "green", "bad": "yellow", "quiet": "dim", "strong": "bold"}
+
+
+def new_table(gap: int = 2) -> Table:
+    """Return an empty table with ``gap`` characters between its columns."""
+    return Table(box=SIMPLE, padding=(0, gap, 0, 0), pad_edge=False)
 
 
 class Cell(NamedTuple):

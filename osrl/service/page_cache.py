@@ -12,10 +12,7 @@ from collections.abc import Callable
 from importlib.metadata import version
 from typing import NamedTuple
 
-from osrl.page.snapshot import Moment, Past, past_of
-from osrl.page.timeline import Timeline
-from osrl.report.study import StudyReport
-from osrl.study.log.events import as_datetime, now
+from osrl.page.snapshot import History, PageSnapshot, Timeline
 from osrl.study.state.state import CorrectedPastError
 from osrl.study.study import Study
 from osrl.study.views.forecast import Forecast
@@ -29,7 +26,7 @@ FORECAST_PAUSE = 4.0  # times as long as a forecast has taken, before the next o
 class PageView(NamedTuple):
     """A moment of a study; ``due``: the next view will show more."""
 
-    moment: Moment
+    snapshot: PageSnapshot
     due: bool
 
 
@@ -47,15 +44,14 @@ class PageCache:
     def __init__(self) -> None:
         self._lock = threading.Lock()  # of the timeline
         self._timeline: Timeline | None = None
-        self._past: Past | None = None  # the timeline as it was when it was last brought up to date
+        self._history: History | None = None  # that of the timeline when it was last brought up to date
         self._reading = False
         self._forecast: _CachedForecast | None = None
         self._next_forecast_at = 0.0  # when the next one may begin; infinite while one is computed
 
-    def view(self, study: Study, place: str) -> PageView:
+    def view(self, study: Study) -> PageView:
         """Return the study as it is now."""
         status, compute, sequence = study.look_at()
-        at = now()
         known = self._forecast
         if status.verdict != "running":
             known = _CachedForecast(status.head, status.told, compute())
@@ -63,10 +59,9 @@ class PageCache:
             self._start_forecast(status.head, status.told, compute)
         forecast_of = None if known is None or known.head == status.head else known.told
         status = status._replace(forecast=None if known is None else known.forecast)
-        document = StudyReport(place, study.name, status, as_datetime(at)).document()
         behind = self._follow(study, sequence)
         due = behind or known is None or known.head != status.head
-        return PageView(Moment(document, sequence, at, self._past, forecast_of, version("osrl")), due)
+        return PageView(PageSnapshot(status, sequence, self._history, forecast_of, version("osrl")), due)
 
     def _start_forecast(self, head: str, told: int, compute: Callable[[], Forecast | None]) -> None:
         """Compute a forecast in the background, unless one is being computed, or was just now."""
@@ -107,7 +102,7 @@ class PageCache:
                     timeline = Timeline(next(events))
                     timeline.follow(events)
                     self._timeline = timeline
-                self._past = past_of(self._timeline)
+                self._history = self._timeline.history
             finally:
                 self._reading = False
 
@@ -118,7 +113,7 @@ class PageCache:
             return False
         events = study.events(timeline.position - 1)
         last = next(events, None)
-        if last is None or last.hash != timeline.progress.last.hash:
+        if last is None or last.hash != timeline.state.last.hash:
             return False
         timeline.follow(events)
         return True

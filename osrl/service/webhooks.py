@@ -23,7 +23,6 @@ from sqlalchemy import Row, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from osrl.errors import OsrlError
-from osrl.report.hypotheses import answer_document
 from osrl.service.blocking import in_thread
 from osrl.service.tables import messages
 from osrl.study.log.events import as_datetime, now
@@ -110,7 +109,7 @@ class Messenger:
             "study": study.name,
             "id": summary["id"],
             "verdict": summary["verdict"],
-            "best": answer_document(study.best),
+            "best": study.best._asdict(),
             "handed_out": summary["handed_out"],
             "told": summary["told"],
             "head": summary["head"],

@@ -18,7 +18,6 @@ from osrl.errors import OsrlError
 from osrl.model.arrays import Floats
 from osrl.model.instance import Instance
 from osrl.model.outcome import EXHAUSTED, NO_SHARED, VERDICTS, WITHIN
-from osrl.notebook import as_html, draw
 from osrl.policies.contract import Criterion, find
 from osrl.simulation.campaign import Campaign
 from osrl.simulation.chunk import Job
@@ -117,10 +116,14 @@ class Runs:
 
     def plot(self) -> Any:
         """Draw when the runs stopped, and their mean against ln(1 / delta) with K, as an Altair chart."""
-        return draw(self)
+        from osrl.report.notebook import chart
+
+        return chart(self)
 
     def _repr_html_(self) -> str:
-        return as_html(self)
+        from osrl.report.notebook import html
+
+        return html(self)
 
     def trace(self, name: str, every: int | None = None, runs: int | Sequence[int] | None = None) -> Trace:
         """Return the course of the runs: ``pulls``, ``means``, ``weights`` or ``evidence``.

@@ -28,7 +28,6 @@ from osrl.model.arrays import Floats, Integers
 from osrl.model.environment import World
 from osrl.model.outcome import Outcome, is_open
 from osrl.model.rng import new_key
-from osrl.notebook import draw
 from osrl.policies.contract import State
 from osrl.policies.steps import (
     OF_ARM,
@@ -149,7 +148,9 @@ class Trace:
 
     def plot(self) -> Any:
         """Draw a line for each run, or their mean where there are many, as an Altair chart."""
-        return draw(self)
+        from osrl.report.notebook import chart
+
+        return chart(self)
 
     def __repr__(self) -> str:
         return f"Trace({self.name}, {self.frame.height:,} rows)"

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from osrl.allocation import single_task
 from osrl.bounds.lower import lower_bound
+from osrl.bounds.separate_tasks import separate_tasks
 from osrl.model.families import divergence
 from osrl.model.instance import Instance
 from osrl.report.bound import BoundReport
-from osrl.report.separate_tasks import separate_tasks
 from tests.support.commands import Capture, printed
 from tests.support.instances import PAPER
 

@@ -25,7 +25,7 @@ from osrl.study.state.state import StudyState
 from osrl.study.study import Study
 from tests.support.commands import Capture, printed, refusal
 from tests.support.memory_study import MemoryStudy
-from tests.support.pages import moment_of
+from tests.support.pages import snapshot_of
 from tests.support.servers import Serving
 from tests.support.studies import MEANS, NAMES, assert_sound, late_and_lost, new_study, play
 from tests.validation.attacks_model import DISAGREEMENTS, RISK, disagreements
@@ -133,14 +133,14 @@ def test_a_study_says_where_the_check_lacks_evidence(tmp_path: Path, capsys: Cap
         shown = " ".join(printed(capsys, "study", "status", place).split())
         said = "lacks evidence in young, old that no arm there beats the best guess by 0.2 or more"
         assert said in shown
-        assert said in " ".join(page_view("s", moment_of(place, study.name))["sentence"].more)
+        assert said in " ".join(page_view("s", snapshot_of(place, study.name))["sentence"].more)
         play(study)
         status = study.status
         assert status.verdict == "decided" and status.unchecked == ()
         assert status.claim is not None and status.claim.representation <= 0.2 + 1e-9
         assert_sound(study)
         said = "the study decides for an answer which some arm there beats by 0.2 or more is at most 0.2"
-        assert said in " ".join(page_view("s", moment_of(place, study.name))["sentence"].more)
+        assert said in " ".join(page_view("s", snapshot_of(place, study.name))["sentence"].more)
         study.write_log(tmp_path / "log.jsonl")
     assert said in " ".join(printed(capsys, "study", "status", place).split())
     with Study.read_log(str(tmp_path / "copy.db"), tmp_path / "log.jsonl") as copy:

@@ -13,7 +13,7 @@ from playwright.sync_api import Error
 from osrl.page.render import frozen_page
 from osrl.service.middleware import COOKIE
 from osrl.service.tokens import revoke_token
-from tests.support.pages import STATES, Complaints, begin, browser, moment_of, play
+from tests.support.pages import STATES, Complaints, begin, browser, play, snapshot_of
 from tests.support.processes import wait_until
 from tests.support.servers import Serving, serving
 
@@ -75,7 +75,7 @@ def serious(page: Page) -> list[str]:
 @pytest.mark.parametrize("name", STATES)
 def test_every_state_can_be_seen_anywhere(chromium: Browser, place: str, tmp_path: Path, name: str) -> None:
     file = tmp_path / f"{name}.html"
-    file.write_text(frozen_page(name, moment_of(place, name)), encoding="utf-8")
+    file.write_text(frozen_page(name, snapshot_of(place, name)), encoding="utf-8")
     page = chromium.new_page()
     complaints = Complaints(page)
     page.goto(file.as_uri())

@@ -15,12 +15,12 @@ import pytest
 
 from osrl.cli import main
 from osrl.page.render import frozen_page, study_page
-from osrl.page.snapshot import freeze
+from osrl.page.snapshot import snapshot_at
 from osrl.page.view import page_view
 from osrl.service import page_cache
 from osrl.study.log.events import Event
 from osrl.study.study import Study
-from tests.support.pages import HOSTILE, STATES, begin, moment_of, play
+from tests.support.pages import HOSTILE, STATES, begin, play, snapshot_of
 from tests.support.processes import wait_until
 
 
@@ -59,12 +59,12 @@ def at(document: Any, key: str) -> Any:
 
 @pytest.mark.parametrize(("name", "state"), STATES.items())
 def test_every_state_has_its_own_wording(place: str, name: str, state: str) -> None:
-    assert page_view(name, moment_of(place, name))["sentence"].state == state
+    assert page_view(name, snapshot_of(place, name))["sentence"].state == state
 
 
 def test_sentences_that_can_be_repeated(place: str) -> None:
     def said(name: str) -> str:
-        sentence = page_view(name, moment_of(place, name))["sentence"]
+        sentence = page_view(name, snapshot_of(place, name))["sentence"]
         return " ".join([sentence.headline, *sentence.more])
 
     decided = said("decided")
@@ -84,7 +84,7 @@ def test_sentences_that_can_be_repeated(place: str) -> None:
 def test_every_number_is_that_of_the_status(place: str, name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["study", "status", place, "--name", name, "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
-    values = Values(frozen_page(name, moment_of(place, name))).found
+    values = Values(frozen_page(name, snapshot_of(place, name))).found
     assert len(values) > 20
     for key, value in values:
         expected = at(document, key)
@@ -94,7 +94,7 @@ def test_every_number_is_that_of_the_status(place: str, name: str, capsys: pytes
 
 
 def test_a_rival_is_struck_through_with_the_trial_that_ruled_it_out(place: str) -> None:
-    page = frozen_page("decided", moment_of(place, "decided"))
+    page = frozen_page("decided", snapshot_of(place, "decided"))
     trial = re.search(r"<s><bdi>lynx</bdi></s>.*?ruled out at trial (\d+)", page, re.DOTALL)
     assert trial is not None
     with Study.open(place, "decided") as study:
@@ -102,8 +102,8 @@ def test_a_rival_is_struck_through_with_the_trial_that_ruled_it_out(place: str) 
         just = ends[int(trial[1])]
 
         def rejected(sequence: int) -> bool:
-            document = freeze("decided", study.events(), sequence).document
-            return any(each["rejected"] for each in document["evidence"] if each["representation"] == "lynx")
+            status = snapshot_at(study.events(), sequence).status
+            return any(each.rejected for each in status.hypotheses if each.representation == "lynx")
 
         assert rejected(just) and not rejected(just - 1)
 
@@ -134,7 +134,7 @@ def test_a_sequence_that_is_not_there_is_refused(place: str, capsys: pytest.Capt
 
 
 def test_hostile_names_are_text(place: str) -> None:
-    page = frozen_page("hostile", moment_of(place, "hostile"))
+    page = frozen_page("hostile", snapshot_of(place, "hostile"))
     for wrong in ("<script", "<img", "<b>low", "onload=alert(1)>"):
         assert wrong not in page
     assert HOSTILE[0] in "".join(Values(page).text)
@@ -142,7 +142,7 @@ def test_hostile_names_are_text(place: str) -> None:
 
 
 def test_what_holds_a_study_up_is_a_rival_of_its_leader(place: str) -> None:
-    view = page_view("running", moment_of(place, "running"))
+    view = page_view("running", snapshot_of(place, "running"))
     open_rivals = {
         (rival.name, rival.percent.text)
         for group in view["groups"]
@@ -158,23 +158,23 @@ def test_which_task_needs_results_is_said(tmp_path: Path) -> None:
     with begin(place, "needs", delta=0.05) as study:
         play(study, 150, task="young")
         play(study, 6, task="old")
-    sentence = page_view("needs", moment_of(place, "needs"))["sentence"]
+    sentence = page_view("needs", snapshot_of(place, "needs"))["sentence"]
     wanted = "What goes with ibex is settled in young, and open in old. old needs results most: it has 6 so far."
     assert sentence.state == "running" and wanted in sentence.more
 
 
 def test_who_may_only_read_sees_no_controls(place: str) -> None:
-    moment = moment_of(place, "running")
+    snapshot = snapshot_of(place, "running")
 
     def page(*may: str) -> str:
-        return study_page("running", moment, root="", may=may, due=False)
+        return study_page("running", snapshot, root="", may=may, due=False)
 
-    token = moment.document["pending"][0]["token"]
+    token = snapshot.status.pending[0].token
     assert "data-verb" not in page() and token not in page()
     assert 'data-verb="tell"' in page("operate") and 'data-verb="withdraw"' not in page("operate")
     assert 'data-verb="withdraw"' in page("operate", "own")
     assert 'data-verb="ask"' not in study_page(
-        "decided", moment_of(place, "decided"), root="", may=("operate",), due=False
+        "decided", snapshot_of(place, "decided"), root="", may=("operate",), due=False
     )
 
 
@@ -183,12 +183,12 @@ def test_policies_without_evidence_and_rewards_without_limits(tmp_path: Path) ->
     place = str(tmp_path / "others.db")
     with begin(place, "tas", policy="tas") as study:
         play(study, 20)
-    page = frozen_page("tas", moment_of(place, "tas"))
+    page = frozen_page("tas", snapshot_of(place, "tas"))
     assert "keeps no evidence about single rivals" in page
     with begin(place, "gaussian", family="gaussian", noise_sd=1.0, predictors=["one"]) as study:
         for i in range(12):
             study.tell(study.ask(), -2.5 + i)
-    assert "ibex" in frozen_page("gaussian", moment_of(place, "gaussian"))
+    assert "ibex" in frozen_page("gaussian", snapshot_of(place, "gaussian"))
 
 
 def test_a_page_does_not_wait_for_the_log_to_be_read(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -202,10 +202,10 @@ def test_a_page_does_not_wait_for_the_log_to_be_read(place: str, monkeypatch: py
 
     monkeypatch.setattr(Study, "events", slowly)
     with Study.open(place, "running") as study:
-        first = cache.view(study, "")
-        assert first.due and first.moment.past is None
-        assert "the paths will be here in a moment" in study_page("running", first.moment, root="", may=(), due=True)
+        first = cache.view(study)
+        assert first.due and first.snapshot.history is None
+        assert "the paths will be here in a moment" in study_page("running", first.snapshot, root="", may=(), due=True)
         go_on.set()
-        wait_until(lambda: cache.view(study, "").moment.past is not None)
-        past = cache.view(study, "").moment.past
-        assert past is not None and past.points
+        wait_until(lambda: cache.view(study).snapshot.history is not None)
+        history = cache.view(study).snapshot.history
+        assert history is not None and history.points

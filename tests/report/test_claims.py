@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import random
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +11,14 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from osrl.page.sentences import say
-from osrl.report.assumptions import SHARED
-from osrl.report.claims import WITHIN, Chosen, claims_of, guarantee, guarantee_of
-from osrl.report.guess import arms_left, beaten, looks_best, without_result
+from osrl.hypotheses.summary import Answer
+from osrl.page.sentences import headline
+from osrl.report.claims import Chosen, claims_of, guarantee, guarantee_of
+from osrl.report.sentences import SHARED
 from osrl.report.study import StudyReport
+from osrl.study.log.events import WITHIN
 from osrl.study.study import Study
+from osrl.study.views.arms import ArmRate, tasks_beaten, tasks_without_result
 from osrl.study.views.status import Alarm, read_status
 from tests.support.memory_study import MemoryStudy
 from tests.validation.attacks import allowed
@@ -66,15 +67,14 @@ def test_a_guess_that_does_not_look_best_is_not_said_to() -> None:
 
 
 def test_a_guess_says_where_it_has_no_result_or_a_lower_mean() -> None:
-    def arm(task: str, g: str, told: int, mean: float | None) -> dict[str, object]:
-        return {"task": task, "representation": g, "predictor": "h", "told": told, "mean": mean}
+    def arm(task: str, g: str, told: int, mean: float | None) -> ArmRate:
+        return ArmRate(task, g, "h", told, told, mean, None, None, None, None, None)
 
     arms = [arm("x", "a", 3, 0.5), arm("x", "b", 3, 0.4), arm("y", "a", 0, None), arm("y", "b", 1, 1.0)]
-    best = {"representations": {"x": "b", "y": "a"}, "predictors": {"x": "h", "y": "h"}}
-    assert (beaten(arms, best), without_result(arms, best)) == (["x"], ["y"])
-    assert not looks_best(arms, best)
-    best["representations"] = {"x": "a", "y": "b"}
-    assert looks_best(arms, best)
+    best = Answer(None, {"x": "b", "y": "a"}, {"x": "h", "y": "h"})
+    assert (tasks_beaten(arms, best), tasks_without_result(arms, best)) == (["x"], ["y"])
+    best = Answer(None, {"x": "a", "y": "b"}, {"x": "h", "y": "h"})
+    assert not tasks_beaten(arms, best) and not tasks_without_result(arms, best)
 
 
 def test_a_study_always_says_what_it_rests_on() -> None:
@@ -139,14 +139,12 @@ def test_after_an_alarm_that_makes_a_verdict_void_no_risk_is_claimed() -> None:
     while study.running:
         asked = study.ask()
         study.tell(asked.trial, study.arm(asked)[1] == 0)
-    document = document_of(study)
-    assert "is at most 10 %" in " ".join(say(document, None, None).more)
-    document["alarm"] = {"log_evidence": 20.0, "void": True, "suspects": []}
-    assert "at most" not in " ".join(say(document, None, None).more)
     status = read_status(study.progress)
-    void = StudyReport("", "s", status._replace(alarm=Alarm(20.0, (), True)), datetime.now(UTC))
+    assert "is at most 10 %" in " ".join(headline(status, None, None).more)
+    void = status._replace(alarm=Alarm(20.0, (), True))
+    assert "at most" not in " ".join(headline(void, None, None).more)
     printed = Console(width=200, record=True, file=io.StringIO())
-    printed.print(void)
+    printed.print(StudyReport("", "s", void))
     text = printed.export_text()
     assert "at most" not in text and "could be claimed" not in text
 
@@ -161,7 +159,7 @@ def test_a_guess_is_compared_with_the_arms_that_are_left(tmp_path: Path) -> None
         for _ in range(12):
             trial = study.ask()
             study.tell(trial, trial.representation == "b")
-        document = StudyReport("", "s", study.status, datetime.now(UTC)).document()
-    assert {arm["representation"] for arm in document["arms"]} == {"a", "b", "c"}
-    assert {arm["representation"] for arm in arms_left(document)} == {"b", "c"}
-    assert "So far b looks best" in " ".join(say(document, None, None).more)
+        status = study.status
+    assert {arm.representation for arm in status.arms} == {"a", "b", "c"}
+    assert {arm.representation for arm in status.arms_left} == {"b", "c"}
+    assert status.looks_best and "So far b looks best" in " ".join(headline(status, None, None).more)

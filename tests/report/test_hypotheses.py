@@ -12,9 +12,9 @@ from rich.console import Console
 
 import osrl
 from osrl.hypotheses.summary import Claim, Hypothesis
-from osrl.report.claims import Chosen
-from osrl.report.hypotheses import HypothesesView, describe_claim
+from osrl.report.claims import Chosen, describe_claim
 from osrl.report.plan import PlanReport
+from osrl.report.study_tables import HypothesesView
 from osrl.simulation.plan import plan
 from tests.support.instances import refused
 from tests.support.studies import new_study

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import os
 import stat
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -83,7 +82,7 @@ def test_every_report_shows_names_as_they_are(tmp_path: Path, capsys: Capture) -
     assert run(capsys, "study", "list", db).startswith("[/study]: running, ")
     with osrl.Study.open(db) as study:
         console = Console(file=io.StringIO(), width=1000)  # another console, which reads markup
-        console.print(StudyReport(study.place, study.name, study.status, datetime.now(UTC)))
+        console.print(StudyReport(study.place, study.name, study.status))
     assert "[/nope]" in console.file.getvalue()  # type: ignore[attr-defined]
 
 

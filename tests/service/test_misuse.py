@@ -151,9 +151,9 @@ def test_a_page_shows_one_moment(path: str, monkeypatch: pytest.MonkeyPatch) -> 
     with new_study(path) as study, osrl.Study.open(path) as other:
         study.ask()
         monkeypatch.setattr(forecast, "look_ahead", meanwhile)
-        moment, _ = PageCache().view(study, "here")
-        shown = moment.document["head"]
-        assert [event.hash for event in study.events()][moment.sequence] == shown
+        snapshot, _ = PageCache().view(study)
+        shown = snapshot.status.head
+        assert [event.hash for event in study.events()][snapshot.sequence] == shown
 
 
 def test_a_call_in_a_signal_handler_does_not_wait_for_itself(path: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,7 +21,7 @@ from osrl.model.instance import Instance
 from osrl.model.rng import new_key
 from osrl.model.rng import reward as draw_one
 from osrl.policies.steps import new_ticket
-from osrl.report.study import describe_forecast
+from osrl.report.sentences import describe_forecast
 from osrl.simulation import forecast as rest
 from osrl.simulation.forecast import NOTHING, Seen, remainder
 from osrl.simulation.futures import Future, two_values

@@ -12,7 +12,7 @@ import pytest
 from scipy.stats import binom
 
 from osrl.cli import main
-from osrl.report.warnings import remarks
+from osrl.report.sentences import remarks
 from osrl.study.log.chain import read_event
 from osrl.study.log.events import SECRET_BITS, Asked, Event
 from osrl.study.state.bulk_replay import LEAST

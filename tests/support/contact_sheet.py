@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from osrl.page.render import frozen_page
 from osrl.service.middleware import COOKIE
 from osrl.service.tokens import revoke_token
-from tests.support.pages import STATES, browser, make_states, moment_of
+from tests.support.pages import STATES, browser, make_states, snapshot_of
 from tests.support.servers import Serving
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def frozen_states(chromium: Browser, place: str, folder: Path) -> Iterator[Tile]
     """Take pictures of the states that a file can show."""
     for state in STATES:
         file = folder / f"{state}.html"
-        file.write_text(frozen_page(state, moment_of(place, state)), encoding="utf-8")
+        file.write_text(frozen_page(state, snapshot_of(place, state)), encoding="utf-8")
         for scheme, width in VIEWS:
             page = chromium.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)  # type: ignore[arg-type]
             page.goto(file.as_uri())

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from osrl.page.snapshot import Moment, freeze
+from osrl.page.snapshot import PageSnapshot, snapshot_at
 from osrl.study.study import Study
 from tests.support.requirements import missing
 
@@ -115,11 +115,12 @@ def make_states(place: str) -> None:
         study.ask(key="'\"><svg onload=alert(1)>")
 
 
-def moment_of(place: str, name: str) -> Moment:
+def snapshot_of(place: str, name: str) -> PageSnapshot:
     """Return what the page of a study shows; for a stale one, three days later."""
     with Study.open(place, name) as study:
-        moment = freeze(name, study.events(), None)
-    return moment._replace(at=moment.at + 3 * DAY) if name == "stale" else moment
+        snapshot = snapshot_at(study.events(), None)
+    status = snapshot.status
+    return snapshot._replace(status=status._replace(at=status.at + 3 * DAY)) if name == "stale" else snapshot
 
 
 @contextmanager

@@ -7,15 +7,14 @@ from __future__ import annotations
 
 import random
 import re
-from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from osrl.page.render import frozen_page
-from osrl.page.sentences import say
-from osrl.report.assumptions import SHARED
+from osrl.page.sentences import headline
+from osrl.report.sentences import SHARED
 from osrl.report.study import StudyReport
 from osrl.study.views.status import read_status
 from tests.support.memory_study import MemoryStudy
@@ -30,12 +29,12 @@ Means = NDArray[np.float64]
 
 def document_of(study: MemoryStudy) -> dict[str, Any]:
     """Return the document of `osrl study status --json` for a study in memory."""
-    return StudyReport("", "study", read_status(study.progress), datetime.now(UTC)).document()
+    return StudyReport("", "study", read_status(study.progress)).document()
 
 
 def said(study: MemoryStudy) -> str:
     """Return the sentences at the top of the page."""
-    sentence = say(document_of(study), None, None)
+    sentence = headline(read_status(study.progress), None, None)
     return " ".join([sentence.headline, *sentence.more])
 
 
@@ -183,9 +182,9 @@ def _has_largest(document: dict[str, Any]) -> bool:
 
 def page_of(study: MemoryStudy) -> str:
     """Return the first part of the page, as HTML, without what is folded away."""
-    from osrl.page.snapshot import Moment
+    from osrl.page.snapshot import PageSnapshot
 
-    moment = Moment(document_of(study), 0, 0, None, None, "0")
-    page = frozen_page("study", moment)
+    snapshot = PageSnapshot(read_status(study.progress), 0, None, None, "0")
+    page = frozen_page("study", snapshot)
     top = page[page.index('aria-labelledby="headline"') : page.index('id="possible"')]
     return re.sub(r"<details>.*?</details>", "", top, flags=re.DOTALL)

@@ -15,16 +15,16 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from osrl.errors import AccessRefused, OsrlError
-from osrl.page.format import things
 from osrl.page.render import ASSETS, asset, list_page, study_page
-from osrl.page.sentences import ANSWERED, OVER
+from osrl.report.numbers import count_noun
 from osrl.service.context import context_of
 from osrl.service.middleware import COOKIE, path_within, sign_in
 from osrl.service.page_cache import PageView
 from osrl.service.problems import Refusal, problem_response
-from osrl.service.routing import OPEN, Routes, grant_of, study_url
+from osrl.service.routing import OPEN, Routes, grant_of
 from osrl.service.tokens import OPERATE, OWN, READ, Permission
 from osrl.service.workers import STUCK
+from osrl.study.log.events import ANSWERED, OVER
 from osrl.study.study import Study
 
 routes = Routes()
@@ -95,7 +95,7 @@ def _list_entry(study: Study) -> dict[str, Any]:
     known = study.summary
     verdict = known["verdict"] if known["paused"] is None else "paused"
     state = "decided" if verdict in ANSWERED else "closed" if verdict in OVER or known["paused"] else ""
-    counts = f"{known['told']:,} of {things(known['handed_out'], 'trial')} reported"
+    counts = f"{known['told']:,} of {count_noun(known['handed_out'], 'trial')} reported"
     return {"study": study.name, "verdict": verdict, "state": state, "counts": counts}
 
 
@@ -103,14 +103,14 @@ def _list_entry(study: Study) -> dict[str, Any]:
 async def study(request: Request, name: str) -> Response:
     """Show the page of a study."""
     context, grant = context_of(request), grant_of(request)
-    here, root = study_url(request, name), request.scope["root_path"]
+    root = request.scope["root_path"]
     may = [role for role in (OPERATE, OWN) if grant.allows(role, name)]
 
     def view(study: Study) -> PageView:
-        return context.pages.of(study.id).view(study, here)
+        return context.pages.of(study.id).view(study)
 
-    moment, due = await context.workers.look(name, view)
-    page = await context.workers.read(lambda: study_page(name, moment, root=root, may=may, due=due))
+    snapshot, due = await context.workers.look(name, view)
+    page = await context.workers.read(lambda: study_page(name, snapshot, root=root, may=may, due=due))
     return _compressed(request, page)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -94,7 +93,7 @@ async def status(request: Request, name: str) -> Response:
     here = study_url(request, name)
 
     def look(study: Study) -> dict[str, Any]:
-        return StudyReport(here, study.name, study.status, datetime.now(UTC)).document()
+        return StudyReport(here, study.name, study.status).document()
 
     workers = context_of(request).workers
     async with (await workers.worker(name)).forecasting:  # it takes long: others may use the same

@@ -28,6 +28,10 @@ from osrl.model.instance import MAX_NAME_LETTERS
 REVISION = 1
 SAMPLING = "sampling."  # prefix of the names of arrays that belong to the sampling rule
 SECRET_BITS = 53  # random bits that draw an arm
+# Statuses of verdicts: of those with an answer, which rule out every other arm, and of all that end a study.
+WITHIN = "decided within the tolerance"
+ANSWERED = ("decided", WITHIN)
+OVER = (*ANSWERED, "no shared representation", "budget exhausted", "closed")
 
 
 @dataclass(frozen=True)

@@ -13,20 +13,20 @@ the verdict.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from osrl.evidence.intervals import mean_intervals
 from osrl.hypotheses.state import Hypotheses
+from osrl.hypotheses.summary import Answer
 from osrl.model.arrays import Floats, Integers
-from osrl.study.log.events import Verdict
+from osrl.study.log.events import ANSWERED, WITHIN, Verdict
 from osrl.study.state.arm_totals import LEFT_OUT, LOST, SUM, TOLD
 from osrl.study.state.state import StudyState
 
 COVERAGE = 0.95
-ENDED_WITHIN = "decided within the tolerance"
-ANSWERS = ("decided", ENDED_WITHIN)  # verdicts that rule out every other arm
 
 
 class ArmRate(NamedTuple):
@@ -71,8 +71,8 @@ def read_rates(progress: StudyState, guess: Verdict) -> tuple[ArmRate, ...]:
     lower[tally.place] = reconciled(
         lower[tally.place],
         upper[tally.place],
-        answers if progress.status in ANSWERS else np.full(len(answers), -1),
-        tolerances(progress.shape, answers, progress.created.tolerances) if progress.status == ENDED_WITHIN else 0.0,
+        answers if progress.status in ANSWERED else np.full(len(answers), -1),
+        tolerances(progress.shape, answers, progress.created.tolerances) if progress.status == WITHIN else 0.0,
         progress.hypotheses,
     )
     rows = zip(progress.created.tasks, tally.place, answers, strict=True)
@@ -145,3 +145,25 @@ def tolerances(shape: tuple[int, int, int], answers: Integers, epsilon: tuple[fl
     _, G, H = shape
     same = np.arange(G * H)[None, :] // H == answers[:, None] // H
     return np.where(same, epsilon[1], epsilon[0])
+
+
+def tasks_beaten(arms: Sequence[ArmRate], best: Answer) -> list[str]:
+    """Return the tasks in which another arm has a larger mean reward than that of the guess."""
+    found = []
+    for task in best.predictors:
+        own = _arm_of(arms, best, task)
+        means = [arm.mean for arm in arms if arm.task == task and arm.told and arm.mean is not None]
+        if own is not None and own.told and own.mean is not None and own.mean < max(means):
+            found.append(task)
+    return found
+
+
+def tasks_without_result(arms: Sequence[ArmRate], best: Answer) -> list[str]:
+    """Return the tasks in which the arm of the guess has no result yet."""
+    arms_of = ((task, _arm_of(arms, best, task)) for task in best.predictors)
+    return [task for task, arm in arms_of if arm is None or not arm.told]
+
+
+def _arm_of(arms: Sequence[ArmRate], best: Answer, task: str) -> ArmRate | None:
+    name = task, best.representations[task], best.predictors[task]
+    return next((arm for arm in arms if arm[:3] == name), None)

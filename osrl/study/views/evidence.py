@@ -30,8 +30,8 @@ from osrl.study.log.events import Verdict
 from osrl.study.state.state import StudyState
 
 
-class Standing(NamedTuple):
-    """All that the hypotheses of a study say, but for the forecast."""
+class EvidenceReport(NamedTuple):
+    """The evidence against every hypothesis of a study, and what could be claimed by it."""
 
     hypotheses: tuple[Hypothesis, ...]
     claim: Claim | None
@@ -40,10 +40,10 @@ class Standing(NamedTuple):
     unchecked: tuple[str, ...]
 
 
-def read_standing(progress: StudyState, hypotheses: Hypotheses | None, guess: Verdict) -> Standing:
-    """Where the `current` hypotheses stand; ``guess`` is the verdict or the best guess."""
+def read_evidence(progress: StudyState, hypotheses: Hypotheses | None, guess: Verdict) -> EvidenceReport:
+    """Where the current hypotheses stand; ``guess`` is the verdict or the best guess."""
     if hypotheses is None:
-        return Standing((), None, (), (), ())
+        return EvidenceReport((), None, (), (), ())
     created = progress.created
     names = Names(created.tasks, created.representations, created.predictors)
     objections = find_objections(hypotheses.by_task, hypotheses.possible_g, names)
@@ -55,17 +55,22 @@ def read_standing(progress: StudyState, hypotheses: Hypotheses | None, guess: Ve
         best = [progress.index_of(2, str(name)) for name in guess.predictors]
         claim = claim_of(hypotheses, g, best, created.tasks)
         unchecked = find_unchecked(hypotheses, g, best, created.tasks)
-    return Standing(name_hypotheses(hypotheses, names), claim, objections, as_good, unchecked)
+    return EvidenceReport(name_hypotheses(hypotheses, names), claim, objections, as_good, unchecked)
+
+
+def share_of_limit(hypothesis: Hypothesis) -> float:
+    """Return how much of the evidence that rules out a hypothesis is there, from 0 to 1."""
+    return min(max(hypothesis.log_evidence / hypothesis.limit, 0.0), 1.0)
 
 
 def read_hypotheses(progress: StudyState) -> tuple[Hypothesis, ...]:
     """Every hypothesis with the evidence against it."""
-    hypotheses, created = current(progress), progress.created
+    hypotheses, created = current_hypotheses(progress), progress.created
     names = Names(created.tasks, created.representations, created.predictors)
     return () if hypotheses is None else name_hypotheses(hypotheses, names)
 
 
-def current(progress: StudyState) -> Hypotheses | None:
+def current_hypotheses(progress: StudyState) -> Hypotheses | None:
     """A copy of the hypotheses with every evidence up to date, for policies that keep any.
 
     Of two values the larger counts: with all trials, the pending ones at their worst, or with the first ones.

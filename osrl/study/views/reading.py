@@ -9,7 +9,6 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from osrl.hypotheses.summary import Answer
-from osrl.notebook import as_html, draw
 from osrl.study.log.events import Created, Event
 from osrl.study.operations.session import Session
 from osrl.study.state.trial import read_answer, short_id
@@ -51,10 +50,14 @@ class Reading:
 
     def plot(self) -> Any:
         """What every arm has brought, with intervals, as an Altair chart."""
-        return draw(self)
+        from osrl.report.notebook import chart
+
+        return chart(self)
 
     def _repr_html_(self) -> str:
-        return as_html(self)
+        from osrl.report.notebook import html
+
+        return html(self)
 
     @property
     def place(self) -> str:

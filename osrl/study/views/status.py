@@ -1,4 +1,8 @@
-"""The status of a study: everything that is known, at one moment."""
+"""The status of a study: the one document that every view reads.
+
+It is computed once from the state of the study. Terminal, page, HTTP and notebook only format it. Its times are
+microseconds since 1970 (UTC).
+"""
 
 from __future__ import annotations
 
@@ -10,17 +14,16 @@ import numpy as np
 
 from osrl.errors import OsrlError
 from osrl.hypotheses.summary import Answer, Arm, Claim, Hypothesis, Objection
-from osrl.notebook import as_html
-from osrl.study.log.events import Created, now
+from osrl.study.log.events import ANSWERED, OVER, Created, now
 from osrl.study.state.harm import HarmOf
 from osrl.study.state.state import StudyState
 from osrl.study.state.trial import Trial, read_answer
-from osrl.study.views.arms import ArmRate, read_rates
-from osrl.study.views.evidence import current, read_standing
+from osrl.study.views.arms import ArmRate, read_rates, tasks_beaten, tasks_without_result
+from osrl.study.views.evidence import current_hypotheses, read_evidence
 from osrl.study.views.forecast import Forecast
 
-FEW = 100  # pending trials that a status has
-MOST = 1_000  # that are read at once
+MAX_PENDING_SHOWN = 100  # pending trials in a status
+MAX_PENDING_PAGE = 1_000  # pending trials in one page of them
 HOUR = 3_600_000_000  # microseconds
 
 
@@ -37,7 +40,7 @@ class PendingTrial(Trial):
 
 
 class Ages(NamedTuple):
-    """How many trials have not reported, by how long they have been out: less than an hour, a day, a week."""
+    """Counts of pending trials, by how long they have been out: less than an hour, a day, a week, or longer."""
 
     hour: int
     day: int
@@ -72,10 +75,10 @@ class Alarm(NamedTuple):
 
 
 class Status(NamedTuple):
-    """What is decided, what is open, how far it is, and who has not reported.
+    """The status of a study: verdict, evidence, arms, pending trials, forecast.
 
-    ``pending`` are the trials that have been out longest, at most `FEW`; ``pending_next`` is the last of them
-    if there are more, see `osrl.Study.pending_trials`. ``head`` is the hash of the last event, which stands
+    ``pending`` are the trials that have been out longest, at most `MAX_PENDING_SHOWN`; ``pending_next`` is the last
+    of them if there are more, see `osrl.Study.pending_trials`. ``head`` is the hash of the last event, which stands
     for the whole log.
     """
 
@@ -102,34 +105,73 @@ class Status(NamedTuple):
     pending_next: int | None = None
     pending_ages: Ages = NO_AGES
     stages: int = 1  # arms were withdrawn or added one time less
+    at: int = 0  # the time of looking
 
     def _repr_html_(self) -> str:
-        return as_html(self)
+        from osrl.report.notebook import html
+
+        return html(self)
 
     @property
     def waiting(self) -> int:
-        """How many trials have not reported."""
+        """Return how many trials have not reported."""
         return self.handed_out - self.told - self.abandoned
 
     @property
     def without_data(self) -> tuple[str, ...]:
-        """The tasks in which nothing was told yet."""
+        """Return the tasks in which nothing was told yet."""
         told = {arm.task for arm in self.arms if arm.told}
         return tuple(task for task in self.settings.tasks if task not in told)
 
     @property
     def expected_remaining(self) -> float | None:
-        """About how many more trials are needed: the median of the forecast."""
+        """Return about how many more trials are needed: the median of the forecast."""
         return None if self.forecast is None else self.forecast.median
+
+    @property
+    def is_answered(self) -> bool:
+        """Tell whether the study has ended with an answer."""
+        return self.verdict in ANSWERED
+
+    @property
+    def is_over(self) -> bool:
+        """Tell whether the study has ended."""
+        return self.verdict in OVER
+
+    @property
+    def is_void(self) -> bool:
+        """Tell whether an alarm has made the guarantee of the verdict void."""
+        return self.alarm is not None and self.alarm.void
+
+    @property
+    def arms_left(self) -> list[ArmRate]:
+        """Return the arms that were not withdrawn."""
+        g, h = self.settings.representations, self.settings.predictors
+        return [arm for arm in self.arms if arm.representation in g and arm.predictor in h]
+
+    @property
+    def beaten_in(self) -> list[str]:
+        """Return the tasks in which another arm has a larger mean reward than that of the guess."""
+        return tasks_beaten(self.arms_left, self.best)
+
+    @property
+    def guess_without_result(self) -> list[str]:
+        """Return the tasks with results in which the arm of the guess has none yet."""
+        return [task for task in tasks_without_result(self.arms, self.best) if task not in self.without_data]
+
+    @property
+    def looks_best(self) -> bool:
+        """Tell whether in every task no arm has a larger mean reward than that of the guess."""
+        return not tasks_without_result(self.arms_left, self.best) and not self.beaten_in
 
 
 def read_status(progress: StudyState, at: int | None = None) -> Status:
-    """The status of a study, from its progress, but for the forecast; ``at`` is the time of looking."""
+    """Return the status of a study, but for its forecast; ``at`` is the time of looking, by default now."""
     created, at = progress.created, now() if at is None else at
-    pending = read_pending(progress, 0, FEW, at)
+    pending = read_pending(progress, 0, MAX_PENDING_SHOWN, at)
     guess = progress.verdict or progress.best_guess()
-    hypotheses = current(progress)
-    standing = read_standing(progress, hypotheses, guess)
+    hypotheses = current_hypotheses(progress)
+    evidence = read_evidence(progress, hypotheses, guess)
     alarm = _read_alarm(progress)
     return Status(
         created,
@@ -141,27 +183,30 @@ def read_status(progress: StudyState, at: int | None = None) -> Status:
         progress.left_out,
         alarm,
         pending,
-        standing.hypotheses,
-        None if alarm is not None and alarm.void else standing.claim,
-        standing.objections,
-        standing.as_good,
+        evidence.hypotheses,
+        None if alarm is not None and alarm.void else evidence.claim,
+        evidence.objections,
+        evidence.as_good,
         read_rates(progress, guess),
         progress.paused,
         progress.stages[-1][0],
         None,
         progress.last.hash,
         () if progress.harm is None else progress.harm.table(),
-        standing.unchecked,
+        evidence.unchecked,
         pending[-1].id if len(pending) < len(progress.pending) else None,
         _read_ages(progress, at),
         len(progress.stages),
+        at,
     )
 
 
 def read_pending(progress: StudyState, after: int, limit: int, at: int | None = None) -> tuple[PendingTrial, ...]:
-    """The first ``limit`` pending trials after number ``after``, those that have been out longest first."""
-    if not 1 <= limit <= MOST or after < 0:
-        raise OsrlError(f"{limit} pending trials after number {after}; give at most {MOST:,} after a number from 0 on")
+    """Return the first ``limit`` pending trials after number ``after``, those out longest first."""
+    if not 1 <= limit <= MAX_PENDING_PAGE or after < 0:
+        raise OsrlError(
+            f"{limit} pending trials after number {after}; give at most {MAX_PENDING_PAGE:,} after a number from 0 on"
+        )
     at = now() if at is None else at
     return tuple(
         PendingTrial(
@@ -182,7 +227,7 @@ def _read_ages(progress: StudyState, at: int) -> Ages:
 
 
 def _read_alarm(progress: StudyState) -> Alarm | None:
-    """The alarm of the watch on losses, in the words of the study."""
+    """Return the alarm of the missingness test, with the names of the study."""
     losses = progress.missingness
     if losses is None or not losses.alarm:
         return None
