@@ -48,12 +48,13 @@ MIN_PIVOT = 1e-15  # relative to the diagonal; a smaller one freezes its unknown
 MAX_STIFFNESS = 1e5  # of a gradient that is assembled, relative to the softest barrier
 
 # Columns of `terms`: the coefficients of an arm and of its piece (zeros without one) ...
-BARRIER, PULL, COST, STIFF, BEND, MISSING, PUSH, OWN, DEPART, LEVEL, BASE, SLOPE, NEED = range(13)
+BARRIER, ARM_PULL, ARM_COST, STIFFNESS, BEND, RESIDUAL, PUSH = range(7)
+OWN_DIVERGENCE, DEPARTURE, PIECE_LEVEL, PIECE_BASE, PIECE_SLOPE, PIECE_NEED = range(7, 13)
 # ... and those computed from them: the stiffness that is assembled, the rest, the diagonal element of the arm, and
 # the part of the gradient that is kept on the pool, as coefficients of u.
-ASSEMBLED, REST, PIVOT, KEPT, KEPT_1, KEPT_2, TERMS = range(13, 20)
+ASSEMBLED, REST_STIFFNESS, PIVOT, KEPT_0, KEPT_1, KEPT_2, TERM_COUNT = range(13, 20)
 
-RIGHT, Z = 0, 1  # columns beside the matrix; those of the tests follow, and the price is the last one
+RIGHT_SIDE, Z_COLUMN = 0, 1  # columns beside the matrix; those of the tests follow, and the price is the last one
 
 # What pieces add on their pools: a quadratic form in u, then coefficients of u for columns and cells.
 ON_RIGHT, ON_Z, ON_PRICE, ON_CELLS = 3, 4, 5, 6
@@ -82,7 +83,7 @@ def eliminate_task(
 ) -> None:
     """Fill and factorise the equations of one task, which are zeros, and add its part to the shared ones.
 
-    ``terms`` (n, TERMS); by rank (n,): the cell of each piece or -1, how many arms its pool has above it,
+    ``terms`` (n, TERM_COUNT); by rank (n,): the cell of each piece or -1, how many arms its pool has above it,
     means and potentials.
     """
     matrix, columns, sums = system.matrix, system.columns, system.pools
@@ -90,7 +91,7 @@ def eliminate_task(
     cells = test_dual.size
     top = matrix.shape[0] - cells
     for c in range(cells):
-        columns[c, RIGHT] = test_dual[c]
+        columns[c, RIGHT_SIDE] = test_dual[c]
         columns[c, 2 + c] = -1.0
     _weigh(terms, top)
     _add_rows(terms, cell, depth, mu, potential, top, matrix, columns)
@@ -99,10 +100,10 @@ def eliminate_task(
     _spread(sums, mu, potential, matrix, columns)
     cholesky(matrix, columns)
     # Before the rotations: they keep the sum of squares, of which only a difference would be left.
-    shared[0, 0] -= column_dot(columns, Z, Z)
-    shared_right[0] -= column_dot(columns, Z, RIGHT)
+    shared[0, 0] -= column_dot(columns, Z_COLUMN, Z_COLUMN)
+    shared_right[0] -= column_dot(columns, Z_COLUMN, RIGHT_SIDE)
     for r in range(1, top):
-        if terms[r, REST] > 0.0:
+        if terms[r, REST_STIFFNESS] > 0.0:
             _rotate_rest(terms[r], cells + r, cell[r], depth[r], mu, potential, system)
     _complement(columns, shared, shared_right, system.price)
 
@@ -114,35 +115,36 @@ def _weigh(terms: Floats, top: int) -> None:
     for r in range(top):
         softest = min(softest, terms[r, BARRIER])
     for r in range(terms.shape[0]):
-        stiff, own, base, slope = terms[r, STIFF], terms[r, OWN], terms[r, BASE], terms[r, SLOPE]
+        stiff, own = terms[r, STIFFNESS], terms[r, OWN_DIVERGENCE]
+        base, slope = terms[r, PIECE_BASE], terms[r, PIECE_SLOPE]
         if r < top:
             assembled = min(stiff, MAX_STIFFNESS * softest / (own * own)) if stiff > 0.0 else 0.0
             terms[r, ASSEMBLED] = assembled
-            terms[r, REST] = stiff - assembled
+            terms[r, REST_STIFFNESS] = stiff - assembled
             terms[r, PIVOT] = _pivot(terms, r)
             kept, kept_1, kept_2 = 1.0, -base, -slope
         else:
             terms[r, ASSEMBLED] = stiff
             pivot = _pivot(terms, r)
             terms[r, PIVOT] = pivot
-            bend, depart = terms[r, BEND], terms[r, DEPART]
+            bend, depart = terms[r, BEND], terms[r, DEPARTURE]
             kept, bent = (terms[r, BARRIER] + bend * depart * depart) / pivot, bend * depart * own
-            kept_1, kept_2 = -kept * base - bent * terms[r, LEVEL] / pivot, bent / pivot - kept * slope
-        terms[r, KEPT], terms[r, KEPT_1], terms[r, KEPT_2] = kept, kept_1, kept_2
+            kept_1, kept_2 = -kept * base - bent * terms[r, PIECE_LEVEL] / pivot, bent / pivot - kept * slope
+        terms[r, KEPT_0], terms[r, KEPT_1], terms[r, KEPT_2] = kept, kept_1, kept_2
 
 
 @kernel_in_place
 def _pivot(terms: Floats, r: int) -> float:
     """Return the diagonal element of an arm with its own piece."""
-    own, depart = terms[r, OWN], terms[r, DEPART]
+    own, depart = terms[r, OWN_DIVERGENCE], terms[r, DEPARTURE]
     return float(terms[r, BARRIER] + terms[r, ASSEMBLED] * own * own + terms[r, BEND] * depart * depart)
 
 
 @kernel_in_place
 def _coupling(terms: Floats, r: int) -> tuple[float, float, float]:
     """Return how the arm of a piece couples to the arms of its pool, as coefficients of u."""
-    stiff, bend = terms[r, ASSEMBLED] * terms[r, OWN], terms[r, BEND] * terms[r, DEPART]
-    return stiff, bend * terms[r, LEVEL] - stiff * terms[r, BASE], -bend - stiff * terms[r, SLOPE]
+    stiff, bend = terms[r, ASSEMBLED] * terms[r, OWN_DIVERGENCE], terms[r, BEND] * terms[r, DEPARTURE]
+    return stiff, bend * terms[r, PIECE_LEVEL] - stiff * terms[r, PIECE_BASE], -bend - stiff * terms[r, PIECE_SLOPE]
 
 
 @kernel_in_place
@@ -159,15 +161,15 @@ def _add_rows(
     """Add the rows of the arms that pools reach: their barriers, and the terms of their own pieces."""
     cells = columns.shape[1] - 3
     for r in range(top):
-        row, stiff, own = cells + r, terms[r, ASSEMBLED], terms[r, OWN]
+        row, stiff, own = cells + r, terms[r, ASSEMBLED], terms[r, OWN_DIVERGENCE]
         matrix[row, row] += terms[r, BARRIER]
-        columns[row, RIGHT] += terms[r, PULL]
-        columns[row, -1] += terms[r, COST]
+        columns[row, RIGHT_SIDE] += terms[r, ARM_PULL]
+        columns[row, -1] += terms[r, ARM_COST]
         if stiff == 0.0:
             continue
         matrix[row, row] += terms[r, PIVOT] - terms[r, BARRIER]
-        columns[row, RIGHT] += own * terms[r, PUSH]
-        columns[row, Z] -= terms[r, NEED] * stiff * own
+        columns[row, RIGHT_SIDE] += own * terms[r, PUSH]
+        columns[row, Z_COLUMN] -= terms[r, PIECE_NEED] * stiff * own
         if cell[r] >= 0:
             matrix[cell[r], row] -= stiff * own
         v0, v1, v2 = _coupling(terms, r)
@@ -181,8 +183,8 @@ def _add_cells_and_shared(terms: Floats, cell: Integers, top: int, system: Syste
     matrix, columns, shared = system.matrix, system.columns, system.shared
     shared_right, price = system.shared_right, system.price
     for r in range(terms.shape[0]):
-        stiff, push, kept, need = terms[r, ASSEMBLED], terms[r, PUSH], terms[r, KEPT], terms[r, NEED]
-        own, pull, cost, pivot = terms[r, OWN], terms[r, PULL], terms[r, COST], terms[r, PIVOT]
+        stiff, push, kept, need = terms[r, ASSEMBLED], terms[r, PUSH], terms[r, KEPT_0], terms[r, PIECE_NEED]
+        own, pull, cost, pivot = terms[r, OWN_DIVERGENCE], terms[r, ARM_PULL], terms[r, ARM_COST], terms[r, PIVOT]
         removed, c = r >= top, cell[r]
         if removed:
             shared[price, price] -= cost * cost / pivot
@@ -191,11 +193,11 @@ def _add_cells_and_shared(terms: Floats, cell: Integers, top: int, system: Syste
             continue
         if c >= 0:
             if removed:
-                columns[c, RIGHT] += stiff * own * (pull / pivot)
+                columns[c, RIGHT_SIDE] += stiff * own * (pull / pivot)
                 columns[c, -1] += stiff * own * (cost / pivot)
             matrix[c, c] += stiff * kept
-            columns[c, RIGHT] -= push * kept
-            columns[c, Z] += need * stiff * kept
+            columns[c, RIGHT_SIDE] -= push * kept
+            columns[c, Z_COLUMN] += need * stiff * kept
         if need != 0.0:
             if removed:
                 shared_right[0] += need * stiff * own * pull / pivot
@@ -213,17 +215,17 @@ def _add_on_pools(terms: Floats, cell: Integers, depth: Integers, top: int, sums
         if stiff == 0.0:
             continue
         pool = sums[depth[r]]
-        g0, g1, g2 = terms[r, KEPT], terms[r, KEPT_1], terms[r, KEPT_2]
+        g0, g1, g2 = terms[r, KEPT_0], terms[r, KEPT_1], terms[r, KEPT_2]
         if r < top:
             _add_form(terms, r, stiff, bend, 0.0, pool)
         else:
             pivot = terms[r, PIVOT]
             _add_form(terms, r, stiff * barrier / pivot, bend * barrier / pivot, stiff * bend / pivot, pool)
             v0, v1, v2 = _coupling(terms, r)
-            _add(pool, ON_RIGHT, -terms[r, PULL] / pivot, v0, v1, v2)
-            _add(pool, ON_PRICE, -terms[r, COST] / pivot, v0, v1, v2)
+            _add(pool, ON_RIGHT, -terms[r, ARM_PULL] / pivot, v0, v1, v2)
+            _add(pool, ON_PRICE, -terms[r, ARM_COST] / pivot, v0, v1, v2)
         _add(pool, ON_RIGHT, terms[r, PUSH], g0, g1, g2)
-        _add(pool, ON_Z, -terms[r, NEED] * stiff, g0, g1, g2)
+        _add(pool, ON_Z, -terms[r, PIECE_NEED] * stiff, g0, g1, g2)
         if cell[r] >= 0:
             _add(pool, ON_CELLS + cell[r], -stiff, g0, g1, g2)
 
@@ -231,8 +233,8 @@ def _add_on_pools(terms: Floats, cell: Integers, depth: Integers, top: int, sums
 @kernel_in_place
 def _add_form(terms: Floats, r: int, a: float, b: float, c: float, pool: Floats) -> None:
     """Add a ee' + b dd' + c ff', f = depart e - own d, to the quadratic form of a pool (upper half)."""
-    own, depart, level = terms[r, OWN], terms[r, DEPART], terms[r, LEVEL]
-    e1, e2 = -terms[r, BASE], -terms[r, SLOPE]
+    own, depart, level = terms[r, OWN_DIVERGENCE], terms[r, DEPARTURE], terms[r, PIECE_LEVEL]
+    e1, e2 = -terms[r, PIECE_BASE], -terms[r, PIECE_SLOPE]
     f0, f1, f2 = depart, depart * e1 - own * level, depart * e2 + own
     pool[0, 0] += a + c * f0 * f0
     pool[0, 1] += a * e1 + c * f0 * f1
@@ -261,8 +263,8 @@ def _spread(sums: Floats, mu: Floats, potential: Floats, matrix: Floats, columns
         a2 = pool[0, 2] * first + pool[1, 2] + pool[2, 2] * last
         for j in range(i + 1):
             matrix[cells + j, row] += a0 * potential[j] + a1 + a2 * mu[j]
-        columns[row, RIGHT] += _at(pool, ON_RIGHT, first, last)
-        columns[row, Z] += _at(pool, ON_Z, first, last)
+        columns[row, RIGHT_SIDE] += _at(pool, ON_RIGHT, first, last)
+        columns[row, Z_COLUMN] += _at(pool, ON_Z, first, last)
         columns[row, -1] += _at(pool, ON_PRICE, first, last)
         for c in range(cells):
             matrix[c, row] += _at(pool, ON_CELLS + c, first, last)
@@ -283,26 +285,26 @@ def _rotate_rest(arm: Floats, row: int, cell: int, depth: int, mu: Floats, poten
     matrix, columns, shared, shared_right = system.matrix, system.columns, system.shared, system.shared_right
     size, width = columns.shape
     gradient, beside = np.zeros(size), np.zeros(width)
-    weight = math.sqrt(arm[REST])
+    weight = math.sqrt(arm[REST_STIFFNESS])
     for i in range(depth):
-        gradient[width - 3 + i] = weight * (potential[i] - arm[BASE] - arm[SLOPE] * mu[i])
-    gradient[row] = weight * arm[OWN]
-    beside[Z] = -weight * arm[NEED]
+        gradient[width - 3 + i] = weight * (potential[i] - arm[PIECE_BASE] - arm[PIECE_SLOPE] * mu[i])
+    gradient[row] = weight * arm[OWN_DIVERGENCE]
+    beside[Z_COLUMN] = -weight * arm[PIECE_NEED]
     if cell >= 0:
         gradient[cell] = -weight
     givens_update(matrix, columns, gradient, beside)
-    shared[0, 0] += beside[Z] * beside[Z]
-    shared_right[0] += beside[Z] * beside[RIGHT]
+    shared[0, 0] += beside[Z_COLUMN] * beside[Z_COLUMN]
+    shared_right[0] += beside[Z_COLUMN] * beside[RIGHT_SIDE]
 
 
 @kernel_in_place
 def _complement(columns: Floats, shared: Floats, shared_right: Floats, price: int) -> None:
     """Subtract the products of the half-solved columns from the shared equations; (z, z) is done."""
     last = columns.shape[1] - 1
-    for a in range(Z, last + 1):
+    for a in range(Z_COLUMN, last + 1):
         to = price if a == last else a - 1
-        if a > Z:
-            shared_right[to] -= column_dot(columns, a, RIGHT)
+        if a > Z_COLUMN:
+            shared_right[to] -= column_dot(columns, a, RIGHT_SIDE)
             shared[to, to] -= column_dot(columns, a, a)
         for b in range(a + 1, last + 1):
             other = price if b == last else b - 1

@@ -20,23 +20,23 @@ import numpy as np
 
 from osrl.allocation.certificate import Pieces, measure, new_dual_response, new_pieces, objective, upper_bound
 from osrl.allocation.elimination import (
+    ARM_COST,
+    ARM_PULL,
     BARRIER,
-    BASE,
     BEND,
-    COST,
-    DEPART,
-    LEVEL,
-    MISSING,
-    NEED,
+    DEPARTURE,
     ON_CELLS,
-    OWN,
+    OWN_DIVERGENCE,
+    PIECE_BASE,
+    PIECE_LEVEL,
+    PIECE_NEED,
+    PIECE_SLOPE,
     PIVOT,
-    PULL,
     PUSH,
-    RIGHT,
-    SLOPE,
-    STIFF,
-    TERMS,
+    RESIDUAL,
+    RIGHT_SIDE,
+    STIFFNESS,
+    TERM_COUNT,
     System,
     eliminate_task,
     solve_gaussian,
@@ -64,7 +64,7 @@ class Iterate(NamedTuple):
 class Equations(NamedTuple):
     """The equations of a step, task by task (see `System`), with room for their solution."""
 
-    terms: Floats  # (X, n, TERMS) what is known of the arms and their pieces
+    terms: Floats  # (X, n, TERM_COUNT) what is known of the arms and their pieces
     matrix: Floats  # (X, D, D)
     columns: Floats  # (X, D, 3 + C)
     pools: Floats  # (X, 1 + arms that pools reach, ON_CELLS + C, 3)
@@ -101,7 +101,7 @@ def test_surplus(program: Program, at: Iterate, j: int) -> float:
 
 @kernel_in_place
 def linearise(program: Program, pieces: Pieces, at: Iterate, tau: float, terms: Floats) -> None:
-    """Write the coefficients of each arm and its piece to ``terms`` (X, n, TERMS), which are zeros.
+    """Write the coefficients of each arm and its piece to ``terms`` (X, n, TERM_COUNT), which are zeros.
 
     See `osrl.allocation.elimination`.
     """
@@ -115,21 +115,21 @@ def linearise(program: Program, pieces: Pieces, at: Iterate, tau: float, terms: 
         for r in range(n):
             arm = terms[x, r]
             arm[BARRIER] = inverse_sigma + reduced[x, r] / q[x, r]
-            arm[PULL] = tau / q[x, r] - inverse_sigma * q[x, r]
-            arm[COST] = cost[x, r]
+            arm[ARM_PULL] = tau / q[x, r] - inverse_sigma * q[x, r]
+            arm[ARM_COST] = cost[x, r]
             if piece[x, r]:
                 cell, stiff = cell_of[x, r], dual[x, r] / slack[x, r]
                 granted = need_h[x, r] * z[0] + (p[x, cell] if cell >= 0 else 0.0)
-                arm[STIFF] = stiff
+                arm[STIFFNESS] = stiff
                 arm[BEND] = dual[x, r] / (mass[x, r] * variance(level[x, r], noise))
-                arm[MISSING] = value[x, r] - granted - slack[x, r]
-                arm[PUSH] = tau / slack[x, r] - stiff * arm[MISSING]
-                arm[OWN] = own[x, r]
-                arm[DEPART] = level[x, r] - mu[x, r]
-                arm[LEVEL] = level[x, r]
-                arm[BASE] = base[x, r]
-                arm[SLOPE] = slope[x, r]
-                arm[NEED] = need_h[x, r]
+                arm[RESIDUAL] = value[x, r] - granted - slack[x, r]
+                arm[PUSH] = tau / slack[x, r] - stiff * arm[RESIDUAL]
+                arm[OWN_DIVERGENCE] = own[x, r]
+                arm[DEPARTURE] = level[x, r] - mu[x, r]
+                arm[PIECE_LEVEL] = level[x, r]
+                arm[PIECE_BASE] = base[x, r]
+                arm[PIECE_SLOPE] = slope[x, r]
+                arm[PIECE_NEED] = need_h[x, r]
 
 
 @kernel_in_place
@@ -139,7 +139,7 @@ def _solve_task(factor: Floats, columns: Floats, shared: Floats, price: int) -> 
     They are written in place of the right-hand side.
     """
     size, width = columns.shape
-    unknown = columns[:, RIGHT]
+    unknown = columns[:, RIGHT_SIDE]
     for k in range(size):
         value = unknown[k] - columns[k, width - 1] * shared[price]
         for j in range(1, width - 1):
@@ -172,7 +172,7 @@ def recover_task(
     budget = 1 + cells + program.group[x]
     dz, price = step.z[0], right[budget]
     _solve_task(equations.matrix[x], columns, right, budget)
-    unknown = columns[:, RIGHT]
+    unknown = columns[:, RIGHT_SIDE]
     top = unknown.size - cells
     for c in range(cells):
         dp[c] = unknown[c]
@@ -184,15 +184,15 @@ def recover_task(
         moved[i + 1, 2] = moved[i, 2] + mu[i] * change
     for r in range(q.size):
         arm, removed = terms[x, r], r >= top
-        pull = arm[PULL] - arm[COST] * price
+        pull = arm[ARM_PULL] - arm[ARM_COST] * price
         if piece[r]:
-            cell, gap, stiff, own, missing = cell_of[r], slack[r], arm[STIFF], arm[OWN], arm[MISSING]
+            cell, gap, stiff, own, missing = cell_of[r], slack[r], arm[STIFFNESS], arm[OWN_DIVERGENCE], arm[RESIDUAL]
             pool = moved[depth_of[r]]
-            change = pool[0] - arm[BASE] * pool[1] - arm[SLOPE] * pool[2]
-            change -= arm[NEED] * dz + (dp[cell] if cell >= 0 else 0.0)
+            change = pool[0] - arm[PIECE_BASE] * pool[1] - arm[PIECE_SLOPE] * pool[2]
+            change -= arm[PIECE_NEED] * dz + (dp[cell] if cell >= 0 else 0.0)
             if removed:
                 force = own * (tau / gap - stiff * (missing + change))
-                force -= arm[BEND] * arm[DEPART] * (arm[LEVEL] * pool[1] - pool[2])
+                force -= arm[BEND] * arm[DEPARTURE] * (arm[PIECE_LEVEL] * pool[1] - pool[2])
                 dq[r] = (pull + force) / arm[PIVOT]
             dslack[r] = change + own * dq[r] + missing
             ddual[r] = tau / gap - dual[r] - stiff * dslack[r]
@@ -208,7 +208,7 @@ def newton_step(program: Program, pieces: Pieces, at: Iterate, tau: float, step:
     cells, top = program.need.size, reached(program, pieces)
     size, width = cells + top, 1 + cells + program.budget.size
     equations = Equations(
-        terms=np.zeros((tasks, n, TERMS)),
+        terms=np.zeros((tasks, n, TERM_COUNT)),
         matrix=np.zeros((tasks, size, size)),
         columns=np.zeros((tasks, size, 3 + cells)),
         pools=np.zeros((tasks, top + 1, ON_CELLS + cells, 3)),
