@@ -17,9 +17,8 @@ from typing import Annotated
 import typer
 
 import osrl
-import osrl.cli.study_life  # noqa: F401  (adds the commands about the life of a study)
-import osrl.cli.study_log  # noqa: F401  (adds the commands about the log)
-import osrl.cli.study_report  # noqa: F401  (adds the page as a file)
+import osrl.cli.study_admin  # noqa: F401  (adds the commands of its owner)
+import osrl.cli.study_log  # noqa: F401  (adds the commands about logs and databases)
 from osrl.cli.analyse import analyse
 from osrl.cli.bound import bound
 from osrl.cli.paper import paper

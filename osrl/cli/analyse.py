@@ -6,8 +6,18 @@ from typing import Annotated
 
 import typer
 
-from osrl.cli.arguments import Tolerance, ToleranceG, ToleranceH
-from osrl.cli.output import print_json, print_report, working
+from osrl.cli.options import (
+    Delta,
+    DeltaG,
+    DeltaH,
+    Epsilon,
+    EpsilonG,
+    EpsilonH,
+    Json,
+    NoiseSd,
+    split_commas,
+)
+from osrl.cli.output import print_report, working
 from osrl.errors import OsrlError
 
 
@@ -20,12 +30,12 @@ def analyse(
             "predictor, reward, and optionally propensity, or propensity[g,h] for every arm.",
         ),
     ],
-    delta: Annotated[float | None, typer.Option(help="Both risks at once.  [default: 0.1]")] = None,
-    delta_g: Annotated[float | None, typer.Option(help="Accepted risk of a wrong representation.")] = None,
-    delta_h: Annotated[float | None, typer.Option(help="Accepted risk of a wrong predictor.")] = None,
-    epsilon: Tolerance = None,
-    epsilon_g: ToleranceG = None,
-    epsilon_h: ToleranceH = None,
+    delta: Delta = None,
+    delta_g: DeltaG = None,
+    delta_h: DeltaH = None,
+    epsilon: Epsilon = None,
+    epsilon_g: EpsilonG = None,
+    epsilon_h: EpsilonH = None,
     columns: Annotated[
         str | None,
         typer.Option(metavar="ROLE=NAME,...", help="Which column is what, such as task=market,reward=paid."),
@@ -45,7 +55,7 @@ def analyse(
     family: Annotated[
         str | None, typer.Option(help="bernoulli, bounded or gaussian.  [default: read off the rewards]")
     ] = None,
-    noise_sd: Annotated[float | None, typer.Option(help="Standard deviation of gaussian rewards.")] = None,
+    noise_sd: NoiseSd = None,
     low: Annotated[float | None, typer.Option(help="The smallest bounded reward.  [default: 0]")] = None,
     high: Annotated[float | None, typer.Option(help="The largest bounded reward.  [default: 1]")] = None,
     representations: Annotated[
@@ -61,7 +71,7 @@ def analyse(
             help="A missing reward says nothing about its value or, with propensities, about the arm.",
         ),
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    as_json: Json = False,
 ) -> None:
     """What a log of trials proves, whatever rule collected it."""
     with working("reading the log ..."):
@@ -77,7 +87,7 @@ def analyse(
             epsilon=epsilon,
             epsilon_g=epsilon_g,
             epsilon_h=epsilon_h,
-            columns=None if columns is None else dict(map(role, columns.split(","))),
+            columns=None if columns is None else dict(map(_role, columns.split(","))),
             order_by=order_by,
             distinct=distinct,
             uniform=uniform,
@@ -86,19 +96,16 @@ def analyse(
             noise_sd=noise_sd,
             low=low,
             high=high,
-            representations=None if representations is None else representations.split(","),
-            predictors=None if predictors is None else predictors.split(","),
+            representations=split_commas(representations),
+            predictors=split_commas(predictors),
             ignorable=ignorable,
         )
         report = AnalysisReport(log, found)
-    if as_json:
-        print_json(report.document())
-    else:
-        print_report(report)
+    print_report(report, as_json)
 
 
-def role(given: str) -> tuple[str, str]:
-    """What a column is, from role=name."""
+def _role(given: str) -> tuple[str, str]:
+    """Read the role and the name of a column from role=name."""
     key, separator, name = given.partition("=")
     if not separator or not name:
         raise OsrlError(f"--columns has {given!r}; give role=name, such as task=market")

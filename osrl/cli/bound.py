@@ -6,17 +6,14 @@ from typing import Annotated
 
 import typer
 
-from osrl.cli.arguments import Tolerance, ToleranceG, ToleranceH
-from osrl.cli.output import print_json, print_report, working
+from osrl.cli.options import Epsilon, EpsilonG, EpsilonH, InstanceFile, Json
+from osrl.cli.output import print_report, working
 
-TOLERANCE = 1e-6  # relative width of the certified intervals
+INTERVAL_WIDTH = 1e-6  # relative, of the certified intervals
 
 
 def bound(
-    file: Annotated[
-        str,
-        typer.Argument(metavar="FILE", help="An instance file (.toml or .json), or 'paper' for the paper's."),
-    ],
+    file: InstanceFile,
     delta: Annotated[float | None, typer.Option(help="Both risks at once.")] = None,
     delta_g: Annotated[
         float | None, typer.Option(help="Accepted risk of a wrong representation.  [default: 0.1]")
@@ -24,11 +21,11 @@ def bound(
     delta_h: Annotated[
         float | None, typer.Option(help="Accepted risk of a wrong predictor in a task.  [default: 0.1]")
     ] = None,
-    epsilon: Tolerance = None,
-    epsilon_g: ToleranceG = None,
-    epsilon_h: ToleranceH = None,
+    epsilon: Epsilon = None,
+    epsilon_g: EpsilonG = None,
+    epsilon_h: EpsilonH = None,
     sigma: Annotated[float | None, typer.Option(help="The paper's regulariser, for K_G_sigma.  [default: 1e5]")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    as_json: Json = False,
 ) -> None:
     """How many samples any policy needs, and how best to spread them."""
     with working("computing the bounds ..."):
@@ -49,11 +46,8 @@ def bound(
             epsilon_g=epsilon_g,
             epsilon_h=epsilon_h,
             sigma=DEFAULT_SIGMA if sigma is None else sigma,
-            tolerance=TOLERANCE,
+            tolerance=INTERVAL_WIDTH,
         )
-        separate = separate_tasks(instance, bounds.delta_g, bounds.delta_h, tolerance=TOLERANCE)
-        report = BoundReport(instance, bounds, separate, TOLERANCE)
-    if as_json:
-        print_json(report.document())
-    else:
-        print_report(report)
+        separate = separate_tasks(instance, bounds.delta_g, bounds.delta_h, tolerance=INTERVAL_WIDTH)
+        report = BoundReport(instance, bounds, separate, INTERVAL_WIDTH)
+    print_report(report, as_json)

@@ -1,16 +1,21 @@
-"""Where the study of a command is: in a database, or with a server (an http:// or https:// address).
+"""Opens the study of a command: in a database, or on a server (an http:// or https:// address).
 
-The token for a server is that of the environment variable OSRL_TOKEN: an argument would be seen by others.
+The token for a server is that of the environment variable OSRL_TOKEN: others could see an argument.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Unpack
 
 from osrl.errors import OsrlError
+from osrl.text import printable
 
 if TYPE_CHECKING:
     from osrl.client import RemoteStudy
+    from osrl.study.settings import CreateOptions
     from osrl.study.storage.base import Tombstone
     from osrl.study.study import Study
 
@@ -18,18 +23,48 @@ if TYPE_CHECKING:
 
 
 def is_remote(place: str) -> bool:
-    """Whether a place is a server."""
+    """Tell whether a place is a server."""
     return place.lower().startswith(("http://", "https://"))
 
 
 def check_local(place: str) -> None:
-    """Refuse what is done with a whole database where there is only a server."""
+    """Refuse a server where a command needs the database itself."""
     if is_remote(place):
         raise OsrlError(f"{place} is a server; do this where its database is")
 
 
-def open_study(place: str, name: str | None) -> AnyStudy:
-    """A study that is there."""
+def without_password(place: str) -> str:
+    """Return a place as it was given, but without a password."""
+    from osrl.study.storage.url import read_place, show_place
+
+    if is_remote(place) or "://" not in place:
+        return printable(place)
+    return show_place(read_place(place))
+
+
+def _study_class(place: str) -> type[Study] | type[RemoteStudy]:
+    if is_remote(place):
+        from osrl.client import RemoteStudy
+
+        return RemoteStudy
+    from osrl.study.study import Study
+
+    return Study
+
+
+@contextmanager
+def opened(place: str, name: str | None) -> Iterator[AnyStudy]:
+    """Open a study as long as the command needs it."""
+    # Loading makes many objects that stay. To look for garbage among them is a sixth of a cold start.
+    gc.disable()
+    try:
+        with _open(place, name) as study:
+            yield study
+    finally:
+        gc.enable()
+
+
+def _open(place: str, name: str | None) -> AnyStudy:
     if is_remote(place):
         from osrl.client import connect
 
@@ -39,30 +74,18 @@ def open_study(place: str, name: str | None) -> AnyStudy:
     return Study.open(place, name)
 
 
-def create_study(place: str, **settings: Any) -> AnyStudy:
-    """A new study."""
-    if is_remote(place):
-        from osrl.client import RemoteStudy
-
-        return RemoteStudy.create(place, **settings)
-    from osrl.study.study import Study
-
-    return Study.create(place, **settings)
+def create_study(place: str, name: str, **options: Unpack[CreateOptions]) -> AnyStudy:
+    """Create a study."""
+    return _study_class(place).create(place, name=name, **options)
 
 
 def list_studies(place: str) -> tuple[str, ...]:
-    """The names of the studies that there are."""
-    if is_remote(place):
-        from osrl.client import RemoteStudy
-
-        return RemoteStudy.list(place)
-    from osrl.study.study import Study
-
-    return Study.list(place)
+    """Return the names of the studies that there are."""
+    return _study_class(place).list(place)
 
 
 def deleted_studies(place: str) -> tuple[Tombstone, ...]:
-    """What is left of studies that were deleted; a server does not say."""
+    """Return the records of deleted studies; a server does not say."""
     if is_remote(place):
         return ()
     from osrl.study.study import Study
@@ -72,11 +95,4 @@ def deleted_studies(place: str) -> tuple[Tombstone, ...]:
 
 def delete_study(place: str, name: str, by: str | None, reason: str | None) -> None:
     """Remove a study, for good."""
-    if is_remote(place):
-        from osrl.client import RemoteStudy
-
-        RemoteStudy.delete(place, name, by=by, reason=reason)
-        return
-    from osrl.study.study import Study
-
-    Study.delete(place, name, by=by, reason=reason)
+    _study_class(place).delete(place, name, by=by, reason=reason)

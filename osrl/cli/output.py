@@ -1,4 +1,4 @@
-"""What commands write: one JSON document or a report on standard output, progress on standard error."""
+"""Output of commands: one JSON document or a report on standard output, progress on standard error."""
 
 from __future__ import annotations
 
@@ -7,30 +7,49 @@ import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import typer
 
 from osrl.text import shown
 
 if TYPE_CHECKING:
-    from rich.console import Console, RenderableType
+    from rich.console import Console
 
 T = TypeVar("T")
 
 
+class Report(Protocol):
+    """A report that Rich can print, and that has a JSON document."""
+
+    def document(self) -> Mapping[str, Any]:
+        """Return the JSON document."""
+
+
 def print_json(document: Mapping[str, Any]) -> None:
-    """One JSON document on one line; a value that JSON does not know is a mistake of ours."""
+    """Print one JSON document on one line; a value that JSON lacks is a mistake of ours."""
     print(json.dumps(document, allow_nan=False), flush=True)
 
 
 def echo(line: str, *, err: bool = False) -> None:
-    """One line for the reader; names in it cannot steer the terminal."""
+    """Print one line for the reader; names in it cannot steer the terminal."""
     typer.echo(shown(line), err=err)
 
 
-def print_report(report: RenderableType) -> None:
-    """A report for the reader: in colour on a terminal, as plain text elsewhere."""
+def print_result(as_json: bool, document: Mapping[str, Any], *lines: str) -> None:
+    """Print a JSON document, or lines for the reader."""
+    if as_json:
+        print_json(document)
+    else:
+        for line in lines:
+            echo(line)
+
+
+def print_report(report: Report, as_json: bool) -> None:
+    """Print a report: as one JSON document, in colour on a terminal, as plain text elsewhere."""
+    if as_json:
+        print_json(report.document())
+        return
     from rich.console import Console
 
     if isinstance(sys.stdout, io.TextIOWrapper):
@@ -39,7 +58,7 @@ def print_report(report: RenderableType) -> None:
 
 
 class Progress:
-    """How far something is: shown on a terminal, and remembered everywhere."""
+    """How much is done: shown on a terminal, and remembered everywhere."""
 
     def __init__(self, show: Callable[[int, int | None], None] | None = None) -> None:
         self.done = 0
@@ -47,7 +66,7 @@ class Progress:
         self._show = show
 
     def update(self, done: int, total: int | None) -> None:
-        """So much is done, of all that there is, where that is known."""
+        """Note how much is done, of how much in all, where that is known."""
         self.done, self.total = done, total
         if self._show is not None:
             self._show(done, total)
@@ -55,12 +74,12 @@ class Progress:
 
 @contextmanager
 def progress_bar(unit: str) -> Iterator[Progress]:
-    """A bar with the time left, on a terminal; it vanishes when all is done."""
+    """Show a bar with the time left, on a terminal; it vanishes when all is done."""
     from rich import progress as rich
     from rich.console import Console
 
     console = Console(stderr=True)
-    if not _animated(console):
+    if not _is_animated(console):
         yield Progress()
         return
     parts = (
@@ -75,7 +94,7 @@ def progress_bar(unit: str) -> Iterator[Progress]:
 
 
 def counted(items: Iterable[T], bar: Progress, every: int = 500) -> Iterator[T]:
-    """The same items, with a bar that says how many there were."""
+    """Yield the same items, with a bar that counts them."""
     for done, item in enumerate(items, 1):
         yield item
         if done % every == 0:
@@ -84,14 +103,14 @@ def counted(items: Iterable[T], bar: Progress, every: int = 500) -> Iterator[T]:
 
 @contextmanager
 def working(message: str) -> Iterator[None]:
-    """Show on a terminal that something is being computed; the line vanishes when it is done."""
+    """Show a message on a terminal as long as something is computed."""
     from rich.console import Console
 
     console = Console(stderr=True)
-    with console.status(message) if _animated(console) else nullcontext():
+    with console.status(message) if _is_animated(console) else nullcontext():
         yield
 
 
-def _animated(console: Console) -> bool:
-    """Whether a reader watches; Rich alone would also animate a log file where FORCE_COLOR is set."""
+def _is_animated(console: Console) -> bool:
+    """Tell whether a reader watches; Rich alone would also animate a log file where FORCE_COLOR is set."""
     return console.is_interactive and sys.stderr.isatty()

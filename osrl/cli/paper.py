@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from osrl.cli.output import Progress, echo, print_json, print_report, progress_bar, working
+from osrl.cli.options import Json
+from osrl.cli.output import Progress, echo, print_report, progress_bar, working
 
 
 def paper(
@@ -24,7 +25,7 @@ def paper(
     released: Annotated[
         bool, typer.Option("--released/--no-released", help="Include osrl-sc-released, which takes longest.")
     ] = True,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Repeat the paper's experiments and compare them with the published numbers."""
     with working("loading ..."):
@@ -49,10 +50,7 @@ def paper(
             kept = f"finished runs of Table 1 are kept in {folder}"
             echo(f"{kept}; the same command resumes where it stopped", err=True)
             raise
-    if as_json:
-        print_json(reproduction.document())
-    else:
-        print_report(reproduction)
+    print_report(reproduction, as_json)
 
 
 class _Stages(ExitStack):
@@ -62,7 +60,7 @@ class _Stages(ExitStack):
     _bar = Progress()
 
     def update(self, name: str, done: int, total: int) -> None:
-        """How much of ``name`` is done."""
+        """Show how much of ``name`` is done."""
         if name != self._name:
             self.close()
             self._name, self._bar = name, self.enter_context(progress_bar(name))

@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from osrl.cli.arguments import Tolerance, ToleranceG, ToleranceH
-from osrl.cli.output import print_json, print_report, progress_bar, working
+from osrl.cli.options import Epsilon, EpsilonG, EpsilonH, Json, split_commas
+from osrl.cli.output import print_report, progress_bar, working
 from osrl.errors import OsrlError
 
 
@@ -25,9 +25,9 @@ def plan(
         float | None,
         typer.Option(metavar="RISK", help="Risk of a wrong predictor in a task.  [default: 0.1]"),
     ] = None,
-    epsilon: Tolerance = None,
-    epsilon_g: ToleranceG = None,
-    epsilon_h: ToleranceH = None,
+    epsilon: Epsilon = None,
+    epsilon_g: EpsilonG = None,
+    epsilon_h: EpsilonH = None,
     risks: Annotated[str | None, typer.Option(metavar="RISK,...", help="Compare several risks (both at once).")] = None,
     tolerances: Annotated[
         str | None, typer.Option(metavar="EPS,...", help="Compare several tolerances (both at once).")
@@ -61,7 +61,7 @@ def plan(
         int | None, typer.Option(help="Stop an experiment after this many trials.  [default: 1000000]")
     ] = None,
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="Write the chart there, as PNG and PDF.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    as_json: Json = False,
 ) -> None:
     """How many trials to expect, if the means are as guessed."""
     with working("loading ..."):
@@ -90,8 +90,7 @@ def plan(
     report: PlanReport | SweepReport
     with progress_bar("runs") as bar:
         if risks is None and tolerances is None:
-            names = None if policy is None else policy.split(",")
-            report = PlanReport(make(file, names, **single, **conditions, progress=bar.update))
+            report = PlanReport(make(file, split_commas(policy), **single, **conditions, progress=bar.update))
         else:
             if any(value is not None for value in single.values()) or "," in (policy or ""):
                 raise OsrlError(
@@ -112,14 +111,11 @@ def plan(
             save(draw_sweep(report.plans), out)
         elif report.plan.policies:
             save(draw_plan(report.plan), out)
-    if as_json:
-        print_json(report.document())
-    else:
-        print_report(report)
+    print_report(report, as_json)
 
 
 def _numbers(option: str, given: str | None) -> list[float]:
-    """Numbers with commas between them."""
+    """Read numbers with commas between them."""
     try:
         return [] if given is None else [float(part) for part in given.split(",")]
     except ValueError:

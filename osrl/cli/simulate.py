@@ -6,16 +6,13 @@ from typing import Annotated
 
 import typer
 
-from osrl.cli.arguments import Tolerance, ToleranceG, ToleranceH, key_value
-from osrl.cli.output import echo, print_json, print_report, progress_bar, working
+from osrl.cli.options import Epsilon, EpsilonG, EpsilonH, InstanceFile, Json, key_value, split_commas
+from osrl.cli.output import echo, print_report, progress_bar, working
 from osrl.errors import OsrlError
 
 
 def simulate(
-    file: Annotated[
-        str,
-        typer.Argument(metavar="FILE", help="An instance file (.toml or .json), or 'paper' for the paper's."),
-    ],
+    file: InstanceFile,
     policy: Annotated[str | None, typer.Option(metavar="NAME,...", help="Policies to run.  [default: osrl]")] = None,
     sample: Annotated[
         str | None,
@@ -32,9 +29,9 @@ def simulate(
         str | None,
         typer.Option(metavar="RISK,...", help="Risk of a wrong predictor in a task.  [default: 0.1]"),
     ] = None,
-    epsilon: Tolerance = None,
-    epsilon_g: ToleranceG = None,
-    epsilon_h: ToleranceH = None,
+    epsilon: Epsilon = None,
+    epsilon_g: EpsilonG = None,
+    epsilon_h: EpsilonH = None,
     threshold: Annotated[
         str | None, typer.Option(metavar="NAME,...", help="Thresholds, for policies that offer several.")
     ] = None,
@@ -51,7 +48,7 @@ def simulate(
         str | None,
         typer.Option(metavar="DIR", help="Keep the runs in this folder; the same command resumes where it stopped."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Run policies many times and count samples and wrong answers."""
     with working("loading ..."):
@@ -66,7 +63,7 @@ def simulate(
         try:
             finished = run(
                 instance,
-                _names(policy),
+                split_commas(policy),
                 _risks("delta", delta),
                 DEFAULT_RUNS if runs is None else runs,
                 seed,
@@ -75,9 +72,9 @@ def simulate(
                 epsilon=epsilon,
                 epsilon_g=epsilon_g,
                 epsilon_h=epsilon_h,
-                sample=_names(sample),
-                stop=_names(stop),
-                threshold=_names(threshold),
+                sample=split_commas(sample),
+                stop=split_commas(stop),
+                threshold=split_commas(threshold),
                 budget=budget,
                 workers=workers,
                 dask=dask,
@@ -91,19 +88,11 @@ def simulate(
                 echo(f"{kept}; the same command resumes where it stopped", err=True)
             raise
     report = SimulationReport(instance, finished.summary())
-    if as_json:
-        print_json(report.document())
-    else:
-        print_report(report)
-
-
-def _names(given: str | None) -> list[str] | None:
-    """Names from a list with commas."""
-    return None if given is None else given.split(",")
+    print_report(report, as_json)
 
 
 def _risks(name: str, given: str | None) -> list[float] | None:
-    """Risks from a list with commas."""
+    """Read risks from a list with commas."""
     try:
         return None if given is None else [float(risk) for risk in given.split(",")]
     except ValueError:

@@ -1,21 +1,39 @@
-"""`osrl study`: a live experiment from the shell. Every command takes --json."""
+"""`osrl study`: the experiment itself from the shell. Every command takes --json."""
 
 from __future__ import annotations
 
 import gc
 import shlex
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from osrl.cli.arguments import Tolerance, ToleranceG, ToleranceH, key_value
-from osrl.cli.open_study import create_study, is_remote, open_study
-from osrl.cli.output import echo, print_json, print_report
+from osrl.cli.open_study import create_study, opened, without_password
+from osrl.cli.options import (
+    By,
+    CorrectionReason,
+    Delta,
+    DeltaG,
+    DeltaH,
+    Epsilon,
+    EpsilonG,
+    EpsilonH,
+    FromFile,
+    Json,
+    Key,
+    Name,
+    NameList,
+    NewName,
+    NoiseSd,
+    Place,
+    Reason,
+    RightReward,
+    TrialArgument,
+    key_value,
+)
+from osrl.cli.output import echo, print_json, print_report, print_result
 from osrl.cli.table_input import read_reward, read_rows
 from osrl.errors import OsrlError
-from osrl.text import printable
 
 if TYPE_CHECKING:
     from osrl.cli.open_study import AnyStudy
@@ -28,52 +46,30 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-Place = Annotated[
-    str,
-    typer.Argument(
-        metavar="DB",
-        help="A SQLite file, the URL of a PostgreSQL database, or that of a server (http://...).",
-    ),
-]
-Name = Annotated[str | None, typer.Option("--name", help="The study, if the database holds several.")]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
-By = Annotated[str | None, typer.Option("--by", metavar="WHO", help="Who does this, kept in the log.")]
-Reason = Annotated[str | None, typer.Option("--reason", metavar="TEXT", help="The reason, kept in the log.")]
-Key = Annotated[str | None, typer.Option("--key", metavar="KEY", help="The key with which the trial was asked for.")]
-From = Annotated[
-    str | None,
-    typer.Option(
-        "--from", metavar="FILE", help="Many at once, from a CSV or JSON Lines file, or - for standard input."
-    ),
-]
-Several = Annotated[
-    list[str] | None,
-    typer.Option(metavar="NAME,...", help="Names separated by commas; or repeat the option for each."),
-]
-
 
 @app.command()
 def create(
+    context: typer.Context,
     place: Place,
-    tasks: Several = None,
-    representations: Several = None,
-    predictors: Several = None,
+    tasks: NameList = None,
+    representations: NameList = None,
+    predictors: NameList = None,
     instance: Annotated[
         str | None, typer.Option(metavar="FILE", help="Take names and family from an instance file.")
     ] = None,
     family: Annotated[str | None, typer.Option(help="bernoulli, bounded or gaussian.  [default: bernoulli]")] = None,
-    noise_sd: Annotated[float | None, typer.Option(help="Standard deviation of gaussian rewards.")] = None,
+    noise_sd: NoiseSd = None,
     low: Annotated[float | None, typer.Option(help="Smallest possible bounded reward.  [default: 0]")] = None,
     high: Annotated[float | None, typer.Option(help="Largest possible bounded reward.  [default: 1]")] = None,
     harm_limit: Annotated[
         float | None, typer.Option(help="The largest mean harm: what does more is withdrawn.")
     ] = None,
-    delta: Annotated[float | None, typer.Option(help="Both risks at once.  [default: 0.1]")] = None,
-    delta_g: Annotated[float | None, typer.Option(help="Accepted risk of a wrong representation.")] = None,
-    delta_h: Annotated[float | None, typer.Option(help="Accepted risk of a wrong predictor.")] = None,
-    epsilon: Tolerance = None,
-    epsilon_g: ToleranceG = None,
-    epsilon_h: ToleranceH = None,
+    delta: Delta = None,
+    delta_g: DeltaG = None,
+    delta_h: DeltaH = None,
+    epsilon: Epsilon = None,
+    epsilon_g: EpsilonG = None,
+    epsilon_h: EpsilonH = None,
     model_check: Annotated[
         float | None,
         typer.Option(metavar="M", help="Decide only with evidence in every task that no arm beats the answer by M."),
@@ -88,59 +84,41 @@ def create(
     option: Annotated[
         list[str] | None, typer.Option(metavar="KEY=VALUE", help="An option of the policy; may be repeated.")
     ] = None,
-    name: Annotated[str, typer.Option(help="A name for the study.")] = "study",
+    name: NewName = "study",
     as_json: Json = False,
 ) -> None:
     """Begin a study."""
-    given = {"tasks": tasks, "representations": representations, "predictors": predictors}
-    names: dict[str, Any] = {key: _names(value) for key, value in given.items() if value}
+    from osrl.study.settings import CreateOptions
+
+    options: Any = {key: value for key, value in context.params.items() if key in CreateOptions.__annotations__}
+    axes = {"tasks": tasks, "representations": representations, "predictors": predictors}
+    names = {key: _read_names(values) for key, values in axes.items() if values}
     if instance is not None:
         from osrl.model.instance import Instance
 
         loaded = Instance.load(instance)
-        own = {key: list(getattr(loaded, key)) for key in given}
-        for key, other in names.items():
-            if len(other) != len(own[key]):
-                raise OsrlError(f"{len(other)} {key}, and {len(own[key])} in the file; name all, or leave them out")
-        names = own | names
+        for key, given in names.items():
+            if len(given) != len(getattr(loaded, key)):
+                count = len(getattr(loaded, key))
+                raise OsrlError(f"{len(given)} {key}, and {count} in the file; name all, or leave them out")
+        names = {key: list(getattr(loaded, key)) for key in axes} | names
         if family is None:
-            family, noise_sd = loaded.family.name, loaded.family.noise_sd
-    for key in given:
+            options |= {"family": loaded.family.name, "noise_sd": loaded.family.noise_sd}
+    for key in axes:
         if key not in names:
             raise OsrlError(f"the {key} are missing; give --{key} NAME,... or --instance FILE")
-    study = create_study(
-        place,
-        **names,
-        family=family or "bernoulli",
-        noise_sd=noise_sd,
-        low=low,
-        high=high,
-        harm_limit=harm_limit,
-        delta=delta,
-        delta_g=delta_g,
-        delta_h=delta_h,
-        epsilon=epsilon,
-        epsilon_g=epsilon_g,
-        epsilon_h=epsilon_h,
-        model_check=model_check,
-        seed=seed,
-        budget=budget,
-        policy=policy,
-        threshold=threshold,
-        options=dict(map(key_value, option or [])),
-        name=name,
-    )
-    with study:
+    options |= {"family": options["family"] or "bernoulli", "options": dict(map(key_value, option or []))}
+    with create_study(place, name, **options | names) as study:
         if as_json:
-            print_json(_report(study, place).document())
-        else:
-            which = "" if name == "study" else f" --name {shlex.quote(name)}"
-            first = f"osrl study ask {shlex.quote(shown(place))}{which}"
-            echo(f"study {name!r} is ready; ask for its first trial with: {first}")
-            from osrl.report.sentences import remarks
+            print_json(_report(study).document())
+            return
+        which = "" if name == "study" else f" --name {shlex.quote(name)}"
+        first = f"osrl study ask {shlex.quote(without_password(place))}{which}"
+        echo(f"study {name!r} is ready; ask for its first trial with: {first}")
+        from osrl.report.sentences import remarks
 
-            for remark in remarks(study.settings):
-                echo(f"note: {remark}")
+        for remark in remarks(study.settings):
+            echo(f"note: {remark}")
 
 
 @app.command()
@@ -172,12 +150,12 @@ def ask(
             found = study.ask(task, n=n, note=about, lease=lease)
         else:
             raise OsrlError("a key is that of one trial; ask without -n, once for each key")
-    if as_json:
-        print_json({"trials": [_trial(trial) for trial in found]} if n is not None else _trial(found[0]))
-    else:
-        for trial in found:
-            known = f" ({trial.key})" if trial.key else ""
-            echo(f"trial {trial.id}{known}: {trial.representation}, {trial.predictor} in {trial.task}")
+    documents = [_trial_document(trial) for trial in found]
+    lines = [
+        f"trial {each.id}{f' ({each.key})' if each.key else ''}: {each.representation}, {each.predictor} in {each.task}"
+        for each in found
+    ]
+    print_result(as_json, documents[0] if n is None else {"trials": documents}, *lines)
 
 
 @app.command(context_settings={"ignore_unknown_options": True})  # a reward may be negative
@@ -188,7 +166,7 @@ def tell(
         typer.Argument(metavar="[TRIAL] REWARD", help="The trial, by its number or token, and its reward."),
     ] = None,
     key: Key = None,
-    file: From = None,
+    file: FromFile = None,
     harm: Annotated[float | None, typer.Option(help="Its harm, from 0 to 1, where that has a limit.")] = None,
     by: By = None,
     name: Name = None,
@@ -205,7 +183,7 @@ def tell(
     with opened(place, name) as study:
         before = study.head
         if key is None:
-            study.tell(trial := _meant(given[0]), value, harm=harm, by=by)  # type: ignore[arg-type]
+            study.tell(trial := _read_trial(given[0]), value, harm=harm, by=by)  # type: ignore[arg-type]
         else:
             study.tell(key=key, reward=value, harm=harm, by=by)  # type: ignore[arg-type]
             trial = study.trial(key).id
@@ -215,20 +193,17 @@ def tell(
     done = f"{told} {'is' if harm is None else 'are'} stored"
     if head == before:
         done = f"{told} was told before; nothing has changed"
-    if as_json:
-        print_json({"trial": trial, "reward": reward, "verdict": verdict, "head": head})
-    else:
-        echo(f"trial {trial}: {done}; verdict: {verdict}")
-        echo(f"head of the log: {head}")
+    document = {"trial": trial, "reward": reward, "verdict": verdict, "head": head}
+    print_result(as_json, document, f"trial {trial}: {done}; verdict: {verdict}", f"head of the log: {head}")
     return None
 
 
 @app.command(context_settings={"ignore_unknown_options": True})
 def correct(
     place: Place,
-    trial: Annotated[str, typer.Argument(metavar="TRIAL", help="The number of the trial, or its token.")],
-    reward: Annotated[str, typer.Argument(metavar="REWARD", help="The right reward.")],
-    reason: Annotated[str, typer.Option(metavar="TEXT", help="Why the reward was wrong, kept in the log.")],
+    trial: TrialArgument,
+    reward: RightReward,
+    reason: CorrectionReason,
     by: By = None,
     name: Name = None,
     as_json: Json = False,
@@ -236,21 +211,19 @@ def correct(
     """Correct a wrong reward, as long as nothing has been decided by it. The log keeps both."""
     with opened(place, name) as study:
         right = read_reward(reward)
-        study.correct(number := _meant(trial), right, reason=reason, by=by)  # type: ignore[arg-type]
+        study.correct(number := _read_trial(trial), right, reason=reason, by=by)  # type: ignore[arg-type]
         verdict, head = study.verdict, study.head
-    if as_json:
-        print_json({"trial": number, "reward": float(right), "verdict": verdict, "head": head})
-    else:
-        echo(f"trial {number}: the reward is corrected to {float(right):g}; verdict: {verdict}")
-        echo(f"head of the log: {head}")
+    done = f"trial {number}: the reward is corrected to {float(right):g}; verdict: {verdict}"
+    document = {"trial": number, "reward": float(right), "verdict": verdict, "head": head}
+    print_result(as_json, document, done, f"head of the log: {head}")
 
 
 @app.command(context_settings={"ignore_unknown_options": True})
 def amend(
     place: Place,
-    trial: Annotated[str, typer.Argument(metavar="TRIAL", help="The number of the trial, or its token.")],
-    reward: Annotated[str, typer.Argument(metavar="REWARD", help="The right reward.")],
-    reason: Annotated[str, typer.Option(metavar="TEXT", help="Why the reward was wrong, kept in the log.")],
+    trial: TrialArgument,
+    reward: RightReward,
+    reason: CorrectionReason,
     by: By = None,
     name: Name = None,
     as_json: Json = False,
@@ -258,16 +231,14 @@ def amend(
     """Note the right reward where it is too late to correct it. The evidence stays as it is."""
     with opened(place, name) as study:
         right = read_reward(reward)
-        study.amend(number := _meant(trial), right, reason=reason, by=by)  # type: ignore[arg-type]
+        study.amend(number := _read_trial(trial), right, reason=reason, by=by)  # type: ignore[arg-type]
         used, verdict, head = study.trial(number).reward, study.verdict, study.head
-    if as_json:
-        print_json({"trial": number, "reward": float(right), "used": used, "verdict": verdict, "head": head})
-    else:
-        echo(
-            f"trial {number}: that the reward is {float(right):g} is noted; evidence, means and verdict "
-            f"go on with {used:g}, which was used; verdict: {verdict}"
-        )
-        echo(f"head of the log: {head}")
+    done = (
+        f"trial {number}: that the reward is {float(right):g} is noted; evidence, means and verdict "
+        f"go on with {used:g}, which was used; verdict: {verdict}"
+    )
+    document = {"trial": number, "reward": float(right), "used": used, "verdict": verdict, "head": head}
+    print_result(as_json, document, done, f"head of the log: {head}")
 
 
 @app.command()
@@ -275,7 +246,7 @@ def abandon(
     place: Place,
     trial: Annotated[str | None, typer.Argument(metavar="TRIAL", help="The number of the trial, or its token.")] = None,
     key: Key = None,
-    file: From = None,
+    file: FromFile = None,
     ignorable: Annotated[
         bool,
         typer.Option(
@@ -297,15 +268,13 @@ def abandon(
         return _end_many(place, name, file, as_json, **about)
     with opened(place, name) as study:
         if key is None:
-            study.abandon(number := _meant(str(trial)), **about)
+            study.abandon(number := _read_trial(str(trial)), **about)
         else:
             study.abandon(key=key, **about)
             number = study.trial(key).id
         verdict = study.verdict
-    if as_json:
-        print_json({"trial": number, "ignorable": ignorable, "verdict": verdict})
-    else:
-        echo(f"trial {number} is abandoned; verdict: {verdict}")
+    document = {"trial": number, "ignorable": ignorable, "verdict": verdict}
+    print_result(as_json, document, f"trial {number} is abandoned; verdict: {verdict}")
     return None
 
 
@@ -319,13 +288,10 @@ def _end_many(place: str, name: str | None, file: str, as_json: bool, **about: A
         except OsrlError as error:
             raise type(error)(f"{file}, {error}; nothing of the file was stored") from None
         verdict, head = study.verdict, study.head
-    if as_json:
-        print_json({"file": file, "rows": len(rows), "new": new, "verdict": verdict, "head": head})
-    else:
-        what = "trials are abandoned" if lost else "rewards are stored"
-        known = f" ({len(rows) - new:,} were known)" if new < len(rows) else ""
-        echo(f"{new:,} {what}{known}; verdict: {verdict}")
-        echo(f"head of the log: {head}")
+    what = "trials are abandoned" if lost else "rewards are stored"
+    known = f" ({len(rows) - new:,} were known)" if new < len(rows) else ""
+    document = {"file": file, "rows": len(rows), "new": new, "verdict": verdict, "head": head}
+    print_result(as_json, document, f"{new:,} {what}{known}; verdict: {verdict}", f"head of the log: {head}")
 
 
 @app.command()
@@ -338,16 +304,13 @@ def status(
 ) -> None:
     """Show what is decided, what is open, how far along it is, and which trials have not reported."""
     with opened(place, name) as study:
-        report = _report(study, place)
+        report = _report(study)
         if (after, limit) != (0, 100):
             page = study.pending_trials(after, limit)
             more = len(page) == limit and study.pending_trials(page[-1].id, 1)
-            shown = report.status._replace(pending=page, pending_next=page[-1].id if more else None)
-            report = report._replace(status=shown)
-    if as_json:
-        print_json(report.document())
-    else:
-        print_report(report)
+            status = report.status._replace(pending=page, pending_next=page[-1].id if more else None)
+            report = report._replace(status=status)
+    print_report(report, as_json)
 
 
 @app.command()
@@ -370,7 +333,7 @@ def watch(
     if not 0 < every < 1e6:
         raise OsrlError(f"--every is {every:g}; give a number of seconds, such as 1")
     with opened(place, name) as study:
-        report = _report(study, place)
+        report = _report(study)
         gc.enable()
         if as_json or not sys.stdout.isatty():
             seen = None
@@ -381,61 +344,36 @@ def watch(
                     sys.stdout.flush()
                     seen = trials
                 time.sleep(max(every, 0.05))
-                report = _report(study, place)
+                report = _report(study)
         else:
             with Live(report, console=Console(highlight=False, markup=False, emoji=False), auto_refresh=False) as live:
                 while report.status.verdict == "running":
                     time.sleep(max(every, 0.05))
-                    report = _report(study, place)
+                    report = _report(study)
                     live.update(report, refresh=True)
             return
-    if as_json:
-        print_json(report.document())
-    else:
-        print_report(report)
+    print_report(report, as_json)
 
 
-@contextmanager
-def opened(place: str, name: str | None) -> Iterator[AnyStudy]:
-    """The study, as long as the command needs it."""
-    # Loading makes many objects that stay. To look for garbage among them is a sixth of a cold start.
-    gc.disable()
-    try:
-        with open_study(place, name) as study:
-            yield study
-    finally:
-        gc.enable()
-
-
-def _report(study: AnyStudy, place: str) -> StudyReport:
-
+def _report(study: AnyStudy) -> StudyReport:
     from osrl.report.study import StudyReport
 
     return StudyReport(study.place, study.name, study.status)
 
 
-def _trial(trial: Trial) -> dict[str, Any]:
+def _trial_document(trial: Trial) -> dict[str, Any]:
     fields = dict(vars(trial))
     return {"trial": fields.pop("id"), **fields}
 
 
-def _meant(trial: str) -> str | int:
-    """The trial that an argument means: a number, or a token."""
+def _read_trial(trial: str) -> str | int:
+    """Read the number of a trial, or its token."""
     try:
         return int(trial)
     except ValueError:
         return trial
 
 
-def shown(place: str) -> str:
-    """Where the study is, as it was given, but without a password."""
-    from osrl.study.storage.url import read_place, show_place
-
-    if is_remote(place):
-        return printable(place)
-    return show_place(read_place(place)) if "://" in place else printable(place)
-
-
-def _names(values: list[str]) -> list[str]:
-    """One value is a list with commas; several are one name each."""
+def _read_names(values: list[str]) -> list[str]:
+    """Read names: one value is a list with commas; several are one name each."""
     return [part.strip() for part in values[0].split(",")] if len(values) == 1 else values

@@ -1,14 +1,23 @@
-"""`osrl study`, the part about the log: files, checked, backups, and the end of a study."""
+"""`osrl study`: the studies of a database, their logs as files, checks, backups, reports, and deletion."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from osrl.cli.open_study import check_local, delete_study, deleted_studies, list_studies
-from osrl.cli.output import echo, print_json, working
-from osrl.cli.study import By, Json, Name, Place, Reason, app, opened, shown
+from osrl.cli.open_study import (
+    check_local,
+    delete_study,
+    deleted_studies,
+    list_studies,
+    opened,
+    without_password,
+)
+from osrl.cli.options import By, Json, Name, NewName, Place, Reason
+from osrl.cli.output import counted, print_result, progress_bar, working
+from osrl.cli.study import app
 from osrl.errors import OsrlError, StorageDamaged
 
 if TYPE_CHECKING:
@@ -24,12 +33,9 @@ def list_all(place: Place, as_json: Json = False) -> None:
         with opened(place, name) as study:
             known = study.summary
         summaries.append({"study": name, **{key: known[key] for key in ("verdict", "handed_out", "told")}})
-    if as_json:
-        gone = [each._asdict() for each in deleted]
-        print_json({"studies": list(names), "summaries": summaries, "deleted": gone})
-    else:
-        for each in summaries:
-            echo("{study}: {verdict}, {told:,} of {handed_out:,} trials told".format(**each))
+    document = {"studies": list(names), "summaries": summaries, "deleted": [each._asdict() for each in deleted]}
+    lines = ["{study}: {verdict}, {told:,} of {handed_out:,} trials told".format(**each) for each in summaries]
+    print_result(as_json, document, *lines)
 
 
 @app.command()
@@ -51,18 +57,16 @@ def export(
     with opened(place, name) as study:
         (study.write_trials if trials else study.write_arms if arms else study.write_log)(file)
         handed_out, head = study.trials, study.head
-    if as_json:
-        print_json({"file": file, "trials": handed_out, "head": head})
-    else:
-        echo(f"{'the arms' if arms else f'{handed_out:,} trials'} are in {file}")
-        echo(f"head of the log: {head}")
+    document = {"file": file, "trials": handed_out, "head": head}
+    done = f"{'the arms' if arms else f'{handed_out:,} trials'} are in {file}"
+    print_result(as_json, document, done, f"head of the log: {head}")
 
 
 @app.command("import")
 def import_log(
     place: Place,
     file: Annotated[str, typer.Argument(metavar="FILE", help="A log that `osrl study export` has written.")],
-    name: Annotated[str, typer.Option(help="A name for the study.")] = "study",
+    name: NewName = "study",
     as_json: Json = False,
 ) -> None:
     """Make a study from an exported log, after replaying it."""
@@ -73,10 +77,9 @@ def import_log(
         read = Study.read_log(place, file, name)
     with read as study:
         handed_out, verdict = study.trials, study.verdict
-    if as_json:
-        print_json({"study": name, "trials": handed_out, "verdict": verdict})
-    else:
-        echo(f"study {name!r} with {handed_out:,} trials is in {shown(place)}: {verdict}")
+    document = {"study": name, "trials": handed_out, "verdict": verdict}
+    done = f"study {name!r} with {handed_out:,} trials is in {without_password(place)}: {verdict}"
+    print_result(as_json, document, done)
 
 
 @app.command()
@@ -93,17 +96,16 @@ def verify(
     with opened(place, name) as study:
         with working("replaying the log"):
             checked = study.verify(head)
-    if as_json:
-        print_json({"ok": checked.ok, **checked._asdict()})
-    else:
-        how = "bit for bit" if checked.exact else "to 1e-9 (other versions have written to it)"
-        echo(f"{checked.events:,} events, {checked.trials:,} trials; verdict: {checked.verdict}")
-        echo(f"replay agrees {how}" if checked.ok else f"replay differs in {len(checked.problems)} places:")
-        for problem in checked.problems:
-            echo(f"  {problem}")
-        for note in checked.notes:
-            echo(f"note: {note}")
-        echo(f"head of the log: {checked.head}")
+    how = "bit for bit" if checked.exact else "to 1e-9 (other versions have written to it)"
+    print_result(
+        as_json,
+        {"ok": checked.ok, **checked._asdict()},
+        f"{checked.events:,} events, {checked.trials:,} trials; verdict: {checked.verdict}",
+        f"replay agrees {how}" if checked.ok else f"replay differs in {len(checked.problems)} places:",
+        *(f"  {problem}" for problem in checked.problems),
+        *(f"note: {note}" for note in checked.notes),
+        f"head of the log: {checked.head}",
+    )
     if not checked.ok:
         raise typer.Exit(StorageDamaged.exit_code)
 
@@ -118,10 +120,7 @@ def anchor(
     """Note the head of the log (the hash of its last event) in a file, to reveal a rewritten log later."""
     with opened(place, name) as study:
         noted = study.anchor(file)
-    if as_json:
-        print_json(noted)
-    else:
-        echo(f"{noted['events']:,} events with head {noted['head']} are noted in {file}")
+    print_result(as_json, noted, f"{noted['events']:,} events with head {noted['head']} are noted in {file}")
 
 
 @app.command()
@@ -154,7 +153,7 @@ def restore(
     check_local(place)
     with working("replaying the logs of the backup"):
         copied = restore(place, file)
-    _print_copied(copied, shown(place), as_json)
+    _print_copied(copied, without_password(place), as_json)
 
 
 @app.command()
@@ -169,11 +168,8 @@ def recover(
     with opened(place, name) as study:
         study.recover(reason, by=by)
         trials, head = study.trials, study.head
-    if as_json:
-        print_json({"trials": trials, "head": head})
-    else:
-        echo(f"the study goes on after trial {trials}")
-        echo(f"head of the log: {head}")
+    done = f"the study goes on after trial {trials}"
+    print_result(as_json, {"trials": trials, "head": head}, done, f"head of the log: {head}")
 
 
 @app.command()
@@ -187,20 +183,46 @@ def delete(
 ) -> None:
     """Remove a study and all its events for good. Only a record that it existed is kept."""
     if not yes and not as_json and name in list_studies(place):
-        typer.confirm(f"remove study {name!r} from {shown(place)}, with all its events?", abort=True)
+        typer.confirm(f"remove study {name!r} from {without_password(place)}, with all its events?", abort=True)
     if not yes and as_json:
         raise OsrlError("removing a study cannot be undone; add --yes to do it")
     delete_study(place, name, by, reason)
-    if as_json:
-        print_json({"deleted": name})
-    else:
-        echo(f"study {name!r} is removed")
+    print_result(as_json, {"deleted": name}, f"study {name!r} is removed")
+
+
+@app.command()
+def report(
+    place: Place,
+    out: Annotated[str, typer.Option("--out", metavar="FILE", help="The HTML file to write.")],
+    at: Annotated[
+        int | None,
+        typer.Option("--at", metavar="SEQUENCE", help="The number of the event after which to look; the last one."),
+    ] = None,
+    name: Name = None,
+    as_json: Json = False,
+) -> None:
+    """Write the page of a study as one file that opens offline, the same for the same log."""
+    from osrl.files import replace_file
+    from osrl.page.render import frozen_page
+    from osrl.page.snapshot import snapshot_at
+
+    with opened(place, name) as study, progress_bar("events") as bar:
+        snapshot = snapshot_at(counted(study.events(), bar), at)
+        page = frozen_page(study.name, snapshot)
+    replace_file(Path(out), page.encode(), private=True)
+    head, verdict = snapshot.status.head, snapshot.status.verdict
+    document = {"file": out, "sequence": snapshot.sequence, "verdict": verdict, "head": head}
+    done = f"the page after event {snapshot.sequence:,} is in {out}; verdict: {verdict}"
+    print_result(as_json, document, done, f"head of the log: {head}")
 
 
 def _print_copied(copied: list[Copied], where: str, as_json: bool) -> None:
-    if as_json:
-        print_json({"place": where, "studies": [each._asdict() for each in copied]})
-    else:
-        for each in copied:
-            echo(f"study {each.study!r} with {each.events:,} events is in {where}, verified")
-            echo(f"head of the log: {each.head}")
+    lines = [
+        line
+        for each in copied
+        for line in (
+            f"study {each.study!r} with {each.events:,} events is in {where}, verified",
+            f"head of the log: {each.head}",
+        )
+    ]
+    print_result(as_json, {"place": where, "studies": [each._asdict() for each in copied]}, *lines)

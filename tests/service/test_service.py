@@ -86,7 +86,7 @@ def test_what_can_be_read_is_what_python_reads(http: httpx.Client, server: Servi
             post(http, f"{at}/tell", trial=trial["trial"], reward=i % 2)
     with Study.open(server.place, "read") as study:
         status = http.get(f"{at}/status").json()
-        expected = json.loads(json.dumps(_report(study, server.place).document()))
+        expected = json.loads(json.dumps(_report(study).document()))
         assert {**status, "place": None} == {**expected, "place": None}
         assert http.get(f"{at}/arms").json()["arms"] == study.arms.to_dicts()
         evidence = http.get(f"{at}/evidence").json()["evidence"]

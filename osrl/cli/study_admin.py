@@ -1,4 +1,4 @@
-"""`osrl study`, the part about its life: pause, resume, close, more budget, choices withdrawn or added."""
+"""`osrl study`: pause, resume, close, raise the budget, withdraw or add arms."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from osrl.cli.output import echo, print_json
-from osrl.cli.study import By, Json, Name, Place, Reason, app, opened
+from osrl.cli.open_study import opened
+from osrl.cli.options import By, Json, Name, Place, Reason, RequiredReason
+from osrl.cli.output import print_result
+from osrl.cli.study import app
 
 if TYPE_CHECKING:
     from osrl.cli.open_study import AnyStudy
 
-Why = Annotated[str, typer.Option("--reason", metavar="TEXT", help="The reason, kept in the log.")]
 Representation = Annotated[str | None, typer.Option(metavar="NAME", help="A representation.")]
 Predictor = Annotated[str | None, typer.Option(metavar="NAME", help="A predictor, with every representation.")]
 Task = Annotated[str | None, typer.Option(metavar="NAME", help="A task.")]
@@ -22,21 +23,21 @@ Yes = Annotated[bool, typer.Option("--yes", help="Do not ask before evidence beg
 
 
 @app.command()
-def pause(place: Place, reason: Why, by: By = None, name: Name = None, as_json: Json = False) -> None:
+def pause(place: Place, reason: RequiredReason, by: By = None, name: Name = None, as_json: Json = False) -> None:
     """Hand out no more trials until `resume`. Trials that are still out may be told."""
-    _do(place, name, as_json, "the study is paused", lambda study: study.pause(reason, by=by))
+    _change(place, name, as_json, "the study is paused", lambda study: study.pause(reason, by=by))
 
 
 @app.command()
 def resume(place: Place, reason: Reason = None, by: By = None, name: Name = None, as_json: Json = False) -> None:
     """Hand out trials again after a pause."""
-    _do(place, name, as_json, "the study goes on", lambda study: study.resume(reason, by=by))
+    _change(place, name, as_json, "the study goes on", lambda study: study.resume(reason, by=by))
 
 
 @app.command()
-def close(place: Place, reason: Why, by: By = None, name: Name = None, as_json: Json = False) -> None:
+def close(place: Place, reason: RequiredReason, by: By = None, name: Name = None, as_json: Json = False) -> None:
     """End the study with its best guess. Results that come later are stored, but change nothing."""
-    _do(place, name, as_json, "the study is closed", lambda study: study.close(reason, by=by))
+    _change(place, name, as_json, "the study is closed", lambda study: study.close(reason, by=by))
 
 
 @app.command("raise-budget")
@@ -50,13 +51,13 @@ def raise_budget(
 ) -> None:
     """Allow more trials before the budget is exhausted."""
     done = f"the budget is {budget:,} trials"
-    _do(place, name, as_json, done, lambda study: study.raise_budget(budget, reason=reason, by=by))
+    _change(place, name, as_json, done, lambda study: study.raise_budget(budget, reason=reason, by=by))
 
 
 @app.command()
 def withdraw(
     place: Place,
-    reason: Why,
+    reason: RequiredReason,
     representation: Representation = None,
     predictor: Predictor = None,
     task: Task = None,
@@ -68,14 +69,14 @@ def withdraw(
     """Withdraw a representation, a predictor or a task. Only later trials count as evidence."""
     choice = {"representation": representation, "predictor": predictor, "task": task}
     name_of = representation or predictor or task
-    done = f"{name_of} is withdrawn; {_begin_again(place, name, ask=not (yes or as_json))}"
-    _do(place, name, as_json, done, lambda study: study.withdraw(**choice, reason=reason, by=by))
+    done = f"{name_of} is withdrawn; {_confirm_new_stage(place, name, ask=not (yes or as_json))}"
+    _change(place, name, as_json, done, lambda study: study.withdraw(**choice, reason=reason, by=by))
 
 
 @app.command()
 def add(
     place: Place,
-    reason: Why,
+    reason: RequiredReason,
     representation: Representation = None,
     predictor: Predictor = None,
     task: Task = None,
@@ -87,12 +88,12 @@ def add(
     """Add a representation, a predictor or a task. Only later trials count as evidence."""
     choice = {"representation": representation, "predictor": predictor, "task": task}
     name_of = representation or predictor or task
-    done = f"{name_of} is added; {_begin_again(place, name, ask=not (yes or as_json))}"
-    _do(place, name, as_json, done, lambda study: study.add(**choice, reason=reason, by=by))
+    done = f"{name_of} is added; {_confirm_new_stage(place, name, ask=not (yes or as_json))}"
+    _change(place, name, as_json, done, lambda study: study.add(**choice, reason=reason, by=by))
 
 
-def _begin_again(place: str, name: str | None, ask: bool) -> str:
-    """What becomes of the evidence when something is withdrawn or added; a person is asked first."""
+def _confirm_new_stage(place: str, name: str | None, ask: bool) -> str:
+    """Describe the evidence after something is withdrawn or added; ask a person first."""
     with opened(place, name) as study:
         summary = study.summary
         results = int(summary["told"])
@@ -108,13 +109,10 @@ def _begin_again(place: str, name: str | None, ask: bool) -> str:
     return f"only trials handed out from now on count as evidence: {which} now on; {describe_stages(stages + 1)}"
 
 
-def _do(place: str, name: str | None, as_json: bool, done: str, act: Callable[[AnyStudy], None]) -> None:
-    """Do something with the study, and say that it is done."""
+def _change(place: str, name: str | None, as_json: bool, done: str, change: Callable[[AnyStudy], None]) -> None:
+    """Change the study, and print what was done."""
     with opened(place, name) as study:
-        act(study)
+        change(study)
         verdict, head = study.verdict, study.head
-    if as_json:
-        print_json({"done": done, "verdict": verdict, "head": head})
-    else:
-        echo(f"{done}; verdict: {verdict}")
-        echo(f"head of the log: {head}")
+    document = {"done": done, "verdict": verdict, "head": head}
+    print_result(as_json, document, f"{done}; verdict: {verdict}", f"head of the log: {head}")
