@@ -19,7 +19,7 @@ programs = pytest.mark.parametrize("needs", PROGRAMS.values(), ids=PROGRAMS.keys
 
 
 def agree(one: Allocation, other: Allocation, factor: float = 1.0) -> bool:
-    """Whether both intervals can hold one value (times ``factor`` in the other)."""
+    """Tell whether both intervals can hold one value (times ``factor`` in the other)."""
     slack = 1e-9 * abs(one.upper)
     return one.lower <= other.upper * factor + slack and other.lower * factor <= one.upper + slack
 

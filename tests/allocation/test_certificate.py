@@ -127,7 +127,7 @@ def test_regularised_programs_with_prices_or_arrivals(sigma: float) -> None:
 
 
 def different_needs(instance: Instance, seed: int, pooled: bool = False) -> Needs:
-    """Another need for every test, over two orders of magnitude, a third of them zero."""
+    """Return another need for every test, over two orders of magnitude, a third of them zero."""
     rng = np.random.default_rng([seed, 1])
     X, G, H = instance.shape
     best = instance.best
@@ -198,7 +198,7 @@ def test_no_random_allocation_beats_the_upper_bound(needs: tuple[float, float]) 
 
 
 def is_honest(instance: Instance, needs: Needs, truth: float, known: float = 1e-9) -> None:
-    """The interval holds the truth, which is ``known`` to this relative precision; ``gap`` is its width."""
+    """Assert that the interval contains the truth, ``known`` to this precision, and that ``gap`` is its width."""
     found = allocate(instance, needs)
     assert 0 < found.lower <= truth * (1 + known)
     assert truth * (1 - known) <= found.upper < math.inf

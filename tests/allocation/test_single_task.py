@@ -18,7 +18,7 @@ pytestmark = pytest.mark.nojit
 
 
 def evidence(weights: Array, mu: Array, noise: float) -> Array:
-    """What ``weights`` gather in one sample against each arm but the best."""
+    """Return what ``weights`` gather in one sample against each arm but the best."""
     best = int(mu.argmax())
     return np.array(
         [oracle.two_arm_cost(weights[best], mu[best], weights[a], mu[a], noise) for a in range(mu.size) if a != best]

@@ -30,7 +30,7 @@ ARMS = arm_columns(["g1", "g2"], ["h1", "h2"])
 
 
 def rows_of(rng: np.random.Generator, rows: int, means: Any = EASY, skewed: bool = True) -> pl.DataFrame:
-    """A log: tasks at random, arms drawn with known propensities, rewards 0 and 1."""
+    """Return a log: tasks at random, arms drawn with known propensities, rewards 0 and 1."""
     data = []
     for _ in range(rows):
         x = int(rng.integers(2))

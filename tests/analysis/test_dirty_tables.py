@@ -31,14 +31,14 @@ def read(folder: Path, content: str | bytes, name: str = "log.csv", **options: A
 
 
 def line(number: int, text: str) -> str:
-    """The clean log with another text in one of its lines."""
+    """Return the clean log with another text in one of its lines."""
     lines = CLEAN.splitlines()
     lines[number - 1] = text
     return "\n".join(lines) + "\n"
 
 
 def add(column: str, *values: str) -> str:
-    """The clean log with one more column."""
+    """Return the clean log with one more column."""
     rows = [f"{row},{value}" for row, value in zip(ROWS, values, strict=True)]
     return "\n".join([f"{HEADER},{column}", *rows]) + "\n"
 
@@ -279,7 +279,7 @@ def test_rows_of_the_same_time_are_reported(tmp_path: Path) -> None:
 
 
 def trials_of(rows: int, seed: int = 1) -> pl.DataFrame:
-    """A log of an even split, with one column of propensities."""
+    """Return a log of an even split, with one column of propensities."""
     rng = np.random.default_rng(seed)
     means = np.array([[0.9, 0.3, 0.2, 0.1], [0.2, 0.8, 0.1, 0.3]])
     x, a = rng.integers(2, size=rows), rng.integers(4, size=rows)

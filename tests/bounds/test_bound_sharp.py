@@ -25,7 +25,7 @@ def test_the_sharp_bound_of_the_paper_instance(delta: float, K: float) -> None:
 
 
 def least_divergence(delta_g: float, delta_h: float, step: int = 60) -> tuple[float, float]:
-    """The needs by trial: the least divergence of answers under the truth from those at the boundary.
+    """Return the needs by trial: the least divergence of answers under the truth from those at the boundary.
 
     For a representation, answers are the right one and others: at the boundary each has probability delta_g
     at most, and the rest of the runs do not end. For a predictor they are the right arm (delta_h), another

@@ -19,7 +19,7 @@ SHAPES = [(1, 2, 1), (2, 3, 2), (3, 2, 3), (3, 4, 2)]
 
 
 def overlap(one: Bound, other: Bound, factor: float = 1.0) -> bool:
-    """Whether both intervals can hold one value (times ``factor`` in the other)."""
+    """Tell whether both intervals can hold one value (times ``factor`` in the other)."""
     slack = 1 + 1e-9
     return one.lower <= factor * other.upper * slack and factor * other.lower <= one.upper * slack
 
@@ -162,7 +162,7 @@ def test_partition_bound_equals_every_assignment_tried(shape: Shape, noise_sd: f
 
 
 def wrong_arms(instance: Instance) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    """The best means of the tasks, and the means of all other representations, as the kernels take them."""
+    """Return the best means of the tasks, and the means of all other representations, as the kernels take them."""
     best = instance.best
     top = np.array([instance.means[x, best.representation, h] for x, h in enumerate(best.predictors)])
     return top, np.delete(instance.means, best.representation, axis=1).copy()

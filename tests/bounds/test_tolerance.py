@@ -26,7 +26,7 @@ def kl(p: float, q: float, noise: float) -> float:
 
 
 def cost_in_task(instance: Instance, q: Array, x: int, b: int, c: int, epsilon: float) -> float:
-    """The least cost over levels m of a model of task x in which b is best, and better than c by epsilon."""
+    """Return the least cost over levels m of a model of task x in which b is best, and better than c by epsilon."""
     mu, noise = instance.means[x].ravel(), instance.family.noise
     top = 0.999 if noise == 0 else mu.max() + epsilon + 0.5
     found = np.inf
@@ -41,7 +41,7 @@ def cost_in_task(instance: Instance, q: Array, x: int, b: int, c: int, epsilon: 
 
 
 def worst_model(instance: Instance, q: Array, epsilon: tuple[float, float], risks: tuple[float, float]) -> float:
-    """The least cost of a model in which an answer is too bad, in parts of what the risks ask for."""
+    """Return the least cost of a model in which an answer is too bad, in parts of what the risks ask for."""
     X, G, H = instance.shape
     best, right = instance.best, 1 - sum(risks)
     found = np.inf
@@ -103,7 +103,7 @@ def test_the_bound_is_part_of_the_others() -> None:
 
 
 def clear(shape: tuple[int, int, int]) -> Instance:
-    """An instance of this shape in which the first arm is the best by far."""
+    """Return an instance of this shape in which the first arm is the best by far."""
     means = np.random.default_rng(0).uniform(0.1, 0.5, shape)
     means[:, 0, 0] = 0.8
     return Instance.bernoulli(means)

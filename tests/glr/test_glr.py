@@ -40,14 +40,14 @@ def rounding(case: Weighted) -> float:
 
 
 def cost_of(case: Weighted, representation: int, predictors: tuple[int, ...]) -> float:
-    """What the model with these best arms costs, by the oracle."""
+    """Return what the model with these best arms costs, by the oracle."""
     return math.fsum(
         oracle.ell(case.weights, case.means, x, representation, h, case.noise) for x, h in enumerate(predictors)
     )
 
 
 def same(one: Glr, other: Glr, tolerance: float) -> bool:
-    """Whether two GLRs agree; witnesses may differ where costs tie."""
+    """Tell whether two GLRs agree; witnesses may differ where costs tie."""
     return all(
         np.allclose(a, b, rtol=1e-9, atol=tolerance)
         for a, b in ((one.cost, other.cost), (one.least, other.least), (one.total, other.total))

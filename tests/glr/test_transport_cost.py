@@ -27,13 +27,13 @@ pytestmark = pytest.mark.nojit
 
 
 def task(case: Weighted, x: int) -> tuple[Array, Array, Alternatives]:
-    """Means, weights and alternatives of one task, flattened."""
+    """Return means, weights and alternatives of one task, flattened."""
     mu, q = case.means[x].ravel().copy(), case.weights[x].ravel().copy()
     return mu, q, alternatives(mu, q, case.noise)
 
 
 def rounding(case: Weighted, x: int) -> float:
-    """What rounding may change in a cost: some units in the last place of q kl, and kl is at most 30."""
+    """Return what rounding may change in a cost: some units in the last place of q kl, and kl is at most 30."""
     spread = 30.0 if case.noise == 0 else 1.0 + np.ptp(case.means[x]) ** 2 / case.noise
     return float(1e-13 * spread * case.weights[x].sum())
 

@@ -23,7 +23,7 @@ noises = st.floats(1e-3, 1e3)
 
 
 def exact_kl(a: float, b: float) -> float:
-    """The divergence of two coins, computed with 40 digits; both means strictly inside (0, 1)."""
+    """Return the divergence of two coins, computed with 40 digits; both means strictly inside (0, 1)."""
     with localcontext(prec=40):
         p, q = Decimal(a), Decimal(b)
         return float(p * (p / q).ln() + (1 - p) * ((1 - p) / (1 - q)).ln())

@@ -244,7 +244,7 @@ def test_tasks_must_share_the_best_representation() -> None:
 
 
 def literal_best(instance: Instance) -> BestArms | None:
-    """The paper's definition of M, by trial of every answer; None outside the class."""
+    """Find the best arms by the paper's definition of M, by trial of every answer; None outside the class."""
     X, G, H = instance.shape
     found = []
     for g in range(G):

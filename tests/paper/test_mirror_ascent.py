@@ -35,14 +35,14 @@ PHASES = {"phase 1": (1.0, 0.0), "phase 2": (0.0, 1.0), "joint": (1.0, 2.0)}
 
 
 def reached(program: Program, q: oracle.Array) -> float:
-    """The objective of an allocation by rank."""
+    """Return the objective of an allocation by rank."""
     pieces = new_pieces(*q.shape)
     measure(program, q, pieces)
     return float(objective(program, q, pieces))
 
 
 def ascent(program: Program, steps: int, faster: float = 1.0) -> Ascent:
-    """The paper's method from the uniform point, with ``faster`` times its steps."""
+    """Run the paper's method from the uniform point, with ``faster`` times its steps."""
     rates = paper_rates(program)
     rates = rates._replace(q=faster * rates.q, dual=faster * rates.dual)
     return paper_ascent(program, uniform_point(program), rates, 1e-6, steps, 10)
@@ -156,7 +156,7 @@ def test_rates_of_the_paper() -> None:
 
 
 def literal_solve(means: oracle.Array, gstar: int, state: ReleasedState) -> tuple[float, int]:
-    """What the released code computes, in plain loops; ``state`` as `released_solve` keeps it."""
+    """Compute what the released code does, in plain loops; ``state`` as `released_solve` keeps it."""
     X, G, H = means.shape
     rivals = [g for g in range(G) if g != gstar]
     q = 0.5 * state.q.reshape(means.shape) + 0.5 / means.size

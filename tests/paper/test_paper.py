@@ -118,7 +118,7 @@ def test_a_table_of_runs_is_judged_row_by_row() -> None:
 
 
 def _runs_like(variant: Variant, delta: float) -> pl.DataFrame:
-    """Runs with the published averages and spread, or twice the average for one variant."""
+    """Return runs with the published averages and spread, or twice the average for one variant."""
     factor = 2 if variant == RELEASED else 1
     samples = {
         COLUMNS[what]: [factor * TABLE_1[delta, what].average + side * TABLE_1[delta, what].std for side in (-1, 1)]
@@ -160,7 +160,7 @@ def test_phase_1_ends_where_the_whole_run_ends_it(experiment: Experiment, policy
 
 
 def traced(state: State, world: World, target: Floats, rounds: int) -> Floats:
-    """The course of phase 1."""
+    """Return the course of phase 1."""
     estimate = state.stopping.contests.arms[contests.TEST_MEANS]
     return trace_phase_1(state, state.sampling.weights, estimate, world, design_of(state), target, 1e5, rounds)
 

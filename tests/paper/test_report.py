@@ -30,7 +30,7 @@ Capture = pytest.CaptureFixture[str]
 
 @pytest.fixture(scope="module")
 def everything(tmp_path_factory: pytest.TempPathFactory) -> Reproduction:
-    """All parts, with few runs, in a folder."""
+    """Reproduce all parts, with few runs, in a folder."""
     return reproduce(PAPER_PARTS, runs=RUNS, seed=SEED, out=tmp_path_factory.mktemp("paper") / "results")
 
 

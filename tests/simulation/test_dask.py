@@ -37,7 +37,7 @@ class LoopbackCluster:
         self.workers = [self.add_worker(), self.add_worker()]
 
     def add_worker(self) -> subprocess.Popen[bytes]:
-        """A worker without a nanny, which would start it again."""
+        """Start a worker without a nanny, which would start it again."""
         options = ("--no-nanny", "--nthreads", "1", "--local-directory", str(self.folder))
         worker = self._start("worker", *options)
         self.processes.append(worker)
@@ -74,7 +74,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LoopbackCluste
 
 
 def threads(workers: int) -> distributed.LocalCluster:
-    """A cluster object whose workers are threads of this process."""
+    """Return a cluster object whose workers are threads of this process."""
     return distributed.LocalCluster(
         n_workers=workers,
         threads_per_worker=1,

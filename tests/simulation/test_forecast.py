@@ -37,7 +37,7 @@ LEAST = 0.85  # of true remainders that are at most the stated 90 %, early in a 
 
 
 def early() -> list[Checked]:
-    """Forecasts after a twentieth of a study, when estimates are easily taken for the truth."""
+    """Return forecasts after a twentieth of a study, when estimates are easily taken for the truth."""
     return [each for case in (CASES[0], CASES[6]) for run in range(8) for each in check_forecasts(case, 1404, run, 1)]
 
 

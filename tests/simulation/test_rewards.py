@@ -15,7 +15,7 @@ from osrl.testing import EASY
 
 
 def coins(task: int, arm: int, draw: float) -> float:
-    """The rewards of the family, by hand."""
+    """Return the rewards of the family, by hand."""
     return 1.0 if draw < EASY.means[task].ravel()[arm] else 0.0
 
 

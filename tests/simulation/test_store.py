@@ -34,7 +34,7 @@ def frame(out: Path | None = None, runs: int = RUNS, **changes: object) -> pl.Da
 
 
 def files(folder: Path) -> dict[str, bytes]:
-    """Every file with its content, to see that nothing has been touched."""
+    """Return every file with its content, to see that nothing has been touched."""
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
@@ -122,7 +122,7 @@ def test_a_truncated_file_is_computed_again(tmp_path: Path, keep: int) -> None:
 
 
 def damaged(content: bytes, generator: random.Random) -> bytes:
-    """A file with one bit that has changed."""
+    """Return a file with one bit that has changed."""
     place, bit = generator.randrange(len(content)), generator.randrange(8)
     return content[:place] + bytes([content[place] ^ 1 << bit]) + content[place + 1 :]
 
