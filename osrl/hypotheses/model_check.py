@@ -36,7 +36,7 @@ from osrl.hypotheses.tolerance import (
     settle_comparisons,
     worst_comparisons,
 )
-from osrl.jit.kernel import before_compiling, kernel_in_place
+from osrl.jit.kernel import kernel_in_place, specialise
 from osrl.model.arrays import Flags, Floats
 
 R = TypeVar("R")
@@ -89,12 +89,7 @@ def if_checked(checked: Callable[..., R], otherwise: Callable[..., R]) -> Callab
         function: Callable[..., R] = chosen.py_func
         return function
 
-    def declare() -> None:
-        from osrl.jit.linking import overload_in_place
-
-        overload_in_place(call, compiled)
-
-    before_compiling(declare)
+    specialise(call, compiled)
     return call
 
 

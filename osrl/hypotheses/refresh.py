@@ -39,7 +39,7 @@ from osrl.hypotheses.state import (
     write_answer,
 )
 from osrl.hypotheses.tolerance import count_comparisons
-from osrl.jit.kernel import before_compiling, kernel, kernel_in_place
+from osrl.jit.kernel import kernel, kernel_in_place, specialise
 from osrl.jit.reductions import copy_to
 from osrl.model.arrays import Floats
 from osrl.model.outcome import EXHAUSTED, sole_survivor
@@ -58,12 +58,7 @@ def if_counted(counted: Callable[..., R], otherwise: Callable[..., R]) -> Callab
         chosen = counted if by_counts.name == "bool" else otherwise
         return (lambda hypotheses, x: chosen(hypotheses, x)) if rest else lambda hypotheses: chosen(hypotheses)
 
-    def declare() -> None:
-        from osrl.jit.linking import overload_in_place
-
-        overload_in_place(call, compiled)
-
-    before_compiling(declare)
+    specialise(call, compiled)
     return call
 
 

@@ -1,152 +1,138 @@
-"""What Numba makes of a kernel: machine code for each list of argument types, kept on disk.
+"""Machine code of a kernel, made by Numba for each list of argument types.
 
-Machine code of the package is in the folder of its kernels' version: Numba's own cache would go stale when a
-function in *another* file is edited. Kernels that others declare, such as those of a policy, are found again
-by a `stamp` of their code in memory and of all the code that it calls: they may be edited and loaded again in
-one process (`osrl.jit.cache`). Where there is no memory for the compiler, kernels are interpreted.
+What is used of Numba's internals saves two thirds of the time to compile (`osrl.jit.linking`), keeps machine code on
+the disk (`osrl.jit.cache`) and finds the types of a state quickly. All of it stands behind `is_linked`, which compiles
+a small kernel with it: where that fails, as with a version of Numba that has changed, kernels are compiled with plain
+`numba.njit`, more slowly, in every process, and with the same results.
 """
 
 from __future__ import annotations
 
+import gc
+import math
 import sys
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import numba
-import numba.experimental.function_type  # the types of pointers
-from numba._dispatcher import compute_fingerprint
-from numba.core import event
-from numba.core.ccallback import CFunc
-from numba.core.dispatcher import OmittedArg
+import numba.extending
+import numpy as np
 
-from osrl.jit import compiling
-from osrl.jit.brisk import briskly
-from osrl.jit.cache import NotAtHand, cache_for, keeps
-from osrl.jit.linking import link_into_callers
-from osrl.jit.mode import COMPILED, cache_folder, process
+from osrl.jit.cache import KernelCache, NotOnDisk
+from osrl.jit.kernel import Kernel, compiler_lock, kernel, kernel_in_place
+from osrl.jit.mode import COMPILED, current_mode, log_once, long_job, process, thread
 
-# Numba makes this at first use, behind a lock that a fork would leave shut; here it is behind ours.
-numba.core.registry.cpu_target.target_context  # noqa: B018
-
-Kinds = tuple[Any, ...]  # the types of arguments, as Numba knows them
-_KINDS: dict[bytes, Any] = {}  # types of tuples, by Numba's own short mark of what a type depends on
+Kinds = tuple[Any, ...]  # the types of arguments, as Numba describes them
+OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
+MESSAGE = "osrl: compiling its kernels, once for this version"
+_CLEAR = "\r\x1b[K"
+_extending: Any = numba.extending
+_numba: Any = numba
+_kinds: dict[tuple[Any, ...], Any] = {}  # types of tuples, by Numba's short description and the classes
+_linked: bool | None = None
 
 
-class Machine:
-    """The machine code of one kernel: any, where the process compiles, otherwise what is on the disk."""
+class Backend:
+    """The machine code of one kernel."""
 
-    def __init__(self, kernel: Any, owner: object, folder: Path | None) -> None:
-        function, options = kernel.py_func, kernel.targetoptions
-        self._kernel = kernel
-        root = None if folder is None else cache_folder()
-        self._folder = None if folder is None or root is None else root / folder
+    def __init__(self, kernel: Any) -> None:
+        self._function, self._linked = kernel.py_func, is_linked()
         self._pointers: dict[Kinds, Any] = {}
-        self._missed: dict[tuple[Kinds, bool], int] = {}  # the epoch in which it was not on the disk
-        self.dispatcher: Any = numba.njit(**options)(function)
-        of_others = folder != Path()
-        self.dispatcher._cache = cache_for(function, options, self._folder, owner if of_others else None)
-        link_into_callers(self.dispatcher, function, options)
-        self._compile_for = self.dispatcher._compile_for_args
-        self.dispatcher._compile_for_args = self._meet  # what Numba calls for types that it has not met
+        self._made: set[Kinds] = set()  # by plain `numba.njit`
+        self._missing: set[tuple[Kinds, bool]] = set()  # on the disk
+        if self._linked:
+            from osrl.jit import linking
 
-    def _meet(self, *values: Any) -> Callable[..., Any]:
-        """What to call for arguments of new types."""
-        if process.way == COMPILED:
-            return self._try(self._compile_for, *values) or self._interpret
-        return self.make(tuple(map(_kind_of, values))) or self._interpret
+            self.dispatcher: Any = linking.new_dispatcher(self._function, kernel.counts_references)
+        else:
+            self.dispatcher = numba.njit(**OPTIONS)(self._function)
 
-    def _interpret(self, *values: Any) -> Any:
-        given = (value.value if isinstance(value, OmittedArg) else value for value in values)
-        return self._kernel.interpret(*given)
-
-    def code(self, *values: Any) -> Callable[..., Any] | None:
-        """Machine code to call with arguments like these; None where it is not at hand."""
-        return self.make(tuple(map(_typeof, values)))
-
-    def make(self, kinds: Kinds) -> Callable[..., Any] | None:
-        """The same for types of arguments."""
+    def code(self, values: tuple[Any, ...]) -> Callable[..., Any] | None:
+        """Return machine code for arguments like these; None where it would have to be made and must not."""
+        if not self._linked:
+            return self._plain_code(values)
+        kinds = tuple(map(_typeof, values))
         known = self.dispatcher.overloads.get(kinds)  # without waiting for what others compile
         if known is not None:
             return known.entry_point  # type: ignore[no-any-return]
-        if not self._may(self.dispatcher._cache, kinds):
+        made: Callable[..., Any] | None = self._make(
+            self.dispatcher._cache, kinds, lambda: self.dispatcher.compile(kinds), pointer=False
+        )
+        return made
+
+    def pointer(self, values: tuple[Any, ...]) -> Any:
+        """Return a pointer to machine code for arguments like these; None where there is none."""
+        if not self._linked:
             return None
-        return self._try(self.dispatcher.compile, kinds)  # type: ignore[no-any-return]
-
-    def pointer(self, *values: Any) -> Any:
-        """A pointer to machine code for arguments like these; None where it is not at hand."""
-        return self.make_pointer(tuple(map(_typeof, values)))
-
-    def make_pointer(self, kinds: Kinds) -> Any:
-        """The same for types of arguments."""
+        kinds = tuple(map(_typeof, values))
         if kinds not in self._pointers:
-            pointer = self._new_pointer(kinds)
-            if not self._may(pointer._cache, kinds, pointer._sig):
+            from osrl.jit import linking
+
+            made = linking.new_pointer(self._function, kinds)
+            self._make(made._cache, kinds, made.compile, pointer=True)
+            if made.address is None:
                 return None
-            self._try(pointer.compile)
-            if pointer.address is None:
-                return None
-            self._pointers[kinds] = pointer
+            self._pointers[kinds] = made
         return self._pointers[kinds]
 
-    def _try(self, compile: Callable[..., Any], *values: Any) -> Any:
-        """What the compiler makes, or the disk holds; None where neither works out, and it is interpreted."""
+    def _plain_code(self, values: tuple[Any, ...]) -> Callable[..., Any] | None:
+        if current_mode() != COMPILED:
+            return None
+        kinds = tuple(map(_numba.typeof, values))
+        if kinds not in self._made:
+            if _compile(lambda: self.dispatcher.compile(kinds)) is None:
+                return None
+            self._made.add(kinds)
+        return self.dispatcher  # type: ignore[no-any-return]
+
+    def _make(self, cache: Any, kinds: Kinds, compile: Callable[[], Any], pointer: bool) -> Any:
+        """Call ``compile``, which loads machine code from the disk or makes it, if the mode allows it."""
+        if current_mode() == COMPILED:
+            on_disk = isinstance(cache, KernelCache) and cache.has(kinds)
+            return _compile(compile, silent=on_disk)
+        if (kinds, pointer) in self._missing:
+            return None
+        if isinstance(cache, KernelCache) and cache.has(kinds):
+            return _compile(compile, silent=True)
+        self._missing.add((kinds, pointer))
+        return None
+
+
+def _compile(compile: Callable[[], Any], silent: bool = False) -> Any:
+    """Return what ``compile`` returns; None where the disk or the memory fail, and the kernel is interpreted."""
+    try:
+        with _compiling(silent):
+            return compile()
+    except NotOnDisk:  # what was on the disk is unusable, and was discarded
+        return None
+    except Exception as error:
+        if not _is_of_the_system(error):
+            raise
+        process.do_without(error)
+        return None
+
+
+@contextmanager
+def _compiling(silent: bool) -> Iterator[None]:
+    """Compile alone, without collecting garbage, and with a line for who waits at a terminal."""
+    with compiler_lock:  # Numba has a lock of its own: two threads would not be quicker
+        collects = gc.isenabled()  # a collection walks over all that a compilation holds, again and again
+        shown = not silent and sys.stderr is not None and sys.stderr.isatty()
+        gc.disable()
+        if shown:
+            print(_CLEAR + MESSAGE, end="", file=sys.stderr, flush=True)
         try:
-            return briskly(compile, *values)
-        except NotAtHand:  # what was on the disk is unusable; the next look finds that it is not there
-            return None
-        except Exception as error:
-            if not _is_of_the_system(error):
-                raise
-            process.do_without(error)
-            return None
-
-    def _new_pointer(self, kinds: Kinds) -> Any:
-        """A pointer that points nowhere yet."""
-        function, signature, options = (
-            self._kernel.py_func,
-            (kinds, numba.types.none),
-            {"error_model": "numpy"},
-        )
-        pointer: Any = CFunc(function, signature, locals={}, options=options)
-        pointer._cache = cache_for(function, options, self._folder)
-        return pointer
-
-    def make_beside(self, caller: Machine, values: Sequence[Any], arguments: Sequence[Any]) -> None:
-        """Make a pointer for ``values`` and the ``caller`` for ``arguments`` at once, where both are missing.
-
-        Another process makes the pointer; None among the arguments is its place.
-        """
-        kinds = tuple(map(_typeof, values))
-        if kinds in self._pointers:
-            return
-        pointer = self._new_pointer(kinds)
-        of_caller = tuple(_typeof(pointer if value is None else value) for value in arguments)
-        wanted = self._kernel.address is not None and not keeps(pointer._cache, pointer._sig)
-        if wanted and not keeps(caller.dispatcher._cache, of_caller):
-            wish = (*self._kernel.address, kinds, True)
-            with announcement.to_the_end(), compiling.beside(wish, announcement.show):
-                caller.make(of_caller)
-
-    def _may(self, cache: Any, kinds: Kinds, signature: Any = None) -> bool:
-        """Whether machine code may be made: by compiling, or from the disk. If not, it is asked for."""
-        if process.way == COMPILED:
-            return True
-        as_pointer = signature is not None
-        if self._missed.get((kinds, as_pointer)) == process.epoch:
-            return False
-        if keeps(cache, signature if as_pointer else kinds):
-            return True
-        self._missed[kinds, as_pointer] = process.epoch
-        if self._kernel.address is not None:
-            compiling.ask_for((*self._kernel.address, kinds, as_pointer))
-        return False
+            yield
+        finally:
+            if collects:
+                gc.enable()
+            if shown:
+                print(_CLEAR, end="", file=sys.stderr, flush=True)
 
 
 def _is_of_the_system(error: BaseException | None) -> bool:
-    """Whether an error comes from a lack of memory or of disk, not from the code that was compiled."""
+    """Tell whether an error comes from a lack of memory or disk, not from the code that was compiled."""
     while error is not None:
         if isinstance(error, MemoryError | OSError):
             return True
@@ -155,70 +141,92 @@ def _is_of_the_system(error: BaseException | None) -> bool:
 
 
 def _typeof(value: Any) -> Any:
-    """The type of a value. That of a state takes a run's worth of time to find, so it is found once."""
-    typeof: Any = numba.typeof
+    """Return the type of a value; that of a state takes as long to find as a short run, so it is remembered."""
     if not isinstance(value, tuple):
-        return typeof(value)
+        return _numba.typeof(value)
+    from osrl.jit.linking import compute_fingerprint
+
     try:
-        mark = compute_fingerprint(value)
-    except NotImplementedError:  # something in it has a type that Numba looks up each time
-        return typeof(value)
-    if mark not in _KINDS:
-        _KINDS[mark] = typeof(value)
-    return _KINDS[mark]
+        mark = compute_fingerprint(value), *_classes(value)  # without classes it would mix up equal ones
+    except NotImplementedError:  # it contains something that Numba cannot describe shortly
+        return _numba.typeof(value)
+    if mark not in _kinds:
+        _kinds[mark] = _numba.typeof(value)
+    return _kinds[mark]
 
 
-def _kind_of(value: Any) -> Any:
-    """The type of an argument, or of the default that stands for it."""
-    types: Any = numba.types
-    return types.Omitted(value.value) if isinstance(value, OmittedArg) else _typeof(value)
+def _classes(value: Any) -> Iterator[type]:
+    """Yield the classes of a tuple and of those within it."""
+    if isinstance(value, tuple):
+        yield type(value)
+        for part in value:
+            yield from _classes(part)
 
 
-MESSAGE = "osrl: compiling its kernels, once for this version"
-_CLEAR = "\r\x1b[K"
+def overload(function: Callable[..., Any], make: Callable[..., Any]) -> None:
+    """Let compiled code that calls ``function`` call what ``make`` returns for the types of the arguments."""
+    options = OPTIONS
+    if is_linked():
+        from osrl.jit import linking
+
+        options = linking.INLINED
+    _extending.overload(function, jit_options=options, strict=False)(make)
 
 
-class Announcement(event.Listener):
-    """One line for the reader of a terminal, who waits for the compiler; it goes when the wait is over."""
+def is_pointer(kind: Any) -> bool:
+    """Tell whether values of this type are pointers to functions."""
+    return isinstance(kind, numba.types.FunctionType)
 
-    def __init__(self, shown: bool = True) -> None:
-        self._shown = shown
-        self._depth = self._functions = self._turns = 0
-        self._began = time.monotonic()
 
-    def on_start(self, event: Any) -> None:
-        """The compiler begins with a function, perhaps inside another one."""
-        self._depth += 1
-        if event.data["dispatcher"].py_func.__module__.startswith("osrl."):
-            self._functions += 1
-            self.show()
+@_extending.typeof_impl.register(Kernel)  # type: ignore[untyped-decorator]
+def _typeof_kernel(value: Any, _: object) -> Any:
+    """Return the type of a kernel that is a global of another function."""
+    return _numba.typeof(value.backend.dispatcher)
 
-    def on_end(self, event: Any) -> None:
-        """The compiler is done with it."""
-        self._depth -= 1
-        if self._depth == 0 and self._functions:
-            self._write("")
 
-    @contextmanager
-    def to_the_end(self) -> Iterator[None]:
-        """Keep the line while this lasts, also between two functions."""
-        self._depth += 1
+# The probe ------------------------------------------------------------------------------------------------
+
+
+@kernel_in_place
+def _add(values: Any, to: Any) -> None:
+    for i in range(values.size):
+        to[i] += values[i]
+
+
+@kernel
+def _add_twice(pair: Any, add: Any) -> float:
+    add(pair[0], pair[1])
+    _add(pair[0], pair[1])
+    return pair[1].copy()[0]  # type: ignore[no-any-return]
+
+
+def is_linked() -> bool:
+    """Tell whether Numba's internals are as `osrl.jit.linking` expects, by compiling a kernel with them.
+
+    The kernel is kept on the disk like any other, so this takes time once for each version.
+    """
+    global _linked
+    if _linked is None:
+        _linked = True  # for the kernels of the probe
         try:
-            yield
-        finally:
-            self.on_end(None)
-
-    def show(self) -> None:
-        """The line, with its bar turned a little further."""
-        self._turns += 1
-        turn, seconds = "|/-\\"[self._turns % 4], time.monotonic() - self._began
-        self._write(f"{MESSAGE} {turn} function {self._functions}, {seconds:.0f} s")
-
-    def _write(self, words: str) -> None:
-        if self._shown:
-            sys.stderr.write(_CLEAR + words)
-            sys.stderr.flush()
+            _linked = _probe()
+        except (MemoryError, OSError):
+            _linked = None
+            raise
+        except Exception as error:
+            _linked = False
+            log_once(f"Numba {numba.__version__} is not as expected: compiling is slow, and nothing is kept", error)
+    return _linked
 
 
-announcement = Announcement(shown=sys.stderr is not None and sys.stderr.isatty())
-event.register("numba:compile", announcement)  # type: ignore[no-untyped-call]
+def _probe() -> bool:
+    inner, outer, pair = Backend(_add), Backend(_add_twice), (np.ones(1), np.ones(1))
+    probed: Any = _add
+    probed._backend = inner
+    with long_job():
+        thread.job = math.inf  # whatever the mode, this is compiled
+        pointer = inner.pointer(pair)
+        code = outer.code((pair, pointer))
+    if code is not None and code(pair, pointer) != 3.0:
+        raise RuntimeError("a kernel gives a wrong result")
+    return True

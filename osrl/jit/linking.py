@@ -1,9 +1,10 @@
-"""How one kernel calls another: its code is linked in, and optimised once, with the kernel that Python calls.
+"""Kernels that are linked into the kernels that call them, with Numba's internals.
 
-Left to itself, Numba makes machine code with an entry for Python of every function, also of those that only
-other compiled functions call, and then links and optimises it once more in each of them: with some hundred
-kernels in layers that takes more than twice as long. Here a kernel is compiled to machine code only when
-Python calls it. For other kernels there is a twin that is translated, and no more.
+Left to itself, Numba makes machine code with an entry for Python of every function, also of those that only other
+compiled functions call, and then links and optimises it once more in each of them: with some hundred kernels in layers
+that takes three times as long. Here a kernel becomes machine code only where Python calls it. For other kernels there
+is a twin that is translated to LLVM's language and linked in, to be optimised once. `osrl.jit.backend.is_linked` finds
+out whether all this works; only then is it used.
 """
 
 from __future__ import annotations
@@ -13,18 +14,21 @@ from functools import cache
 from typing import Any
 
 import numba
+import numba.experimental.function_type  # the types of pointers
 from numba import _dynfunc  # type: ignore[attr-defined]
+from numba._dispatcher import compute_fingerprint
+from numba.core.ccallback import CFunc
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import CompilerBase, DefaultPassBuilder, _LowerResult
 from numba.core.compiler_machinery import LoweringPass, register_pass
 from numba.core.typed_passes import NativeLowering
-from numba.extending import overload
 
-OLDEST = (0, 63)  # the first version of Numba whose internals are those that this module uses
+from osrl.jit.cache import KernelCache
 
-if tuple(map(int, numba.__version__.split(".")[:2])) < OLDEST:
-    oldest = ".".join(map(str, OLDEST))
-    raise ImportError(f"Numba {numba.__version__} is too old; install {oldest} or newer: pip install -U numba")
+__all__ = ["compute_fingerprint"]
+
+# Numba makes this at first use, behind a lock that a fork would leave shut; here it is behind ours.
+numba.core.registry.cpu_target.target_context  # noqa: B018
 
 
 class LinkedLibrary(JITCodeLibrary):
@@ -78,16 +82,16 @@ class OfferForLinking(LoweringPass):
 
 
 def _holds_arrays(kind: Any) -> bool:
-    """Whether values of this type are arrays, or tuples with some among them."""
+    """Tell whether values of this type are arrays, or tuples with some among them."""
     members: Any = getattr(kind, "types", ())
     return isinstance(kind, numba.types.Array) or any(map(_holds_arrays, members))
 
 
-class Linked(CompilerBase):
+class LinkingCompiler(CompilerBase):
     """Numba's compiler, up to the code that is linked into callers."""
 
     def define_pipelines(self) -> list[Any]:
-        """The usual passes, without machine code at their end."""
+        """Return the usual passes, without machine code at their end."""
         state = self.state
         state.flags.no_compile = True
         if state.library is None:
@@ -98,37 +102,39 @@ class Linked(CompilerBase):
         return [passes]
 
 
-# Options of Numba for a function that is only linked in.
-LINKED: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "pipeline_class": Linked}
+OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
+LINKED: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "pipeline_class": LinkingCompiler}
+# For what joins the rules of a policy to a round: a call would copy the state, some hundred values.
+INLINED: dict[str, Any] = {**OPTIONS, "_nrt": False, "forceinline": True, **LINKED}
 
 
-def link_into_callers(kernel: Any, function: Callable[..., Any], options: dict[str, Any]) -> None:
-    """Let what calls ``kernel`` from compiled code link in ``function``.
+def new_dispatcher(function: Callable[..., Any], counts_references: bool) -> Any:
+    """Return Numba's dispatcher of a function; compiled code that calls it links in a twin of the function.
 
     Constants count by their types: a kernel is not compiled once for each value that it is called with.
     """
+    # What is not said here would be taken over from whoever calls it.
+    options = {**OPTIONS, "_nrt": counts_references, "forceinline": False}
+    kind_of: Any = numba.types.unliteral
 
     @cache
     def twin() -> Any:
         return numba.njit(**options, **LINKED)(function)
 
-    kind_of: Any = numba.types.unliteral
-
     def get_call_template(args: Any, kws: Any) -> Any:
         known = tuple(map(kind_of, args)), {name: kind_of(kind) for name, kind in kws.items()}
         return twin().get_call_template(*known)
 
-    kernel.get_call_template = get_call_template
-    kernel.get_overload = lambda signature: twin().get_overload(signature)
+    dispatcher: Any = numba.njit(**options)(function)
+    dispatcher.get_call_template = get_call_template
+    dispatcher.get_overload = lambda signature: twin().get_overload(signature)
+    dispatcher._cache = KernelCache.of(function, options) or dispatcher._cache
+    return dispatcher
 
 
-def overload_in_place(function: Callable[..., Any], make: Callable[..., Any]) -> None:
-    """Let compiled code that calls ``function`` link in what ``make`` makes for its types."""
-    in_place: Any = {"nogil": True, "error_model": "numpy", "_nrt": False, **LINKED}
-    in_place["forceinline"] = True  # a state is hundreds of values, which a call would copy
-    overload(function, jit_options=in_place, strict=False)(make)
-
-
-def is_pointer(kind: Any) -> bool:
-    """Whether values of this type are pointers to functions."""
-    return isinstance(kind, numba.types.FunctionType)
+def new_pointer(function: Callable[..., Any], kinds: tuple[Any, ...]) -> Any:
+    """Return a pointer to a function that returns nothing; it has to be compiled."""
+    options = {"error_model": "numpy"}
+    pointer: Any = CFunc(function, (kinds, numba.types.none), locals={}, options=options)
+    pointer._cache = KernelCache.of(function, {**options, "pointer": True}) or pointer._cache
+    return pointer

@@ -62,7 +62,7 @@ from typing import Any, NamedTuple
 
 from osrl.errors import OsrlError
 from osrl.jit.fingerprint import StampError, stamp
-from osrl.jit.kernel import P, R, kernel_for
+from osrl.jit.kernel import P, R
 from osrl.jit.mode import expect, process, seconds_to_solve
 from osrl.model.arrays import Floats
 from osrl.model.families import Family
@@ -419,7 +419,6 @@ def rules_of(sampling: type, stopping: type) -> tuple[SamplingRule, StoppingRule
     return one, other
 
 
-_LOOPS: dict[tuple[Any, type, type], Any] = {}
 _STAMPS: dict[type, str | None] = {}  # of the kernels that are compiled for states of a type
 
 
@@ -447,20 +446,13 @@ def _digest(value: object) -> str | None:
 
 
 def loop_for(loop: Callable[P, R], policy: Policy) -> Callable[P, R]:
-    """The kernel ``loop``, which drives any state, for the states of ``policy``.
+    """Return the kernel ``loop``, which drives any state, for the states of ``policy``.
 
-    Its machine code holds the kernels of the policy. Where one of the rules is from outside the package it is
-    cached beside those: an edit of the rule is noticed, and other policies are not affected. A rule in plain
-    Python is driven by the interpreter.
+    Rules in plain Python are driven by the interpreter. Those of others that are compiled may not change afterwards.
     """
     if not policy.compiled:
         plain: Callable[P, R] = getattr(loop, "py_func", loop)
         return plain
-    if policy.outside is None:
-        return loop
-    kinds = loop, policy.sampling.state, policy.stopping.state
-    if kinds not in _LOOPS:
-        stamp_of(policy)  # from now on nothing that it uses may change
-        _LOOPS[kinds] = kernel_for(loop, policy, policy.outside)
-    own: Callable[P, R] = _LOOPS[kinds]
-    return own
+    if policy.outside is not None and not {policy.sampling.state, policy.stopping.state} <= _STAMPS.keys():
+        stamp_of(policy)
+    return loop

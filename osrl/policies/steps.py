@@ -6,12 +6,12 @@ made from the rules of the state that it is given (`by_rules`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from osrl.jit.kernel import P, R, before_compiling, compile_beside, direct, kernel_in_place, pointer_to
+from osrl.jit.kernel import P, R, direct, kernel_in_place, pointer_to, specialise
 from osrl.model.arrays import Floats
 from osrl.model.environment import World, at_hand, draw_reward
 from osrl.model.outcome import RUNNING, STATUS, Outcome
@@ -137,17 +137,12 @@ def by_rules(make: Callable[[Rules], Callable[P, R]]) -> Callable[P, R]:
         return made[kinds](state, *rest)
 
     def compiled(state: Any, *rest: Any) -> Callable[..., R]:
-        from osrl.jit.linking import is_pointer
+        from osrl.jit.backend import is_pointer
 
         rules = _rules(*(part.instance_class for part in state.types))
         return make(rules._replace(design=_as_before) if any(map(is_pointer, rest)) else rules)
 
-    def declare() -> None:
-        from osrl.jit.linking import overload_in_place
-
-        overload_in_place(call, compiled)
-
-    before_compiling(declare)
+    specialise(call, compiled)
     call.__doc__ = make.__doc__
     _MADE_BY[call] = make
     return call  # type: ignore[return-value]
@@ -178,22 +173,16 @@ def design(rules: Rules) -> Callable[..., None]:
     return design
 
 
-def design_of(
-    state: State, driver: Callable[..., Any] | None = None, arguments: Sequence[Any] = ()
-) -> Callable[[Any, Any], None] | None:
-    """A pointer to the ``design`` of a state's rule: a driver that has it is compiled without the solver.
+def design_of(state: State) -> Callable[[Any, Any], None] | None:
+    """Return a pointer to the ``design`` of a state's rule: a driver that has it is compiled without the solver.
 
-    If it has to be compiled, so is the ``driver``, at the same time; None among its ``arguments`` is the
-    place of the pointer. None where no machine code is at hand, and for rules from outside the package: in
-    Numba the type of a pointer goes by the names of classes, which stay the same when a file is loaded again.
+    None where there is no machine code, and for rules from outside the package: in Numba the type of a pointer
+    depends on the names of classes only, which stay the same when a file is loaded again.
     """
     policy, (sampling, stopping) = policy_of(state), state
     if policy.outside is not None or not policy.compiled:
         return None
-    rule = policy.sampling.design or _as_before
-    if driver is not None and policy.sampling.design is not None:
-        compile_beside(rule, (sampling, stopping), driver, arguments)
-    return pointer_to(rule, sampling, stopping)
+    return pointer_to(policy.sampling.design or _as_before, sampling, stopping)
 
 
 @by_rules

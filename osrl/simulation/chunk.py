@@ -43,7 +43,7 @@ from numpy.typing import NDArray
 from osrl.errors import OsrlError
 from osrl.hypotheses.state import Hypotheses
 from osrl.hypotheses.summary import Arm, Names, find_as_good
-from osrl.jit.mode import kernel_version
+from osrl.jit.cache import kernel_version
 from osrl.model.instance import Instance
 from osrl.model.outcome import EXHAUSTED, NO_SHARED, VERDICTS, Outcome
 from osrl.model.rng import START_LANE, Key, new_key, uniform

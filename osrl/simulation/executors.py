@@ -24,7 +24,6 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol
 
 from osrl.errors import OsrlError
-from osrl.jit.compiling import work_alone
 from osrl.simulation.campaign import read_whole
 from osrl.simulation.chunk import CancelToken, Chunk, ChunkHeader, Job, run_chunk
 
@@ -140,8 +139,6 @@ class ThreadExecutor:
 
     def prepare(self, jobs: Sequence[Job]) -> None:
         """Compile in this thread, which receives Ctrl-C."""
-        if len(jobs) > 1:
-            work_alone()
         for job in jobs:
             job.warm_up()
 

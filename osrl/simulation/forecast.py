@@ -16,7 +16,7 @@ import numpy as np
 
 from osrl.hypotheses.posterior import plausible_means
 from osrl.hypotheses.state import Hypotheses
-from osrl.jit.mode import prefer_machine_code, process
+from osrl.jit.mode import process, use_machine_code
 from osrl.model.arrays import Floats, Integers
 from osrl.model.families import Family
 from osrl.policies.contract import State, policy_of
@@ -94,7 +94,7 @@ def is_compiled(state: State, family: Family) -> bool:
     """Tell whether there is machine code for the rest of a study, which is too long for the interpreter."""
     if process.never:
         return False
-    prefer_machine_code()
+    use_machine_code()
     means = np.full(state.stopping.pulls.shape, 0.5)
     rng = np.random.default_rng(SEED)
     return Future(state, means, family, Conditions(np.zeros(0)), NOTHING, rng).is_compiled

@@ -17,7 +17,7 @@ import numpy as np
 
 from osrl.hypotheses.blocks import BLOCK_HIGH, BLOCK_LOST, BLOCK_LOW, observe_block
 from osrl.hypotheses.state import HYP_SAMPLES
-from osrl.jit.kernel import is_at_hand, kernel_in_place
+from osrl.jit.kernel import has_machine_code, kernel_in_place
 from osrl.model.arrays import Floats, Integers
 from osrl.model.families import Family
 from osrl.model.outcome import is_open
@@ -72,7 +72,7 @@ class Future:
             (prepare_block, arguments),
             (play_block, self._to_play(ended)),
         )
-        return not policy.compiled or all([is_at_hand(loop_for(step, policy), *values) for step, values in steps])
+        return not policy.compiled or all([has_machine_code(loop_for(step, policy), *values) for step, values in steps])
 
     def play(self, until: int) -> bool:
         """Go on until so many trials were handed out from its start; whether all is decided."""

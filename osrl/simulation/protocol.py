@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from osrl.jit.kernel import is_at_hand, kernel_in_place
+from osrl.jit.kernel import has_machine_code, kernel_in_place
 from osrl.model.arrays import Floats, Integers
 from osrl.model.environment import World, draw_reward, new_world
 from osrl.model.instance import Instance
@@ -81,7 +81,7 @@ class Course(NamedTuple):
         policy, arguments = policy_of(self.state), self._arguments(0)
         if policy.outside is None and arguments[6] is None:
             return False
-        return not policy.compiled or is_at_hand(loop_for(play_on, policy), *arguments)
+        return not policy.compiled or has_machine_code(loop_for(play_on, policy), *arguments)
 
     @property
     def handed_out(self) -> int:

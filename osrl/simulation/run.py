@@ -68,8 +68,7 @@ def drive(
     if policy.compiled:
         rehearse(policy, state)
     played, rounds = loop_for(loop, policy), 0
-    arguments = state, state.outcome, world, propensities, ticket, None, note, rounds, budget, *extra
-    pointer = design_of(state, played, arguments)
+    pointer = design_of(state)
     while True:
         try:
             rounds = played(state, state.outcome, world, propensities, ticket, pointer, note, rounds, budget, *extra)

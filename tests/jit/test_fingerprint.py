@@ -76,7 +76,7 @@ def step(x):
 @pytest.fixture(autouse=True)
 def own_registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Policies of one test are not there in the next."""
-    for name in ("_RULES", "_POLICIES", "_BY_STATES", "_LOOPS", "_STAMPS"):
+    for name in ("_RULES", "_POLICIES", "_BY_STATES", "_STAMPS"):
         monkeypatch.setattr(contract, name, dict(getattr(contract, name)))
     yield
     for name in ("stamped", "stamped_state", "helpers"):

@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 
 from osrl.allocation import partition
-from osrl.jit import mode as way
+from osrl.jit import mode
+from osrl.jit.cache import PACKAGE
 from osrl.jit.kernel import kernel
-from osrl.jit.mode import PACKAGE, process
+from osrl.jit.mode import process
 from osrl.model.instance import read_instance
 from osrl.study.study import Study
 
@@ -23,7 +24,7 @@ PLAY = """
 import secrets, sys, time
 time.time_ns = lambda: 1_700_000_000_000_000_000
 secrets.token_hex = lambda size: "5" * 2 * size
-from osrl.jit import mode as way
+from osrl.jit import mode
 from osrl.study.study import Study
 
 path, policy, family, change = sys.argv[1:]
@@ -31,7 +32,7 @@ about = {"family": family, "noise_sd": 1.0} if family == "gaussian" else {"famil
 with Study.create(path, tasks=2, representations=2, predictors=2, seed=3, policy=policy, **about) as study:
     for i in range(60):
         if i == 30 and change:
-            getattr(way, change)()
+            getattr(mode, change)()
         soon, late = study.ask(), study.ask()
         study.tell(soon, (7 * i // 3) % 2)
         if i % 5 == 4 and policy in ("osrl", "uniform"):
@@ -40,9 +41,9 @@ with Study.create(path, tasks=2, representations=2, predictors=2, seed=3, policy
             study.tell(late, (5 * i // 4) % 2)
     for page in study._session.rows():
         print(*page, sep="\\n")
-print(way.process.way, "numba" in sys.modules, file=sys.stderr)
+print(mode.process.mode, "numba" in sys.modules, file=sys.stderr)
 """
-INTERPRETED, AT_HAND, COMPILED = "0 False\n", "1 True\n", "2 True\n"
+INTERPRETED, ON_DISK, COMPILED = "0 False\n", "1 True\n", "2 True\n"
 
 
 def run(code: str, *arguments: str, **variables: str | None) -> tuple[str, str]:
@@ -64,9 +65,9 @@ def test_an_empty_cache_and_a_full_one_give_the_same_log(tmp_path: Path, policy:
     places = [str(tmp_path / name) for name in ("empty.db", "full.db", "both.db")]
     empty = run(PLAY, places[0], policy, family, "", NUMBA_CACHE_DIR=str(tmp_path / "cache"))
     full = run(PLAY, places[1], policy, family, "", OSRL_COMPILE="now")
-    both = run(PLAY, places[2], policy, family, "prefer_machine_code")
-    assert [full[1], both[1]] == [COMPILED, AT_HAND] and empty[1] in (INTERPRETED, AT_HAND)
-    assert not list((tmp_path / "cache").rglob("*.nbi"))
+    both = run(PLAY, places[2], policy, family, "use_machine_code")
+    assert [full[1], both[1]] == [COMPILED, ON_DISK] and empty[1] in (INTERPRETED, ON_DISK)
+    assert not [path for path in (tmp_path / "cache").rglob("*.nbc") if "jit.backend" not in path.name]
     assert len(empty[0].splitlines()) > 240
     assert empty[0] == full[0] == both[0]
     for place in places:
@@ -89,18 +90,19 @@ def test_a_snapshot_counts_in_both_ways(tmp_path: Path, monkeypatch: pytest.Monk
 # Opens a study in a process in which the interpreter is always too slow; prints when it would compile.
 LONG = """
 import sys
-from osrl.jit import kernel as compiled
+from osrl.jit import mode
+from osrl.jit.kernel import Kernel
 from osrl.model.families import variance
 from osrl.study.study import Study
 
-compiles = []
-compiled.LIMIT = compiled.WAIT = 0.0
-compiled.compile_now = lambda: compiles.append(True)
-variance.interpret(0.5, 0.0)
-print(bool(compiles), end=" ")
+modes = []
+mode.LIMIT, mode.WAIT = 0.0, 1e-3
+Kernel.code = lambda self, *values: modes.append(mode.current_mode())
+variance(0.5, 0.0), variance(0.5, 0.0)
+print(mode.COMPILED in modes, end=" ")
 with Study.open(sys.argv[1]) as study:
     study.ask() if sys.argv[2] == "ask" else getattr(study, sys.argv[2])
-print(bool(compiles), end="")
+print(mode.COMPILED in modes, mode.current_mode() == mode.COMPILED, end="")
 """
 
 
@@ -110,7 +112,7 @@ def test_what_is_long_is_not_interpreted_to_its_end(tmp_path: Path, what: str) -
     place = str(tmp_path / "study.db")
     run(PLAY, place, "osrl", "bernoulli", "")
     empty = {"NUMBA_CACHE_DIR": str(tmp_path / "cache"), "CI": "true"}
-    assert run(LONG, place, what, **empty)[0] == "False True"
+    assert run(LONG, place, what, **empty)[0] == "False True False"
 
 
 @pytest.mark.parametrize(("shape", "compiles"), [((2, 3, 2), False), ((10, 10, 10), True), ((9, 40, 9), True)])
@@ -123,100 +125,39 @@ def test_a_long_search_is_compiled(shape: Any, compiles: bool, monkeypatch: pyte
     means = np.full(shape, 0.2)
     means[:, 0, 0] = 0.8
     partition.best_partition(read_instance(means))
-    assert [seconds > way.WAIT for seconds in expected] == [compiles]
+    assert [seconds > mode.WAIT for seconds in expected] == [compiles]
 
 
-# In the background ----------------------------------------------------------------------------------------
+# Without a job --------------------------------------------------------------------------------------------
 
-# Calls a kernel until it is machine code, or for as many seconds as it is told.
-WAIT = """
-import sys, time
-from osrl.jit import kernel as compiled
-from osrl.jit import compiling
+# Calls a kernel after the interpreter was used for long.
+CALLS = """
+import sys
+from osrl.jit import mode
 from osrl.model.families import variance
-from osrl.jit.mode import process
-compiled.LIMIT, compiling.PATIENCE = 0.0, 0.05
-until = time.monotonic() + float(sys.argv[1])
+mode.LIMIT = 0.0
 assert variance(0.5, 0.0) == 0.25 and "numba" not in sys.modules
-while time.monotonic() < until:
+for _ in range(3):
     assert variance(0.5, 0.0) == 0.25
-    if variance.machine.dispatcher.signatures:
-        break
-print(process.way, len(variance.machine.dispatcher.signatures), compiling._wishes.process is None)
+backend = variance._backend
+print(mode.process.mode, backend and len(backend.dispatcher.signatures))
 """
+COMPILE = "from osrl.model.families import variance; variance(0.5, 0.0)"
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="nothing is compiled in the background there")
-def test_another_process_compiles_and_this_one_changes(tmp_path: Path) -> None:
-    cache = str(tmp_path / "cache")
-    assert run(WAIT, "120", NUMBA_CACHE_DIR=cache, CI=None) == ("1 1 True\n", "")
-    (folder,) = (tmp_path / "cache").iterdir()
-    assert {path.suffix for path in folder.rglob("*") if path.is_file()} == {".lock", ".nbi", ".nbc"}
-    assert run(WAIT, "0", NUMBA_CACHE_DIR=cache, CI=None) == ("1 0 True\n", "")
-    assert run(WAIT, "5", NUMBA_CACHE_DIR=cache) == ("1 1 True\n", ""), "from the disk"
-
-
-def test_nothing_is_compiled_behind_the_back_of_ci_or_against_ones_will(tmp_path: Path) -> None:
-    empty = str(tmp_path / "cache")
-    assert run(WAIT, "0.5", NUMBA_CACHE_DIR=empty, CI="true") == ("1 0 True\n", "")
-    assert not [path for path in (tmp_path / "cache").rglob("*") if path.suffix in (".nbi", ".nbc")]
-    never = WAIT.replace("    if variance.machine.dispatcher.signatures:\n        break\n", "")
-    never = never[: never.index("print(")] + 'print(process.way, "numba" in sys.modules)'
-    assert run(never, "0.5", NUMBA_CACHE_DIR=empty, CI=None, OSRL_COMPILE="never") == ("0 False\n", "")
+def test_what_is_on_the_disk_is_used_and_nothing_else_is_compiled(tmp_path: Path) -> None:
+    cache = {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    assert run(CALLS, **cache) == ("1 0\n", "")
+    run(COMPILE, **cache, OSRL_COMPILE="now")
+    for said in (None, "background"):
+        assert run(CALLS, **cache, OSRL_COMPILE=said) == ("1 1\n", ""), "from the disk"
+    assert run(CALLS, **cache, OSRL_COMPILE="never") == ("0 None\n", "")
 
 
 def test_a_wish_that_nobody_can_read_is_said_in_one_line(tmp_path: Path) -> None:
     code = "from osrl.cli import main; main(['bound', 'paper'])"
     said = "error: OSRL_COMPILE is 'later'; set it to now, background or never\n"
     assert run(code, OSRL_COMPILE="later") == ("", said)
-
-
-# Side by side -----------------------------------------------------------------------------------------------
-
-TWO = """
-from osrl.jit.kernel import kernel, kernel_in_place
-
-@kernel
-def fill(values):
-    for i in range(values.size):
-        values[i] = i * 0.5
-
-@kernel_in_place
-def call(pointer, values):
-    pointer(values)
-    return values[-1]
-"""
-BESIDE = """
-import sys
-import numpy as np
-from osrl.jit import kernel as compiled
-from osrl.jit import compiling
-from osrl.jit.mode import compile_now
-
-sys.path.insert(0, sys.argv[1])
-import two
-
-compile_now()
-if sys.argv[2] == "no Python":
-    sys.executable = ""
-if sys.argv[2] == "alone":
-    compiling.work_alone()
-values = np.zeros(4)
-compiled.compile_beside(two.fill, (values,), two.call, (None, values))
-pointer = compiled.pointer_to(two.fill, values)
-print(two.call(pointer, values), pointer.cache_hits, len(two.call.machine.dispatcher.signatures))
-"""
-
-
-@pytest.mark.skipif((os.cpu_count() or 1) == 1, reason="nothing is compiled side by side on one core")
-@pytest.mark.parametrize(("how", "from_the_disk"), [("beside", 1), ("no Python", 0), ("alone", 0)])
-def test_what_is_called_through_a_pointer_is_compiled_by_another_process(
-    tmp_path: Path, how: str, from_the_disk: int
-) -> None:
-    """Where there can be no other process, or where there is more to come, this one does it."""
-    (tmp_path / "two.py").write_text(TWO, encoding="utf-8")
-    cache = str(tmp_path / "cache")
-    assert run(BESIDE, str(tmp_path), how, NUMBA_CACHE_DIR=cache) == (f"1.5 {from_the_disk} 1\n", "")
 
 
 # Interpreted ----------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from osrl.jit.mode import PACKAGE
+from osrl.jit.cache import PACKAGE
 from tests.support.processes import run_python
 
 HEAVY = {"altair", "distributed", "httpx", "numpy", "polars", "scipy", "sqlalchemy", "starlette"}

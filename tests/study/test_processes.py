@@ -137,7 +137,7 @@ def foresee_slowly(study: Study, began: threading.Event) -> None:
 
 def compile_slowly(study: Study, began: threading.Event) -> None:
     """Compile something, outside of any study."""
-    with compiled._lock:
+    with compiled._loading:
         began.set()
         time.sleep(HELD)
 
@@ -146,7 +146,7 @@ def look_at_all(study: Study) -> None:
     """Do in a child what needs each of the locks."""
     play(study, 1)
     study.look()
-    compiled.before_compiling(lambda: None)
+    compiled.specialise(len, len)
 
 
 @pytest.mark.parametrize("work", [import_slowly, foresee_slowly, compile_slowly])

@@ -158,7 +158,7 @@ ELSEWHERE = (
 def report(found: list[tuple[Attack, Found, float]], share: float, title: str, introduction: Sequence[str]) -> str:
     """Return the results as Markdown."""
     form = "the long form" if share == 1 else f"{share:g} of the long form"
-    kernels = "interpreted" if process.way == INTERPRETED else "compiled"
+    kernels = "interpreted" if process.mode == INTERPRETED else "compiled"
     lines = [
         f"# Attacks on the {title}, counted",
         "",

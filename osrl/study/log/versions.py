@@ -15,7 +15,7 @@ from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 
-from osrl.jit.mode import kernel_version
+from osrl.jit.cache import kernel_version
 
 # With and without these, mathematical functions of the C library and of numpy differ in their last bit.
 _UNITS = {"avx2", "avx512f", "fma", "fma4"}
