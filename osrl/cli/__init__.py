@@ -28,6 +28,7 @@ from osrl.cli.serve import serve
 from osrl.cli.simulate import simulate
 from osrl.cli.study import app as study
 from osrl.cli.token import app as token
+from osrl.cli.warm_up import warm_up
 from osrl.errors import OsrlError
 
 INTERRUPTED = 130  # the exit code of a shell for Ctrl-C
@@ -46,6 +47,7 @@ app.add_typer(study, name="study")
 app.command()(analyse)
 app.command()(serve)
 app.add_typer(token, name="token")
+app.command("warm-up")(warm_up)
 
 
 @app.callback(invoke_without_command=True)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from osrl.cli.output import echo
+from osrl.cli.warm_up import compile_for_studies
 from osrl.errors import OsrlError
 
 if TYPE_CHECKING:
@@ -54,8 +55,18 @@ def serve(
         hosts=allow_host or [],
         root_path=root_path,
         receiver=receiver,
+        prepare=_compile,
         started=_say,
     )
+
+
+def _compile(application: Application) -> None:
+    """Compile for the studies that are there: requests come to a server that has its machine code."""
+    from osrl.study.log.events import Created
+
+    storage = application.storage
+    created = [storage.first(storage.find(name)).body for name in storage.names()]
+    compile_for_studies((body.policy, body.family) for body in created if isinstance(body, Created))
 
 
 def _say(address: str, application: Application) -> None:

@@ -21,7 +21,7 @@ import numpy as np
 
 from osrl.jit.cache import KernelCache, NotOnDisk
 from osrl.jit.kernel import Kernel, compiler_lock, kernel, kernel_in_place
-from osrl.jit.mode import COMPILED, current_mode, log_once, long_job, process, thread
+from osrl.jit.mode import COMPILED, current_mode, log_once, long_job, process
 
 Kinds = tuple[Any, ...]  # the types of arguments, as Numba describes them
 OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
@@ -223,8 +223,7 @@ def _probe() -> bool:
     inner, outer, pair = Backend(_add), Backend(_add_twice), (np.ones(1), np.ones(1))
     probed: Any = _add
     probed._backend = inner
-    with long_job():
-        thread.job = math.inf  # whatever the mode, this is compiled
+    with long_job(math.inf):  # whatever the mode, this is compiled
         pointer = inner.pointer(pair)
         code = outer.code((pair, pointer))
     if code is not None and code(pair, pointer) != 3.0:

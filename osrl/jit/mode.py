@@ -73,9 +73,12 @@ def count_seconds(seconds: float) -> None:
 
 
 @contextmanager
-def long_job() -> Iterator[None]:
-    """Compile what this block calls, once two seconds of it were interpreted; it must call many kernels."""
-    before, thread.job = thread.job, thread.job or 0.0
+def long_job(seconds: float = 0.0) -> Iterator[None]:
+    """Compile what this block calls, once two seconds of it were interpreted; it must call many kernels.
+
+    ``seconds`` count as interpreted already: with infinitely many, all is compiled at once.
+    """
+    before, thread.job = thread.job, (thread.job or 0.0) + seconds
     try:
         yield
     finally:

@@ -62,6 +62,7 @@ def serve(
     hosts: Sequence[str],
     root_path: str,
     receiver: Receiver | None,
+    prepare: Callable[[Application], object],
     started: Callable[[str, Application], object],
 ) -> None:
     """Serve the studies of a database until the process is told to end."""
@@ -72,6 +73,7 @@ def serve(
             f"{host} can be reached by others, and there is no token yet; make one with `osrl token create`, "
             "or give --token-file"
         )
+    prepare(application)
     config = new_config(application, host, port)
     server = Server(config, application, lambda address: started(address, application))
     server.run()
