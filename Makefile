@@ -38,7 +38,7 @@ demo: $(READY) ## Table 1 of the paper with 1120 runs, beside the published one,
 # Kernels are compiled once before the tests, so that the test workers find them in the cache instead of compiling the
 # same ones side by side.
 quick: $(READY) ## the core suite: two minutes, once the kernels are compiled
-	printf '%s\n' $(WARM) | xargs -P $(CORES) -I {} sh -c '$(BIN)/python -m tests.support.warm {} > /dev/null'
+	printf '%s\n' $(WARM) | xargs -P $(CORES) -I {} sh -c '$(BIN)/osrl warm-up {}'
 	$(PYTEST) -m 'not slow and not validate'
 
 test: quick ## the core suite, then the slow tests, then some again with the JIT off
