@@ -64,7 +64,7 @@ def _compile(application: Application) -> None:
     """Compile for the studies that are there: requests come to a server that has its machine code."""
     from osrl.study.log.events import Created
 
-    storage = application.storage
+    storage = application.context.storage
     created = [storage.first(storage.find(name)).body for name in storage.names()]
     compile_for_studies((body.policy, body.family) for body in created if isinstance(body, Created))
 
