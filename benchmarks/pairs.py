@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 import osrl
 import osrl.policies  # noqa: F401  (registers the rules of the package)
 from osrl.errors import OsrlError
-from osrl.policies.contract import pair, sampling_rules, split_stop, stop_names
+from osrl.policies.registry import pair, sampling_rules, split_stop, stop_names
 
 ROOT = Path(__file__).resolve().parents[1]
 DELTA, PATIENCE, RUNS, SEED, MOST_ARMS = 0.1, 40, 10, 0, 48

@@ -20,7 +20,8 @@ from pairs import fits
 
 import osrl
 import osrl.policies  # noqa: F401  (registers the rules of the package)
-from osrl.policies.contract import SamplingRule, register_rule, sampling_rules
+from osrl.policies.contract import SamplingRule
+from osrl.policies.registry import register_rule, sampling_rules
 
 ROOT = Path(__file__).resolve().parents[1]
 STOPPING = ("glr-tas", "glr-kk", "glr-theorem", "race-tas", "intervals-kk", "bets", "counts")

@@ -30,7 +30,8 @@ from osrl.model.environment import new_world
 from osrl.model.instance import Instance
 from osrl.model.rng import FIRST_REWARD_LANE, START_LANE, Key, new_key, reward, uniform
 from osrl.paper.dynamics import play_phase_1
-from osrl.policies.contract import Criterion, Problem, State, find
+from osrl.policies.contract import Criterion, Problem, State
+from osrl.policies.registry import find
 from osrl.policies.sampling.per_task import DESIGN_GROWTH
 from osrl.policies.steps import design_of
 from osrl.policies.stopping.per_task_test import TEST_PULLS

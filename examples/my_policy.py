@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from osrl.jit.kernel import kernel
+from osrl.jit import kernel
 from osrl.model.arrays import Floats
-from osrl.policies.contract import Policy, Problem, SamplingRule, register
+from osrl.policies import Policy, Problem, SamplingRule, register
 from osrl.policies.stopping import per_task
 from osrl.policies.stopping.per_task_test import ASKED_TASK
 

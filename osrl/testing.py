@@ -38,7 +38,8 @@ from osrl.model.environment import STREAMS, draw_reward, new_world
 from osrl.model.instance import Instance
 from osrl.model.outcome import DECIDED, RUNNING, Outcome, is_open
 from osrl.model.rng import START_LANE, Key, new_key, uniform
-from osrl.policies.contract import Criterion, Policy, Problem, find
+from osrl.policies.contract import Criterion, Policy, Problem
+from osrl.policies.registry import find
 from osrl.policies.state_arrays import arrays_of, contents, differences
 from osrl.policies.steps import (
     conclude,

@@ -20,7 +20,7 @@ import numpy as np
 
 from osrl.allocation.program import Program
 from osrl.glr.transport_cost import pool_sizes
-from osrl.jit.kernel import kernel, kernel_in_place
+from osrl.jit import kernel, kernel_in_place
 from osrl.model.arrays import Floats, Integers
 from osrl.model.families import divergence, tilt
 

@@ -41,7 +41,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from osrl.jit.kernel import kernel, kernel_in_place
+from osrl.jit import kernel, kernel_in_place
 from osrl.model.arrays import Floats, Integers
 
 MIN_PIVOT = 1e-15  # relative to the diagonal; a smaller one freezes its unknown

@@ -42,7 +42,7 @@ from osrl.allocation.elimination import (
     solve_gaussian,
 )
 from osrl.allocation.program import Program, scale_to_budget
-from osrl.jit.kernel import kernel, kernel_in_place
+from osrl.jit import kernel, kernel_in_place
 from osrl.jit.reductions import copy_to
 from osrl.model.arrays import Floats
 from osrl.model.families import variance

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from osrl.allocation.single_task import single_task
-from osrl.jit.kernel import kernel
+from osrl.jit import kernel
 from osrl.jit.mode import expect
 from osrl.jit.reductions import sum_of
 from osrl.model.arrays import Floats, Integers

@@ -24,7 +24,7 @@ from typing import NamedTuple
 import numpy as np
 
 from osrl.glr.transport_cost import order_by_mean, reference_mean
-from osrl.jit.kernel import kernel
+from osrl.jit import kernel
 from osrl.jit.reductions import copy_to, sum_of
 from osrl.model.arrays import Flags, Floats, Integers
 from osrl.model.families import divergence

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from osrl.jit.kernel import kernel, kernel_in_place
+from osrl.jit import kernel, kernel_in_place
 from osrl.jit.reductions import sum_of
 from osrl.model.arrays import Floats
 

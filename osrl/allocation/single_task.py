@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from osrl.jit.kernel import kernel
+from osrl.jit import kernel
 from osrl.jit.reductions import sum_of
 from osrl.model.arrays import Floats
 from osrl.model.families import divergence, variance

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from osrl.allocation.interior_point import Solution, solve_interior_point
 from osrl.allocation.program import Program, build_program, rough_allocation
 from osrl.errors import OsrlError
-from osrl.jit.kernel import kernel
+from osrl.jit import kernel
 from osrl.jit.mode import expect, seconds_to_solve
 from osrl.model.arrays import Floats
 from osrl.model.instance import Given, Instance, read_instance

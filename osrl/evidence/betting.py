@@ -43,7 +43,7 @@ import numpy as np
 
 from osrl.errors import OsrlError
 from osrl.glr.transport_cost import sort_by_mean
-from osrl.jit.kernel import kernel_in_place
+from osrl.jit import kernel_in_place
 from osrl.model.arrays import Flags, Floats, Integers
 
 NEGLIGIBLE_LOG = 40.0  # logarithms this far below another are not seen beside it

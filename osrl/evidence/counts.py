@@ -52,7 +52,7 @@ import numpy as np
 
 from osrl.evidence.exponential_tilts import SHARE_IDLE, SHARE_MIXTURE, TILT_DOWN, TILT_PAIR, TILT_UP, Tilts
 from osrl.glr.transport_cost import alternatives
-from osrl.jit.kernel import kernel, kernel_in_place
+from osrl.jit import kernel, kernel_in_place
 from osrl.jit.reductions import sum_of
 from osrl.model.arrays import Flags, Floats
 from osrl.model.families import divergence, variance

@@ -27,7 +27,7 @@ from typing import NamedTuple
 import numpy as np
 
 from osrl.evidence.betting import log_mixture
-from osrl.jit.kernel import kernel
+from osrl.jit import kernel
 from osrl.jit.reductions import sum_of
 from osrl.model.arrays import Floats, Integers
 

@@ -39,7 +39,7 @@ from osrl.evidence.counts import (
     next_level,
 )
 from osrl.evidence.exponential_tilts import SHARE_MIXTURE, TILT_DOWN, TILT_PAIR, TILT_UP, Tilts
-from osrl.jit.kernel import kernel, kernel_in_place
+from osrl.jit import kernel, kernel_in_place
 from osrl.model.arrays import Floats
 from osrl.model.families import divergence, variance
 

@@ -23,7 +23,7 @@ import numpy as np
 
 from osrl.errors import OsrlError
 from osrl.glr.transport_cost import order_by_mean, sort_by_mean, sorted_costs
-from osrl.jit.kernel import kernel, kernel_in_place
+from osrl.jit import kernel, kernel_in_place
 from osrl.jit.reductions import copy_to
 from osrl.model.arrays import Floats, Integers
 from osrl.model.instance import Given, read_instance

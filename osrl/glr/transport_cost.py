@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from osrl.jit.kernel import kernel, kernel_in_place
+from osrl.jit import kernel, kernel_in_place
 from osrl.model.arrays import Floats, Integers
 from osrl.model.families import divergence
 

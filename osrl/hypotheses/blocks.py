@@ -44,7 +44,7 @@ from osrl.hypotheses.state import (
 )
 from osrl.hypotheses.tolerance import PAIR_WEALTH, PairTests
 from osrl.hypotheses.trials import check_row, update_estimates, write_trial_ticket
-from osrl.jit.kernel import kernel, kernel_in_place
+from osrl.jit import kernel, kernel_in_place
 from osrl.model.arrays import Floats
 
 BLOCK_HIGH, BLOCK_LOW, BLOCK_LOST = range(3)  # rows of `ended`

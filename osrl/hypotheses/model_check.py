@@ -36,7 +36,8 @@ from osrl.hypotheses.tolerance import (
     settle_comparisons,
     worst_comparisons,
 )
-from osrl.jit.kernel import kernel_in_place, specialise
+from osrl.jit import kernel_in_place
+from osrl.jit.kernels import specialise
 from osrl.model.arrays import Flags, Floats
 
 R = TypeVar("R")

@@ -34,7 +34,7 @@ import numpy as np
 
 from osrl.errors import OsrlError
 from osrl.evidence.betting import BET_SHARED, BET_TASK, NEGLIGIBLE_LOG, Bets, log_mixture
-from osrl.jit.kernel import kernel, kernel_in_place
+from osrl.jit import kernel, kernel_in_place
 from osrl.jit.reductions import copy_to, least_of, most_of
 from osrl.model.arrays import Flags, Floats
 

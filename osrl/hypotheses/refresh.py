@@ -39,7 +39,8 @@ from osrl.hypotheses.state import (
     write_answer,
 )
 from osrl.hypotheses.tolerance import count_comparisons
-from osrl.jit.kernel import kernel, kernel_in_place, specialise
+from osrl.jit import kernel, kernel_in_place
+from osrl.jit.kernels import specialise
 from osrl.jit.reductions import copy_to
 from osrl.model.arrays import Floats
 from osrl.model.outcome import EXHAUSTED, sole_survivor

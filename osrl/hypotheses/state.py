@@ -41,7 +41,7 @@ from osrl.hypotheses.tolerance import (
     judge_comparisons,
     new_tolerance,
 )
-from osrl.jit.kernel import kernel, kernel_in_place
+from osrl.jit import kernel, kernel_in_place
 from osrl.jit.reductions import is_any, sum_of
 from osrl.model.arrays import Flags, Floats, Integers
 from osrl.model.families import Family

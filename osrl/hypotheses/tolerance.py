@@ -34,7 +34,7 @@ from osrl.evidence.betting import (
 from osrl.evidence.counts import MAX_LOG_EVIDENCE, Samples
 from osrl.evidence.exponential_tilts import Tilts
 from osrl.evidence.pairs import pair_log_evidence
-from osrl.jit.kernel import kernel, kernel_in_place
+from osrl.jit import kernel, kernel_in_place
 from osrl.model.arrays import Flags, Floats
 
 # Parts of delta_g and delta_h that exact nulls have where there is a tolerance. A representation is mostly

@@ -56,7 +56,7 @@ from osrl.hypotheses.state import (
 )
 from osrl.hypotheses.tolerance import PAIR_PENDING as NOT_REPORTED
 from osrl.hypotheses.tolerance import PAIR_WEALTH, PairTests, settle_comparisons, worst_comparisons, write_comparisons
-from osrl.jit.kernel import kernel, kernel_in_place
+from osrl.jit import kernel, kernel_in_place
 from osrl.model.arrays import Flags, Floats, Integers
 from osrl.model.outcome import sole_survivor
 

@@ -19,8 +19,9 @@ import numba
 import numba.extending
 import numpy as np
 
+from osrl.jit import kernel, kernel_in_place
 from osrl.jit.cache import KernelCache, NotOnDisk
-from osrl.jit.kernel import Kernel, compiler_lock, kernel, kernel_in_place
+from osrl.jit.kernels import Kernel, compiler_lock
 from osrl.jit.mode import COMPILED, current_mode, log_once, long_job, process
 
 Kinds = tuple[Any, ...]  # the types of arguments, as Numba describes them

@@ -23,7 +23,7 @@ from typing import Any
 from osrl.jit.mode import COMPILED, current_mode, log_once
 
 PACKAGE = Path(__file__).parents[1]
-_COMPILER = ("jit/kernel.py", "jit/linking.py", "jit/backend.py")  # how kernels are compiled, besides what they are
+_COMPILER = ("jit/kernels.py", "jit/linking.py", "jit/backend.py")  # how kernels are compiled, besides what they are
 _SEAL = hashlib.sha256().digest_size  # bytes at the beginning of a file
 # What Numba reads from the environment, and what changes the machine code that it makes.
 _SETTINGS = "OPT LOOP_VECTORIZE SLP_VECTORIZE BOUNDSCHECK DEBUGINFO_DEFAULT LLVM_REFPRUNE_PASS LLVM_REFPRUNE_FLAGS"

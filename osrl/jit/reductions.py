@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from osrl.jit.kernel import kernel_in_place
+from osrl.jit import kernel_in_place
 
 
 @kernel_in_place

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from osrl.jit.kernel import kernel_in_place
+from osrl.jit import kernel_in_place
 from osrl.model.arrays import Floats, Integers
 from osrl.model.instance import Instance
 from osrl.model.rng import FIRST_REWARD_LANE, Key, reward

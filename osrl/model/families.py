@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osrl.errors import OsrlError
-from osrl.jit.kernel import kernel
+from osrl.jit import kernel
 
 FAMILIES = ("bernoulli", "gaussian", "bounded")
 MAX_MAGNITUDE = 1e100  # of a Gaussian reward or its standard deviation: squares stay finite

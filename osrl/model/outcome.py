@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from osrl.jit.kernel import kernel_in_place
+from osrl.jit import kernel_in_place
 from osrl.model.arrays import Flags, Integers
 
 RUNNING, DECIDED, NO_SHARED, EXHAUSTED, WITHIN = range(5)

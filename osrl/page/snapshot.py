@@ -8,7 +8,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from osrl.errors import OsrlError
-from osrl.jit.kernel import long_job
+from osrl.jit.kernels import long_job
 from osrl.model.arrays import Flags
 from osrl.study.log.corrections import mark_superseded
 from osrl.study.log.events import (

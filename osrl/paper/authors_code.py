@@ -38,7 +38,7 @@ from typing import NamedTuple
 import numpy as np
 
 from osrl.glr.statistic import Glr, cheapest, new_glr, update_task
-from osrl.jit.kernel import kernel, kernel_in_place
+from osrl.jit import kernel, kernel_in_place
 from osrl.model.arrays import Floats, Integers
 from osrl.model.outcome import REPRESENTATION, Outcome, new_outcome
 from osrl.paper.mirror_ascent import ReleasedState, new_released_state, released_solve

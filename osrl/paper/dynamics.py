@@ -17,14 +17,15 @@ import polars as pl
 from scipy.signal import butter, sosfiltfilt
 
 from osrl.glr.statistic import cheapest, glr_of
-from osrl.jit.kernel import kernel
+from osrl.jit import kernel
 from osrl.model.arrays import Floats
 from osrl.model.environment import World, draw_reward, new_world
 from osrl.model.outcome import REPRESENTATION, Outcome
 from osrl.model.rng import Key
 from osrl.paper.experiment import Experiment
 from osrl.paper.published import FILTER_FREQUENCY, FILTER_ORDER, SIGMA
-from osrl.policies.contract import Criterion, find
+from osrl.policies.contract import Criterion
+from osrl.policies.registry import find
 from osrl.policies.steps import deal, design, design_of, settle, wants_design
 from osrl.policies.stopping.per_task_test import TEST_MEANS
 from osrl.simulation.runs import Z975

@@ -15,7 +15,8 @@ from osrl.model.arrays import Floats
 from osrl.model.instance import Instance
 from osrl.model.rng import START_LANE, Key, new_key, uniform
 from osrl.paper.published import PUBLISHED_RUNS
-from osrl.policies.contract import Criterion, Problem, find
+from osrl.policies.contract import Criterion, Problem
+from osrl.policies.registry import find
 
 RUNS_PER_BLOCK = 16  # runs of one piece of work: sums over a block do not depend on who computes it
 

@@ -36,7 +36,7 @@ from osrl.allocation.certificate import (
     slopes,
 )
 from osrl.allocation.program import Program, build_program, scale_to_budget
-from osrl.jit.kernel import kernel
+from osrl.jit import kernel
 from osrl.jit.reductions import least_of, most_of
 from osrl.model.arrays import Floats
 from osrl.model.families import divergence

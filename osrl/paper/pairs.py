@@ -15,7 +15,7 @@ import polars as pl
 from osrl.bounds.lower import lower_bound
 from osrl.errors import OsrlError
 from osrl.paper.experiment import Experiment, subprogress
-from osrl.policies.contract import pair, split_stop
+from osrl.policies.registry import pair, split_stop
 from osrl.report.charts import BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, Figure
 from osrl.report.table import Cell, Grid
 from osrl.simulation.api import simulate

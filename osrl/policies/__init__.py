@@ -9,12 +9,14 @@
 | `tas-transfer` | `tasks` | `transfer` | track-and-stop on one task; the others reuse its representation |
 | `uniform` | `even` | `bets` | every arm with the same probability |
 
-`round` is one round, which every driver plays; `states`: the arrays of a state by name. Importing this
-package registers the pairs; `osrl.policies.contract.find` gives one by its name. `docs/policies.md` says how to add
-one, and `osrl.testing` checks it.
+`osrl.policies.steps` is one round, which every driver plays; `osrl.policies.state_arrays`: the arrays of a state by
+name. Importing this package registers the pairs; `osrl.policies.registry.find` returns one by its name.
+`docs/policies.md` shows how to add one, and `osrl.testing` checks it.
 """
 
-from osrl.policies import builtin as named
-from osrl.policies import pairs as rules
+from osrl.policies.contract import Policy, Problem, SamplingRule, StoppingRule
+from osrl.policies.registry import register, register_rule
 
-__all__ = ["named", "rules"]
+from osrl.policies import builtin  # isort: skip - registers what is above
+
+__all__ = ["Policy", "Problem", "SamplingRule", "StoppingRule", "builtin", "register", "register_rule"]

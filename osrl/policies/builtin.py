@@ -1,14 +1,20 @@
-"""The policies of the package: named pairs of a sampling rule and a stopping rule."""
+"""The policies of the package, and its rules that can be paired: every sampling rule with each stopping rule it fits.
+
+Rules that go through phases or tasks fit only each other, and are used by their policies.
+"""
 
 from __future__ import annotations
 
 from osrl.paper import authors_code
-from osrl.policies.contract import Policy, register
+from osrl.policies.contract import Policy
+from osrl.policies.registry import register, register_rule
+from osrl.policies.sampling import baselines
 from osrl.policies.sampling import per_task as track_tasks
 from osrl.policies.sampling import residual_needs as needs
 from osrl.policies.sampling import two_phase as track_phases
 from osrl.policies.sampling import uniform as even
-from osrl.policies.stopping import bets, transfer
+from osrl.policies.stopping import bets, counts, transfer
+from osrl.policies.stopping import one_phase as joint
 from osrl.policies.stopping import per_task as tasks
 from osrl.policies.stopping import two_phase as phases
 
@@ -60,3 +66,10 @@ UNIFORM = register(
         stopping=bets.RULE,
     )
 )
+
+register_rule(needs.RULE, "osrl")
+register_rule(even.RULE, "uniform")
+for _rule in baselines.RULES:
+    register_rule(_rule)
+for _stop in (*joint.RULES, bets.RULE, counts.RULE):
+    register_rule(_stop)

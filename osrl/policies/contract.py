@@ -1,56 +1,44 @@
-"""What a policy is: a sampling rule and a stopping rule, each a small state and a few functions.
+"""The contract of a policy: a sampling rule and a stopping rule, each a small state and a few functions.
 
 A rule is written once. The compiled simulation loop and the interactive study call the same functions, so a
-trajectory does not depend on who drives it. Its state is a named tuple of arrays, which are updated in place,
-and constants; arms are numbered a = g * H + h within a task, n = G * H.
+trajectory does not depend on who drives it. A state is a named tuple of arrays, which are updated in place, and
+constants; arms are numbered a = g * H + h within a task, n = G * H. Rules own no random numbers.
 
-**The stopping rule** says when a run is over and what the answer is. Its functions, with its state first:
+**A stopping rule** decides when a run is over and what the answer is. It has to have:
 
 - ``new(problem, draw, **options)``: the state before the first sample, with an attribute ``outcome``;
-- ``observe(stopping, x, a, reward, ticket)``: take in a reward, and write down in the outcome what is
-  decided;
-- ``conclude(stopping, criterion)``: the best guess, for a run that is cut short.
+- ``observe(stopping, x, a, reward, ticket)``: take in a reward, and write to the outcome what is decided.
 
-**The sampling rule** says which arm is next. It may read the state of the stopping rule, and changes only
-its own:
+It may have:
 
-- ``new(problem, draw, **options)``: the state before the first sample;
-- ``select(sampling, stopping, task, propensities) -> int``: the next arm, x * n + a. A rule that leaves
-  nothing to chance returns it; a randomised one fills ``propensities`` (X, n), the probability of each arm,
-  and returns -1: the driver draws. ``task`` is -1 where the policy chooses the task, otherwise the task
-  that has arrived.
+- ``conclude(stopping, criterion)``: write the best guess of a run that is cut short;
+- ``ticket_size(stopping) -> int`` and ``ticket(stopping, x, a, propensities, ticket)``: write what the reward of this
+  trial will be judged with, fixed when it is handed out; ``propensities`` (n,) are those of its task;
+- ``clear_pending(stopping)``, ``pend(stopping, x, a, ticket)``: count the trials that have not reported, by their worst
+  reward; ``forfeit(stopping, x, a, ticket)``: one that never will. Only studies call them;
+- ``stream(stopping) -> int``: the stream of rewards that the next trial draws from. Phases that must not depend on how
+  long earlier ones lasted have streams of their own;
+- ``evidence(stopping, of_g, of_h)``: write the evidence against each representation (G,) and each arm (X, n), for
+  traces; NaN where there is none.
 
-Those that are not needed are left out. Of a sampling rule:
+**A sampling rule** chooses the next arm. It may read the state of the stopping rule, and changes only its own. It has
+to have ``select(sampling, stopping, task, propensities) -> int``, which returns the next arm, x * n + a. A randomised
+rule fills ``propensities`` (X, n) instead, and returns -1: the driver draws. ``task`` is -1 where the policy chooses
+the task, otherwise the task that has arrived. It may have:
 
-- ``wants_design(sampling, stopping) -> bool`` and ``design(sampling, stopping)``: whether it is time to
-  solve for new weights, and solving for them; a step of its own, so that a study can log its result. It may
-  bring what the stopping rule has computed up to date. Where many write to a study, weights may be those of a
-  slightly older state, and those of ``new`` may have to do for some trials;
-- ``observe(sampling, stopping, x, a, reward)``: a reward comes in; the stopping rule takes it in afterwards;
-- ``weights(sampling, out)``: write the weights (X, n) that it follows, for traces;
-- ``new`` and the type ``state``: without them the state is a `Tally` of pulls and sums, kept up to date.
+- ``new`` and the type ``state``: without them the state is `ArmCounts`, kept up to date;
+- ``wants_design(sampling, stopping) -> bool`` and ``design(sampling, stopping)``: tell whether it is time to solve for
+  new weights, and solve for them; a step of its own, so that a study can log its result. Where many write to a study,
+  weights may be those of a slightly older state, and those of ``new`` may have to do for some trials;
+- ``observe(sampling, stopping, x, a, reward)``: take in a reward, before the stopping rule does;
+- ``weights(sampling, out)``: write the weights (X, n) that it follows, for traces.
 
-Of a stopping rule:
+**Criteria.** Where sampling does not depend on the risk, several risks (and thresholds) are read off one run: every
+stopping rule decides for a list of criteria, and the run continues until all are decided.
 
-- ``ticket_size(stopping) -> int`` and ``ticket(stopping, x, a, propensities, ticket)``: write what the
-  reward of this trial will be judged with, fixed when it is handed out; ``propensities`` (n,) are those of
-  its task;
-- ``clear_pending(stopping)``, ``pend(stopping, x, a, ticket)``: count the trials that have not reported, by
-  their worst reward; ``forfeit(stopping, x, a, ticket)``: one that never will. Only studies call them;
-- ``stream(stopping) -> int``: which stream of rewards the next trial draws from. Phases that must not
-  depend on how long earlier ones lasted have streams of their own;
-- ``evidence(stopping, of_g, of_h)``: write the evidence against each representation (G,) and each arm (X, n),
-  for traces; NaN where there is none;
-- ``conclude``: without it a run that is cut short has no answer.
-
-**Criteria.** Where sampling does not depend on the risk, several risks (and thresholds) are read off one
-run: every stopping rule decides for a list of criteria, and the run goes on until all are decided.
-
-**How a rule gets into the loop.** A rule is registered under the type of its state. A driver calls the
-functions of `osrl.policies.steps`, which are made from the rules of the two states that they are given: by
-the interpreter when it is called, by the compiler when the driver is compiled. Rules may be plain Python:
-then rounds are played by the interpreter. With `osrl.jit.kernel.kernel` on each function the whole loop is
-compiled. Rules own no random numbers.
+A rule is registered under the type of its state (`osrl.policies.registry`), and drivers call the functions of
+`osrl.policies.steps`, which are made from the rules of a state. Rules may be plain Python: then rounds are played by
+the interpreter. With `osrl.jit.kernels` on each function the whole loop is compiled.
 """
 
 from __future__ import annotations
@@ -60,28 +48,20 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from osrl.errors import OsrlError
-from osrl.jit.fingerprint import StampError, stamp
-from osrl.jit.kernel import P, R
+from osrl.jit import kernel
 from osrl.jit.mode import expect, process, seconds_to_solve
 from osrl.model.arrays import Floats
 from osrl.model.families import Family
-from osrl.model.outcome import Outcome
+from osrl.model.outcome import EXHAUSTED, STATUS, Outcome
 from osrl.model.risks import read_risk
-from osrl.policies.defaults import (
-    Tally,
-    check_functions,
-    missing,
-    new_tally,
-    no_guess,
-    tally_reward,
-    tally_type,
-)
 from osrl.policies.options import defaults_of, read_options, split_options
 
 
 class Criterion(NamedTuple):
-    """When to stop: risks, and the name of the threshold that keeps them."""
+    """A time to stop: risks, and the name of the threshold that keeps them."""
 
     threshold: str
     delta_g: float
@@ -90,7 +70,7 @@ class Criterion(NamedTuple):
 
 @dataclass(frozen=True)
 class Problem:
-    """What a policy knows before its first sample: shape, reward family, when to stop, and the tolerances.
+    """The problem before the first sample: shape, reward family, criteria and tolerances.
 
     ``draws``: whether its stopping rule needs draws with known probabilities. ``truth`` are the true means
     (X, G, H), for rules that only a simulation can have, such as an oracle.
@@ -112,14 +92,49 @@ class State(NamedTuple):
 
     @property
     def outcome(self) -> Outcome:
-        """What is decided."""
+        """Return what is decided."""
         outcome: Outcome = self.stopping.outcome
         return outcome
 
 
+class ArmCounts(NamedTuple):
+    """The state of a sampling rule that has none of its own: pulls and sums of every arm, updated in place."""
+
+    pulls: Floats  # (X, n)
+    sums: Floats  # (X, n) of rewards
+
+
+def _new_counts(problem: Problem, draw: float) -> ArmCounts:
+    X, G, H = problem.shape
+    return ArmCounts(np.zeros((X, G * H)), np.zeros((X, G * H)))
+
+
+def _count_reward(counts: Any, stopping: Any, x: int, a: int, reward: float) -> None:
+    counts.pulls[x, a] += 1.0
+    counts.sums[x, a] += reward
+
+
+def _missing(*_: Any) -> Any:
+    """Stand for a function that a rule has to have."""
+    raise OsrlError("a function of the rule is missing")
+
+
+@kernel
+def _no_guess(stopping: Any, criterion: int) -> None:
+    """Leave a run that is cut short without an answer."""
+    stopping.outcome.reached[STATUS, criterion] = EXHAUSTED
+
+
+def _check_functions(rule: Any, name: str, needed: tuple[str, ...], words: str) -> None:
+    """Refuse a rule without the functions that it has to have."""
+    for each in needed:
+        if getattr(rule, each) is _missing or not callable(getattr(rule, each)):
+            raise OsrlError(f"{name} has no {each}; give it {words}")
+
+
 @dataclass(frozen=True)
 class SamplingRule:
-    """Which arm is next. ``given_tasks``: works with tasks that arrive from outside.
+    """A rule that chooses the next arm. ``given_tasks``: it works with tasks that arrive from outside.
 
     ``knows_risk``: it depends on the risk, so that criteria cannot share a run. ``draws``: whether its arms
     are drawn with known probabilities, True always, False never, None where ``problem.draws`` asks for it.
@@ -128,9 +143,9 @@ class SamplingRule:
 
     name: str
     summary: str = ""
-    state: type = Tally
-    new: Callable[..., Any] = new_tally
-    select: Callable[[Any, Any, int, Floats], int] = missing
+    state: type = ArmCounts
+    new: Callable[..., Any] = _new_counts
+    select: Callable[[Any, Any, int, Floats], int] = _missing
     wants_design: Callable[[Any, Any], bool] | None = None
     design: Callable[[Any, Any], None] | None = None
     observe: Callable[[Any, Any, int, int, float], None] | None = None
@@ -142,18 +157,25 @@ class SamplingRule:
 
     def __post_init__(self) -> None:
         words = "select(sampling, stopping, task, propensities), which returns the next arm"
-        check_functions(self, f"sampling rule {self.name!r}", ("select",), words)
-        if self.new is new_tally:
-            own = tally_type(self.name, self.select)
+        _check_functions(self, f"sampling rule {self.name!r}", ("select",), words)
+        if self.new is _new_counts:
+            if hasattr(self.select, "py_func"):
+                raise OsrlError(
+                    f"sampling rule {self.name!r} is compiled and has no state; give new and the NamedTuple that it "
+                    "makes as state, or leave @kernel out"
+                )
+            # A type of its own: rules are found by the types of their states.
+            space = {"__slots__": (), "__module__": self.select.__module__}
+            own: Any = type(f"TallyOf_{self.name}", (ArmCounts,), space)
             object.__setattr__(self, "state", own)
-            object.__setattr__(self, "new", lambda problem, draw: own(*new_tally(problem, draw)))
+            object.__setattr__(self, "new", lambda problem, draw: own(*_new_counts(problem, draw)))
             if self.observe is None:
-                object.__setattr__(self, "observe", tally_reward)
+                object.__setattr__(self, "observe", _count_reward)
 
 
 @dataclass(frozen=True)
 class StoppingRule:
-    """When a run is over, and what the answer is.
+    """A rule that decides when a run is over, and what the answer is.
 
     ``thresholds`` lists the names it takes, the default first; ``proofs``: by what it is proved that it keeps
     its risks, a statement with its reference for each threshold that has one (those without are only there
@@ -164,10 +186,10 @@ class StoppingRule:
 
     name: str
     summary: str = ""
-    state: type = Tally
-    new: Callable[..., Any] = missing
-    observe: Callable[[Any, int, int, float, Floats], object] = missing
-    conclude: Callable[[Any, int], None] = no_guess
+    state: type = ArmCounts
+    new: Callable[..., Any] = _missing
+    observe: Callable[[Any, int, int, float, Floats], object] = _missing
+    conclude: Callable[[Any, int], None] = _no_guess
     ticket_size: Callable[[Any], int] = lambda stopping: 0
     ticket: Callable[[Any, int, int, Floats, Floats], None] | None = None
     stream: Callable[[Any], int] | None = None
@@ -183,7 +205,7 @@ class StoppingRule:
 
     def __post_init__(self) -> None:
         words = "new(problem, draw), the state with its outcome, and observe(stopping, x, a, reward, ticket)"
-        check_functions(self, f"stopping rule {self.name!r}", ("new", "observe"), words)
+        _check_functions(self, f"stopping rule {self.name!r}", ("new", "observe"), words)
         given: Any = self.proofs
         for threshold, statement in given.items() if isinstance(given, Mapping) else [(None, given)]:
             if threshold not in self.thresholds or not isinstance(statement, str) or not statement.strip():
@@ -194,7 +216,7 @@ class StoppingRule:
 
     @property
     def unproved(self) -> tuple[str, ...]:
-        """The thresholds of which nobody has said by what they are proved to keep their risks."""
+        """Return the thresholds that have no proof, and are only there to compare with."""
         return tuple(name for name in self.thresholds if name not in self.proofs)
 
 
@@ -213,7 +235,7 @@ class Policy:
                 raise OsrlError(f"policy {self.name!r} has no {word} rule; give {word}={kind.__name__}(...)")
 
     def new(self, problem: Problem, draw: float, **options: Any) -> State:
-        """The state before the first sample; ``draw``: a number in [0, 1) for rules that start at random."""
+        """Return the state before the first sample; ``draw``: a number in [0, 1) for rules that start at random."""
         of_sampling, of_stopping = split_options(options, self.sampling.new, self.stopping.new)
         if self.sampling.design is not None:
             expect(seconds_to_solve(math.prod(problem.shape)))
@@ -224,46 +246,46 @@ class Policy:
 
     @property
     def option_names(self) -> list[str]:
-        """The names of its options, those of the sampling rule first."""
+        """Return the names of its options, those of the sampling rule first."""
         return [*defaults_of(self.sampling.new), *defaults_of(self.stopping.new)]
 
     def options(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Every option: as given, otherwise its default; an error for one that it does not have."""
+        """Return every option, as given or its default; refuse one that it does not have."""
         return read_options(self.name, given, self.sampling.new, self.stopping.new)
 
     @property
     def outside(self) -> str | None:
-        """The module outside the package that a rule of it comes from."""
+        """Return the module outside the package that a rule of it comes from; None if there is none."""
         package = __name__.partition(".")[0]
         modules = (rule.state.__module__ for rule in (self.sampling, self.stopping))
         return next((module for module in modules if module.partition(".")[0] != package), None)
 
     @property
     def thresholds(self) -> tuple[str, ...]:
-        """The names of thresholds that it takes, the default first."""
+        """Return the names of its thresholds, the default first."""
         return self.stopping.thresholds
 
     @property
     def unproved(self) -> tuple[str, ...]:
-        """Those that are only there to compare with."""
+        """Return the thresholds that are only there to compare with."""
         return self.stopping.unproved
 
     def proves(self, threshold: str) -> bool:
-        """Whether it is proved to keep its risks with this threshold: a matter of the stopping rule."""
+        """Tell whether its stopping rule is proved to keep its risks with this threshold."""
         return threshold in self.stopping.proofs
 
     @property
     def given_tasks(self) -> bool:
-        """Whether it works with tasks that arrive from outside."""
+        """Tell whether it works with tasks that arrive from outside."""
         return self.sampling.given_tasks
 
     def shares_runs(self, options: Mapping[str, Any]) -> bool:
-        """Whether several criteria can be read off one run."""
+        """Tell whether several criteria can be read off one run."""
         return not self.sampling.knows_risk and self.stopping.shares_runs(options)
 
     @property
     def compiled(self) -> bool:
-        """Whether the compiler can take all that is called in a round; always where it is switched off."""
+        """Tell whether all that is called in a round can be compiled; always where the JIT is off."""
         of_sampling, of_stopping = self.sampling, self.stopping
         rules: tuple[Any, ...] = (of_sampling.wants_design, of_sampling.design, of_sampling.select)
         rules += (of_sampling.observe, of_stopping.ticket, of_stopping.observe, of_stopping.stream)
@@ -273,7 +295,7 @@ class Policy:
     def criteria(
         self, deltas: Sequence[tuple[float, float]], thresholds: Sequence[str] | None = None
     ) -> tuple[Criterion, ...]:
-        """The criteria for pairs of risks and names of thresholds (default: the policy's first)."""
+        """Return the criteria for pairs of risks and names of thresholds (default: the policy's first)."""
         names = self.thresholds[:1] if not thresholds else thresholds
         for name in names:
             if name not in self.thresholds:
@@ -293,166 +315,3 @@ class Policy:
                     f"policy {self.name!r} with threshold {criterion.threshold!r} has no tolerance; leave "
                     "epsilon out, or use policy 'osrl' or 'uniform', or threshold 'sharp' of 'osrl-sc'"
                 )
-
-
-_RULES: dict[type, SamplingRule | StoppingRule] = {}
-_POLICIES: dict[str, Policy] = {}
-_BY_STATES: dict[tuple[type, type], Policy] = {}
-_SAMPLING: dict[str, SamplingRule] = {}
-_STOPPING: dict[str, StoppingRule] = {}
-
-
-def register(policy: Policy) -> Policy:
-    """Make a policy known by its name, and its rules by the types of their states."""
-    known = _POLICIES.get(policy.name)
-    if known is not None and _names(known) != _names(policy):
-        raise OsrlError(f"a policy {policy.name!r} exists already; give yours another name")
-    _own(policy)
-    _POLICIES[policy.name] = policy
-    return policy
-
-
-def _own(policy: Policy) -> None:
-    """Make the rules of a policy known by the types of their states."""
-    for rule in (policy.sampling, policy.stopping):
-        owner = _RULES.setdefault(rule.state, rule)
-        # what is compiled is found by the type of the state, and would be that of the owner
-        if _kernels(owner) != _kernels(rule):
-            raise OsrlError(
-                f"the state {rule.state.__qualname__} belongs to a rule {owner.name!r} with other kernels; "
-                "define or reload its class again, together with the kernels"
-            )
-    _BY_STATES[policy.sampling.state, policy.stopping.state] = policy
-
-
-def _kernels(rule: SamplingRule | StoppingRule) -> tuple[Any, ...]:
-    """The functions of a rule that act on its state."""
-    if isinstance(rule, SamplingRule):
-        return rule.wants_design, rule.design, rule.select, rule.observe, rule.weights
-    kernels = (rule.observe, rule.conclude, rule.ticket_size, rule.ticket, rule.stream)
-    return *kernels, rule.clear_pending, rule.pend, rule.forfeit, rule.evidence
-
-
-def _names(policy: Policy) -> tuple[str, str]:
-    return policy.sampling.state.__qualname__, policy.stopping.state.__qualname__
-
-
-def register_rule(rule: SamplingRule | StoppingRule, name: str | None = None) -> None:
-    """Make a rule known by ``name`` (default: its own), so that it can be paired with others."""
-    rules = _SAMPLING if isinstance(rule, SamplingRule) else _STOPPING
-    name = rule.name if name is None else name
-    if not name or "+" in name or "," in name:
-        raise OsrlError(f"a rule is called {name!r}; give a name without + and commas")
-    rules[name] = rule  # type: ignore[assignment]
-
-
-def sampling_rules() -> Mapping[str, SamplingRule]:
-    """The sampling rules that can be paired, by name."""
-    return _SAMPLING
-
-
-def stopping_rules() -> Mapping[str, StoppingRule]:
-    """The stopping rules that can be paired, by name."""
-    return _STOPPING
-
-
-def pair(sampling: str, stopping: str) -> Policy:
-    """The policy ``sampling+stopping`` of two rules; an error where they do not fit together."""
-    for kind, name, known in (("sampling", sampling, _SAMPLING), ("stopping", stopping, _STOPPING)):
-        if name not in known:
-            raise OsrlError(f"unknown {kind} rule {name!r}; use one of {', '.join(known)}")
-    one, other = _SAMPLING[sampling], _STOPPING[stopping]
-    if one.reads is not None and one.reads not in getattr(other.state, "_fields", ()):
-        raise OsrlError(
-            f"sampling rule {sampling!r} reads {one.reads!r} of its stopping rule, which {stopping!r} does "
-            "not have; see osrl rules for the pairs"
-        )
-    if other.randomised and one.draws is False:
-        raise OsrlError(
-            f"stopping rule {stopping!r} needs arms that are drawn with known probabilities, and those of "
-            f"sampling rule {sampling!r} are not known; use another stopping rule, such as counts"
-        )
-    policy = Policy(f"{sampling}+{stopping}", f"{one.summary}; {other.summary}", one, other)
-    _own(policy)
-    return policy
-
-
-def split_stop(name: str) -> tuple[str, str]:
-    """A stopping rule and its threshold, from ``glr-kk`` or, for its default, ``glr``."""
-    if name in _STOPPING:
-        return name, _STOPPING[name].thresholds[0]
-    for rule, stopping in _STOPPING.items():
-        if name.startswith(f"{rule}-") and name[len(rule) + 1 :] in stopping.thresholds:
-            return rule, name[len(rule) + 1 :]
-    raise OsrlError(f"unknown stopping rule {name!r}; use one of {', '.join(stop_names())}")
-
-
-def stop_names() -> list[str]:
-    """The stopping rules with each of their thresholds, as ``split_stop`` reads them."""
-    several = {name: rule.thresholds for name, rule in _STOPPING.items()}
-    return [name if len(levels) == 1 else f"{name}-{level}" for name, levels in several.items() for level in levels]
-
-
-def find(name: str) -> Policy:
-    """The policy called ``name``, or the pair of rules ``sampling+stopping``."""
-    if "+" in name and name not in _POLICIES:
-        return pair(*name.split("+", 1))
-    if name not in _POLICIES:
-        raise OsrlError(f"unknown policy {name!r}; use one of {', '.join(sorted(_POLICIES))}")
-    return _POLICIES[name]
-
-
-def registered() -> tuple[Policy, ...]:
-    """Every policy, in the order of registration."""
-    return tuple(_POLICIES.values())
-
-
-def policy_of(state: State) -> Policy:
-    """The policy that a state belongs to: of several with the same rules, the last one."""
-    return _BY_STATES[type(state.sampling), type(state.stopping)]
-
-
-def rules_of(sampling: type, stopping: type) -> tuple[SamplingRule, StoppingRule]:
-    """The rules that states of these types belong to."""
-    one, other = _RULES[sampling], _RULES[stopping]
-    assert isinstance(one, SamplingRule) and isinstance(other, StoppingRule)
-    return one, other
-
-
-_STAMPS: dict[type, str | None] = {}  # of the kernels that are compiled for states of a type
-
-
-def stamp_of(policy: Policy) -> str | None:
-    """The digest of all code that a policy runs outside the package; None where it cannot be taken.
-
-    Globals are constants for the compiler: when one has changed, the machine code is not what the stamp says.
-    """
-    for rule in (policy.sampling, policy.stopping):
-        now = _digest((rule.state, _kernels(rule)))  # not its name: rules may share a state and its kernels
-        if _STAMPS.setdefault(rule.state, now) != now:
-            raise OsrlError(
-                f"something that policy {policy.name!r} uses has changed since it was compiled; define or "
-                "reload its states, its kernels and what they use again, or start a new process"
-            )
-    return _digest(policy)
-
-
-def _digest(value: object) -> str | None:
-    """The stamp of a policy, or of parts of it; None where it cannot be taken."""
-    try:
-        return stamp(value)
-    except StampError:
-        return None
-
-
-def loop_for(loop: Callable[P, R], policy: Policy) -> Callable[P, R]:
-    """Return the kernel ``loop``, which drives any state, for the states of ``policy``.
-
-    Rules in plain Python are driven by the interpreter. Those of others that are compiled may not change afterwards.
-    """
-    if not policy.compiled:
-        plain: Callable[P, R] = getattr(loop, "py_func", loop)
-        return plain
-    if policy.outside is not None and not {policy.sampling.state, policy.stopping.state} <= _STAMPS.keys():
-        stamp_of(policy)
-    return loop

@@ -11,12 +11,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from osrl.jit.kernel import P, R, direct, kernel_in_place, pointer_to, specialise
+from osrl.jit import kernel_in_place
+from osrl.jit.kernels import P, R, direct, pointer_to, specialise
 from osrl.model.arrays import Floats
 from osrl.model.environment import World, at_hand, draw_reward
 from osrl.model.outcome import RUNNING, STATUS, Outcome
 from osrl.model.rng import CHOICE_LANE, Key, pick_arm, uniform
-from osrl.policies.contract import State, policy_of, rules_of
+from osrl.policies.contract import State
+from osrl.policies.registry import policy_of, rules_of
 from osrl.policies.validation import checked_rules
 
 NO_ARM, NO_PROBABILITIES = -2, -3  # in place of an arm: what a rule has got wrong

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from osrl.hypotheses.summary import Answer, Claim
-from osrl.policies.contract import find
+from osrl.policies.registry import find
 from osrl.report.numbers import risk as write_risk
 from osrl.study.log.events import WITHIN
 from osrl.study.views.status import Status

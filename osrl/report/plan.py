@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
-from osrl.policies.contract import find
+from osrl.policies.registry import find
 from osrl.report.bound import within_document
 from osrl.report.instance import describe
 from osrl.report.numbers import count, describe_tolerance

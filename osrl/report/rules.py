@@ -9,7 +9,7 @@ from rich.text import Text
 
 import osrl.policies  # noqa: F401  (registers the rules of the package)
 from osrl.errors import OsrlError
-from osrl.policies.contract import pair, sampling_rules, split_stop, stop_names, stopping_rules
+from osrl.policies.registry import pair, sampling_rules, split_stop, stop_names, stopping_rules
 from osrl.report.table import new_table
 
 DRAWS = {True: "always", False: "never", None: "if asked"}

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from osrl.hypotheses.summary import Answer, Arm, Objection
-from osrl.policies.contract import find
+from osrl.policies.registry import find
 from osrl.report.numbers import DAY, count, duration
 from osrl.study.log.events import ANSWERED, Created
 from osrl.text import printable

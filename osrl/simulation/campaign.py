@@ -20,7 +20,8 @@ from osrl.jit.fingerprint import StampError, stamp
 from osrl.model.instance import Instance
 from osrl.model.risks import Risk, read_risk_pairs
 from osrl.model.rng import new_key
-from osrl.policies.contract import Criterion, Policy, find, pair, split_stop
+from osrl.policies.contract import Criterion, Policy
+from osrl.policies.registry import find, pair, split_stop
 from osrl.simulation.chunk import Job, versions
 from osrl.simulation.rewards import Rewards, read_rewards
 

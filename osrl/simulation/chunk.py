@@ -47,7 +47,8 @@ from osrl.jit.cache import kernel_version
 from osrl.model.instance import Instance
 from osrl.model.outcome import EXHAUSTED, NO_SHARED, VERDICTS, Outcome
 from osrl.model.rng import START_LANE, Key, new_key, uniform
-from osrl.policies.contract import Criterion, Policy, Problem, find, stamp_of
+from osrl.policies.contract import Criterion, Policy, Problem
+from osrl.policies.registry import find, stamp_of
 from osrl.simulation.rewards import Rewards
 from osrl.simulation.run import episode
 

@@ -19,7 +19,8 @@ from osrl.hypotheses.state import Hypotheses
 from osrl.jit.mode import process, use_machine_code
 from osrl.model.arrays import Floats, Integers
 from osrl.model.families import Family
-from osrl.policies.contract import State, policy_of
+from osrl.policies.contract import State
+from osrl.policies.registry import policy_of
 from osrl.simulation.futures import Future
 from osrl.simulation.protocol import Conditions
 

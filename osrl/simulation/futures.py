@@ -17,11 +17,13 @@ import numpy as np
 
 from osrl.hypotheses.blocks import BLOCK_HIGH, BLOCK_LOST, BLOCK_LOW, observe_block
 from osrl.hypotheses.state import HYP_SAMPLES
-from osrl.jit.kernel import has_machine_code, kernel_in_place
+from osrl.jit import kernel_in_place
+from osrl.jit.kernels import has_machine_code
 from osrl.model.arrays import Floats, Integers
 from osrl.model.families import Family
 from osrl.model.outcome import is_open
-from osrl.policies.contract import State, loop_for, policy_of
+from osrl.policies.contract import State
+from osrl.policies.registry import loop_for, policy_of
 from osrl.policies.steps import Rules, by_rules, design, design_of, new_ticket, wants_design
 from osrl.simulation.protocol import Conditions
 

@@ -19,7 +19,8 @@ from osrl.jit.mode import compile_now
 from osrl.model.instance import Given, Instance, read_guess
 from osrl.model.risks import read_risks, read_tolerances
 from osrl.model.rng import START_LANE, new_key, uniform
-from osrl.policies.contract import Problem, find
+from osrl.policies.contract import Problem
+from osrl.policies.registry import find
 from osrl.simulation.api import simulate
 from osrl.simulation.experiment import (
     BOTTLENECK_RATIO,

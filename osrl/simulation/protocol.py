@@ -12,13 +12,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from osrl.jit.kernel import has_machine_code, kernel_in_place
+from osrl.jit import kernel_in_place
+from osrl.jit.kernels import has_machine_code
 from osrl.model.arrays import Floats, Integers
 from osrl.model.environment import World, draw_reward, new_world
 from osrl.model.instance import Instance
 from osrl.model.outcome import Outcome, is_open
 from osrl.model.rng import Key, uniform
-from osrl.policies.contract import State, loop_for, policy_of
+from osrl.policies.contract import State
+from osrl.policies.registry import loop_for, policy_of
 from osrl.policies.steps import deal, design, design_of, forfeit, new_ticket, settle, stream, wants_design
 
 ARRIVALS, FATES = 2, 3  # lanes of draws: which task arrives, and what becomes of a trial

@@ -15,14 +15,16 @@ from typing import Any
 
 import numpy as np
 
-from osrl.jit.kernel import compiler_errors, kernel_in_place
+from osrl.jit import kernel_in_place
+from osrl.jit.kernels import compiler_errors
 from osrl.jit.mode import compile_now
 from osrl.model.arrays import Floats
 from osrl.model.environment import World, new_world
 from osrl.model.instance import Instance
 from osrl.model.outcome import Outcome, is_open
 from osrl.model.rng import Key
-from osrl.policies.contract import State, loop_for, policy_of
+from osrl.policies.contract import State
+from osrl.policies.registry import loop_for, policy_of
 from osrl.policies.steps import (
     OF_ARM,
     OF_STREAM,

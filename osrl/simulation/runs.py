@@ -18,7 +18,8 @@ from osrl.errors import OsrlError
 from osrl.model.arrays import Floats
 from osrl.model.instance import Instance
 from osrl.model.outcome import EXHAUSTED, NO_SHARED, VERDICTS, WITHIN
-from osrl.policies.contract import Criterion, find
+from osrl.policies.contract import Criterion
+from osrl.policies.registry import find
 from osrl.simulation.campaign import Campaign
 from osrl.simulation.chunk import Job
 from osrl.simulation.store import ChunkFile, ResultsStore, open_store

@@ -23,7 +23,7 @@ import numpy as np
 import polars as pl
 
 from osrl.errors import OsrlError
-from osrl.jit.kernel import kernel_in_place
+from osrl.jit import kernel_in_place
 from osrl.model.arrays import Floats, Integers
 from osrl.model.environment import World
 from osrl.model.outcome import Outcome, is_open

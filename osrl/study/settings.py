@@ -17,7 +17,8 @@ from osrl.errors import OsrlError
 from osrl.model.families import Family, read_limits
 from osrl.model.instance import Instance
 from osrl.model.risks import read_risks, read_tolerances
-from osrl.policies.contract import Policy, find
+from osrl.policies.contract import Policy
+from osrl.policies.registry import find
 from osrl.study.log.events import REVISION, Created
 from osrl.study.log.versions import versions
 from osrl.study.state.constants import constants_of

@@ -17,8 +17,9 @@ import numpy as np
 import pytest
 
 import osrl
+from osrl.jit import kernel, kernel_in_place
 from osrl.jit.cache import PACKAGE, source_digest
-from osrl.jit.kernel import Kernel, direct, kernel, kernel_in_place
+from osrl.jit.kernels import Kernel, direct
 from tests.oracle import paper as oracle
 
 config: Any = numba.core.config
@@ -87,7 +88,7 @@ def test_the_digest_covers_every_kernel_and_nothing_else(tmp_path: Path) -> None
     assert before == source_digest()
     (package / "errors.py").write_text("# no kernel here\n", encoding="utf-8")
     assert source_digest(package) == before
-    for name in ("glr/transport_cost.py", "allocation/program.py", "jit/kernel.py"):
+    for name in ("glr/transport_cost.py", "allocation/program.py", "jit/kernels.py"):
         path = package / name
         path.write_text(path.read_text(encoding="utf-8") + "# edited\n", encoding="utf-8")
         assert source_digest(package) != before

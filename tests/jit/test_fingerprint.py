@@ -19,7 +19,7 @@ import pytest
 
 import osrl
 from osrl.jit.fingerprint import StampError, stamp
-from osrl.policies import contract
+from osrl.policies import registry
 from tests.support.instances import refused
 from tests.support.simulations import EASY
 
@@ -43,9 +43,10 @@ def first(problem, draw):
 """
 KERNELS = """
 import helpers
-from osrl.jit.kernel import kernel
+from osrl.jit import kernel
 from osrl.model.outcome import DECIDED, STATUS, TAU
-from osrl.policies.contract import Policy, SamplingRule, StoppingRule, register
+from osrl.policies.contract import Policy, SamplingRule, StoppingRule
+from osrl.policies.registry import register
 @kernel
 def select(first, state, task, propensities):
     return first.arm
@@ -65,7 +66,7 @@ stopping = StoppingRule("count", "", State, new, observe, conclude)
 policy = register(Policy("stamped", "", sampling, stopping))
 """
 HELPERS = """
-from osrl.jit.kernel import kernel
+from osrl.jit import kernel
 STEPS = 3
 @kernel
 def step(x):
@@ -77,7 +78,7 @@ def step(x):
 def own_registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Policies of one test are not there in the next."""
     for name in ("_RULES", "_POLICIES", "_BY_STATES", "_STAMPS"):
-        monkeypatch.setattr(contract, name, dict(getattr(contract, name)))
+        monkeypatch.setattr(registry, name, dict(getattr(registry, name)))
     yield
     for name in ("stamped", "stamped_state", "helpers"):
         sys.modules.pop(name, None)
@@ -283,5 +284,5 @@ def test_the_stamp_of_a_deep_structure_is_an_error_of_ours() -> None:
 def test_the_folder_says_which_policy_it_was(files: Files, tmp_path: Path) -> None:
     taus(tmp_path / "out")
     manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
-    assert manifest["versions"]["policy stamped"] == contract.stamp_of(contract.find("stamped"))
+    assert manifest["versions"]["policy stamped"] == registry.stamp_of(registry.find("stamped"))
     assert len(pl.read_parquet(tmp_path / "out" / "*.parquet")) == RUNS

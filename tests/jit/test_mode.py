@@ -12,9 +12,8 @@ import numpy as np
 import pytest
 
 from osrl.allocation import partition
-from osrl.jit import mode
+from osrl.jit import kernel, mode
 from osrl.jit.cache import PACKAGE
-from osrl.jit.kernel import kernel
 from osrl.jit.mode import process
 from osrl.model.instance import read_instance
 from osrl.study.study import Study
@@ -91,7 +90,7 @@ def test_a_snapshot_counts_in_both_ways(tmp_path: Path, monkeypatch: pytest.Monk
 LONG = """
 import sys
 from osrl.jit import mode
-from osrl.jit.kernel import Kernel
+from osrl.jit.kernels import Kernel
 from osrl.model.families import variance
 from osrl.study.study import Study
 
@@ -167,7 +166,7 @@ def test_a_wish_that_nobody_can_read_is_said_in_one_line(tmp_path: Path) -> None
 def test_interpreted_kernels_calculate_like_machine_code() -> None:
     import numpy as np
 
-    from osrl.jit.kernel import Kernel
+    from osrl.jit.kernels import Kernel
 
     def ratio(values: np.ndarray, i: int) -> float:
         return values[i] / values[i + 1]  # type: ignore[no-any-return]

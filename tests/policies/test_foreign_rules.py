@@ -11,18 +11,11 @@ import pytest
 
 import osrl
 from osrl.errors import OsrlError
-from osrl.jit.kernel import kernel
+from osrl.jit import kernel
 from osrl.model.arrays import Floats
-from osrl.policies import contract
-from osrl.policies.contract import (
-    Policy,
-    Problem,
-    SamplingRule,
-    StoppingRule,
-    find,
-    register,
-    register_rule,
-)
+from osrl.policies import registry
+from osrl.policies.contract import Policy, Problem, SamplingRule, StoppingRule
+from osrl.policies.registry import find, register, register_rule
 from osrl.policies.stopping import bets
 from osrl.policies.stopping import per_task as tasks
 from osrl.policies.stopping.per_task_test import ASKED_TASK
@@ -55,8 +48,9 @@ def test_select_alone_makes_a_rule() -> None:
 CELL = """
 import numpy as np
 from typing import NamedTuple
-from osrl.jit.kernel import kernel
-from osrl.policies.contract import Policy, SamplingRule, register
+from osrl.jit import kernel
+from osrl.policies.contract import Policy, SamplingRule
+from osrl.policies.registry import register
 from osrl.policies.stopping import per_task as tasks
 from osrl.testing import check_policy
 
@@ -93,7 +87,7 @@ def test_a_rule_in_plain_python_is_called_once_a_round() -> None:
 
 
 def test_a_rule_by_its_own_name_in_a_pair(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(contract, "_SAMPLING", dict(contract._SAMPLING))  # others do not see the rule
+    monkeypatch.setattr(registry, "_SAMPLING", dict(registry._SAMPLING))  # others do not see the rule
 
     def even(tally: Any, stopping: Any, task: int, propensities: Floats) -> int:
         propensities[:] = 1 / propensities.size

@@ -13,10 +13,11 @@ import pytest
 from numba.core import config
 
 import osrl
-from osrl.jit.kernel import kernel
+from osrl.jit import kernel
 from osrl.model.arrays import Floats
 from osrl.model.rng import Key, new_key
-from osrl.policies.contract import Policy, Problem, find, loop_for, register
+from osrl.policies.contract import Policy, Problem
+from osrl.policies.registry import find, loop_for, register
 from osrl.policies.steps import deal, settle
 from osrl.policies.stopping.per_task_test import ASKED_TASK, TEST_PULLS
 from osrl.testing import (

@@ -16,16 +16,8 @@ from osrl.errors import OsrlError
 from osrl.model.families import Family, divergence
 from osrl.model.outcome import DECIDED
 from osrl.model.rng import new_key
-from osrl.policies.contract import (
-    Criterion,
-    Problem,
-    find,
-    pair,
-    sampling_rules,
-    split_stop,
-    stop_names,
-    stopping_rules,
-)
+from osrl.policies.contract import Criterion, Problem
+from osrl.policies.registry import find, pair, sampling_rules, split_stop, stop_names, stopping_rules
 from osrl.policies.sampling.common import ARM_TARGET
 from osrl.policies.stopping.arm_stats import lower_bound, upper_bound
 from osrl.policies.stopping.one_phase import observe

@@ -17,7 +17,8 @@ from osrl.model.outcome import DECIDED, EXHAUSTED, Outcome
 from osrl.model.rng import new_key
 from osrl.paper.authors_code import clear_leader
 from osrl.policies.builtin import OSRL, OSRL_SC, RELEASED, TAS, TAS_TRANSFER, UNIFORM
-from osrl.policies.contract import Criterion, Policy, Problem, State, find, policy_of, registered
+from osrl.policies.contract import Criterion, Policy, Problem, State
+from osrl.policies.registry import find, policy_of, registered
 from osrl.policies.sampling.per_task import WEIGHTS_ALL
 from osrl.policies.steps import design, settle, wants_design, write_ticket
 from osrl.policies.stopping.per_task_test import TEST_MEANS, TEST_PULLS

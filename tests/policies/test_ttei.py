@@ -15,7 +15,8 @@ from osrl.model.families import Family
 from osrl.model.instance import Instance
 from osrl.model.outcome import DECIDED
 from osrl.model.rng import new_key
-from osrl.policies.contract import Problem, pair, sampling_rules
+from osrl.policies.contract import Problem
+from osrl.policies.registry import pair, sampling_rules
 from osrl.policies.sampling.common import BASE_ROUNDS
 from osrl.policies.stopping.arm_stats import ARM_MEANS, ARM_PULLS, ARM_SUMS, chance_of_largest, largest_with_confidence
 from osrl.testing import new_state

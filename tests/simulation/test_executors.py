@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import osrl
-from osrl.policies.contract import find
+from osrl.policies.registry import find
 from osrl.simulation.chunk import Chunk, ChunkHeader, Job, run_chunk, versions
 from osrl.simulation.executors import Schedule, run_all
 from tests.support.instances import refused

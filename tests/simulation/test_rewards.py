@@ -10,7 +10,7 @@ import pytest
 
 import osrl
 from osrl.errors import OsrlError
-from osrl.jit.kernel import kernel
+from osrl.jit import kernel
 from osrl.testing import EASY
 
 

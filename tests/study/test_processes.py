@@ -23,7 +23,7 @@ import pytest
 from sqlalchemy import event
 
 from osrl.errors import OsrlError
-from osrl.jit import kernel as compiled
+from osrl.jit import kernels
 from osrl.study.storage.transaction import Cursor
 from osrl.study.study import Study
 from tests.support.databases import cut_connections, own_server
@@ -137,7 +137,7 @@ def foresee_slowly(study: Study, began: threading.Event) -> None:
 
 def compile_slowly(study: Study, began: threading.Event) -> None:
     """Compile something, outside of any study."""
-    with compiled._loading:
+    with kernels._loading:
         began.set()
         time.sleep(HELD)
 
@@ -146,7 +146,7 @@ def look_at_all(study: Study) -> None:
     """Do in a child what needs each of the locks."""
     play(study, 1)
     study.look()
-    compiled.specialise(len, len)
+    kernels.specialise(len, len)
 
 
 @pytest.mark.parametrize("work", [import_slowly, foresee_slowly, compile_slowly])

@@ -16,7 +16,8 @@ import pytest
 from osrl.model.environment import draw_reward, new_world
 from osrl.model.instance import Instance
 from osrl.model.rng import START_LANE, new_key, uniform
-from osrl.policies.contract import Criterion, Problem, find
+from osrl.policies.contract import Criterion, Problem
+from osrl.policies.registry import find
 from osrl.policies.state_arrays import contents, differences
 from osrl.policies.steps import stream
 from osrl.simulation.run import episode

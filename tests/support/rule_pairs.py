@@ -11,7 +11,8 @@ from typing import Any
 import osrl.policies  # noqa: F401  (registers the rules of the package)
 from osrl.errors import OsrlError
 from osrl.model.rng import new_key
-from osrl.policies.contract import Policy, pair, sampling_rules, split_stop, stop_names
+from osrl.policies.contract import Policy
+from osrl.policies.registry import pair, sampling_rules, split_stop, stop_names
 from osrl.testing import EASY, check_replay, check_stepping, new_state, run_compiled
 
 CHECKED = ("c-tracking+glr", "eb-tci+bets", "kl-lucb+intervals")

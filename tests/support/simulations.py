@@ -3,7 +3,7 @@
 from typing import Any
 
 from osrl.model.instance import Instance
-from osrl.policies.contract import registered
+from osrl.policies.registry import registered
 from osrl.simulation.campaign import Campaign, read_campaign
 
 POLICIES = [policy.name for policy in registered() if policy.outside is None]

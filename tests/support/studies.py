@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from osrl.policies.contract import find
+from osrl.policies.registry import find
 from osrl.policies.state_arrays import differences
 from osrl.study.log.chain import link
 from osrl.study.log.events import Asked, Event, Told

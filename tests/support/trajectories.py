@@ -20,13 +20,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import osrl.policies  # noqa: F401  (registers the policies of the package)
-from osrl.jit.kernel import kernel
+from osrl.jit import kernel
 from osrl.model.arrays import Floats, Integers
 from osrl.model.environment import World, draw_reward, new_world
 from osrl.model.instance import Instance
 from osrl.model.outcome import RUNNING, STATUS, Outcome, is_open
 from osrl.model.rng import START_LANE, Key, new_key, uniform
-from osrl.policies.contract import Criterion, Problem, State, find
+from osrl.policies.contract import Criterion, Problem, State
+from osrl.policies.registry import find
 from osrl.policies.steps import conclude, deal, design, design_of, new_ticket, settle, stream, wants_design
 from osrl.simulation.run import episode
 from osrl.study.study import Study

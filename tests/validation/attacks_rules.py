@@ -14,8 +14,9 @@ from osrl.errors import OsrlError
 from osrl.model.arrays import Floats
 from osrl.model.instance import Instance
 from osrl.model.outcome import DECIDED, Outcome, new_outcome
-from osrl.policies import contract
-from osrl.policies.contract import Policy, Problem, SamplingRule, StoppingRule, register_rule, stop_names
+from osrl.policies import registry
+from osrl.policies.contract import Policy, Problem, SamplingRule, StoppingRule
+from osrl.policies.registry import register_rule, stop_names
 from osrl.simulation.forecast import Seen, remainder
 from tests.validation.attacks import allowed
 from tests.validation.forecasts import CASES, begin, check_forecasts
@@ -98,7 +99,7 @@ def outside_rule_in_pairs() -> Replayed:
             except OsrlError:
                 wrong += 1
     finally:
-        del contract._SAMPLING["ucb"]
+        del registry._SAMPLING["ucb"]
     return Replayed(len(stops), wrong, 0)
 
 

@@ -8,7 +8,8 @@ import numpy as np
 
 from osrl.model.instance import Instance
 from osrl.model.rng import new_key
-from osrl.policies.contract import Criterion, Problem, find
+from osrl.policies.contract import Criterion, Problem
+from osrl.policies.registry import find
 from osrl.simulation.forecast import Seen, remainder
 from osrl.simulation.protocol import Conditions, Course, new_course
 

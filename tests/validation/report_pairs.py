@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 
 from osrl.errors import OsrlError
-from osrl.policies.contract import pair, sampling_rules, split_stop, stop_names
+from osrl.policies.registry import pair, sampling_rules, split_stop, stop_names
 from tests.validation.pac import FALSE_ALARM, INSTANCES, RISK, SEED, Case, Errors, allowed, errors_of, kept
 from tests.validation.reports import with_progress, write_report, yes_or_no
 

@@ -18,7 +18,7 @@ from osrl.hypotheses.trials import (
     update_estimates,
     write_trial_ticket,
 )
-from osrl.jit.kernel import kernel
+from osrl.jit import kernel
 from osrl.model.arrays import Flags
 from osrl.model.environment import World, draw_reward, new_world
 from osrl.model.instance import Instance

@@ -16,7 +16,7 @@ from __future__ import annotations
 from typing import Any
 
 from osrl.glr.statistic import update_task
-from osrl.jit.kernel import kernel, kernel_in_place
+from osrl.jit import kernel, kernel_in_place
 from osrl.model.arrays import Floats
 from osrl.policies.contract import Problem, SamplingRule
 from osrl.policies.sampling.common import (

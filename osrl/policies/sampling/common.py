@@ -22,7 +22,7 @@ import numpy as np
 
 from osrl.errors import OsrlError
 from osrl.glr.statistic import Glr, new_glr
-from osrl.jit.kernel import kernel_in_place
+from osrl.jit import kernel_in_place
 from osrl.model.arrays import Flags, Floats
 from osrl.model.families import divergence
 from osrl.model.outcome import sole_survivor

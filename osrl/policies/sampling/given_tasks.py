@@ -18,7 +18,7 @@ import math
 from osrl.hypotheses.model_check import is_check_open
 from osrl.hypotheses.state import HYP_MEANS, HYP_WAITING, Hypotheses, best_rival_if_unclear
 from osrl.hypotheses.tolerance import answer_within_tolerance
-from osrl.jit.kernel import kernel_in_place
+from osrl.jit import kernel_in_place
 from osrl.jit.reductions import sum_of
 from osrl.model.arrays import Floats
 from osrl.model.outcome import sole_survivor

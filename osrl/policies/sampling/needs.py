@@ -22,7 +22,7 @@ from osrl.evidence.betting import shrunk_means
 from osrl.hypotheses.model_check import if_checked
 from osrl.hypotheses.state import HYP_PULLS, HYP_SUMS, Hypotheses
 from osrl.hypotheses.tolerance import EPSILON_G, EPSILON_H, PAIR_LIMIT_G, PAIR_LIMIT_H, PairTests, pair_evidence
-from osrl.jit.kernel import kernel, kernel_in_place
+from osrl.jit import kernel, kernel_in_place
 from osrl.jit.reductions import sum_of
 from osrl.model.arrays import Floats, Integers
 from osrl.model.families import divergence

@@ -25,7 +25,7 @@ import numpy as np
 
 from osrl.allocation.single_task import single_task
 from osrl.errors import OsrlError
-from osrl.jit.kernel import kernel, kernel_in_place
+from osrl.jit import kernel, kernel_in_place
 from osrl.jit.reductions import copy_to
 from osrl.model.arrays import Floats
 from osrl.policies.contract import Problem, SamplingRule

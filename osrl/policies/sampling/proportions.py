@@ -32,7 +32,7 @@ import numpy as np
 
 from osrl.allocation.residual import PRIOR_SAMPLES, enforce_margin
 from osrl.evidence.betting import shrunk_means
-from osrl.jit.kernel import kernel, kernel_in_place
+from osrl.jit import kernel, kernel_in_place
 from osrl.jit.reductions import is_any
 from osrl.model.arrays import Floats
 from osrl.policies.sampling.common import (

@@ -64,7 +64,7 @@ from osrl.hypotheses.state import (
     Hypotheses,
     best_rival_if_unclear,
 )
-from osrl.jit.kernel import kernel, kernel_in_place
+from osrl.jit import kernel, kernel_in_place
 from osrl.jit.reductions import is_any, sum_of
 from osrl.model.arrays import Flags, Floats, Integers
 from osrl.model.outcome import sole_survivor

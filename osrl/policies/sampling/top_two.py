@@ -34,7 +34,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from osrl.jit.kernel import kernel_in_place
+from osrl.jit import kernel_in_place
 from osrl.model.rng import threefry
 from osrl.policies.sampling.common import (
     BASE_ROUNDS,

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 
-from osrl.jit.kernel import kernel_in_place
+from osrl.jit import kernel_in_place
 from osrl.model.arrays import Floats
 
 

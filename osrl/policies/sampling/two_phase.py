@@ -28,7 +28,7 @@ import numpy as np
 from osrl.allocation.program import build_program
 from osrl.allocation.solver import solve
 from osrl.errors import OsrlError
-from osrl.jit.kernel import kernel, kernel_in_place
+from osrl.jit import kernel, kernel_in_place
 from osrl.model.arrays import Floats
 from osrl.policies.contract import Problem, SamplingRule
 from osrl.policies.sampling import per_task as tasks

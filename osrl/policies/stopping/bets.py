@@ -42,7 +42,7 @@ from osrl.hypotheses.trials import (
     ticket_size,
     write_trial_ticket,
 )
-from osrl.jit.kernel import kernel
+from osrl.jit import kernel
 from osrl.model.arrays import Floats
 from osrl.policies.contract import Problem, StoppingRule
 

@@ -34,7 +34,7 @@ from typing import NamedTuple
 import numpy as np
 
 from osrl.glr.statistic import Glr, cheapest, new_glr, update_task
-from osrl.jit.kernel import kernel, kernel_in_place
+from osrl.jit import kernel, kernel_in_place
 from osrl.jit.reductions import least_of
 from osrl.model.arrays import Flags, Floats, Integers
 from osrl.model.outcome import (

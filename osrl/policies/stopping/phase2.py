@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from osrl.jit.kernel import kernel, kernel_in_place
+from osrl.jit import kernel, kernel_in_place
 from osrl.jit.reductions import copy_to
 from osrl.model.arrays import Flags, Floats
 from osrl.model.outcome import (

@@ -31,7 +31,7 @@ from osrl.evidence.exponential_tilts import TILT_LOCAL, TILT_TASK, Tilts, new_ti
 from osrl.evidence.pairs import against_best, pair_log_evidence
 from osrl.hypotheses.state import RECOUNT_GROWTH, rule_out
 from osrl.hypotheses.tolerance import EPSILON_G, EPSILON_H
-from osrl.jit.kernel import kernel, kernel_in_place
+from osrl.jit import kernel, kernel_in_place
 from osrl.jit.reductions import least_of, most_of
 from osrl.model.arrays import Flags, Floats
 from osrl.policies.contract import Criterion, Problem

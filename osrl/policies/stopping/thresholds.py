@@ -60,7 +60,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from osrl.errors import OsrlError
-from osrl.jit.kernel import kernel
+from osrl.jit import kernel
 from osrl.policies.contract import Problem
 
 TERM_CONSTANT, TERM_EXPLORED, TERM_LOG_T, TERM_LOG_LOG_T = range(4)  # places of `Terms` in an array

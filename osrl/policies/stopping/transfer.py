@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from osrl.jit.kernel import kernel, kernel_in_place
+from osrl.jit import kernel, kernel_in_place
 from osrl.model.arrays import Floats
 from osrl.model.outcome import PREDICTOR, REPRESENTATION, TAU, TAU_G, Outcome, new_outcome
 from osrl.policies.contract import Problem, StoppingRule

@@ -32,7 +32,7 @@ import numpy as np
 
 from osrl.errors import OsrlError
 from osrl.glr.statistic import Glr, cheapest, new_glr, update_task
-from osrl.jit.kernel import kernel, kernel_in_place
+from osrl.jit import kernel, kernel_in_place
 from osrl.model.arrays import Floats, Integers
 from osrl.model.outcome import PREDICTOR, REPRESENTATION, Outcome, new_outcome, sole_survivor
 from osrl.policies.contract import Criterion, Problem, StoppingRule

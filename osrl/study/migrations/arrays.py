@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osrl.hypotheses.state import IN_REPRESENTATION, IN_TASK, Hypotheses
-from osrl.policies.contract import State, find
+from osrl.policies.contract import State
+from osrl.policies.registry import find
 from osrl.policies.sampling.per_task import WEIGHTS_ALL, WEIGHTS_PREDICTORS, PerTaskSampling
 from osrl.policies.sampling.residual_needs import DESIGN_DUE, SHARES_DRAWN, SHARES_OPTIMAL, ResidualNeedsSampling
 from osrl.policies.sampling.two_phase import TwoPhaseSampling

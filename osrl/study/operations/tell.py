@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from osrl.errors import OsrlError, RewardRefused, UnknownTrial
-from osrl.jit.kernel import long_job
+from osrl.jit.kernels import long_job
 from osrl.study.log.events import Abandoned, Asked, Corrected, Told
 from osrl.study.log.identity import acting_as, caller
 from osrl.study.operations.session import WriteTransaction

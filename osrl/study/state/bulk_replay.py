@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from osrl.errors import OsrlError
-from osrl.jit.kernel import kernel_in_place
+from osrl.jit import kernel_in_place
 from osrl.model.arrays import Flags, Floats, Integers
 from osrl.model.outcome import RUNNING, STATUS, Outcome
 from osrl.model.rng import Key, pick_arm
-from osrl.policies.contract import loop_for
+from osrl.policies.registry import loop_for
 from osrl.policies.steps import choose_arm, new_ticket, settle, wants_design, write_ticket
 from osrl.study.log.events import SECRET_BITS, Asked, Event, Told
 

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from osrl.hypotheses.refresh import refresh_evidence
 from osrl.hypotheses.state import HYP_LIMIT_G, Hypotheses, update_verdict
 from osrl.hypotheses.trials import PendingSums, clear_pending, forfeit_pending, forfeit_trial, observe_reward
-from osrl.jit.kernel import direct
+from osrl.jit.kernels import direct
 from osrl.model.arrays import Floats
 from osrl.policies.state_arrays import arrays_of
 from osrl.study.state.pending import LEFT_OUT, LOST, EndedTrial, Pending

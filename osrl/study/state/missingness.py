@@ -29,7 +29,7 @@ from osrl.evidence.missingness import (
 )
 from osrl.hypotheses.state import Hypotheses
 from osrl.hypotheses.trials import clear_pending, forfeit_trial, observe_reward
-from osrl.jit.kernel import direct
+from osrl.jit.kernels import direct
 from osrl.model.arrays import Floats, Integers
 from osrl.policies.state_arrays import arrays_of
 

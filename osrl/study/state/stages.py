@@ -20,7 +20,8 @@ from osrl.hypotheses.trials import PendingSums, new_pending_sums
 from osrl.model.families import Family
 from osrl.model.outcome import VERDICTS
 from osrl.model.rng import START_LANE, Key, new_key, uniform
-from osrl.policies.contract import Criterion, Problem, find
+from osrl.policies.contract import Criterion, Problem
+from osrl.policies.registry import find
 from osrl.policies.state_arrays import arrays_of
 from osrl.policies.steps import Steps, conclude
 from osrl.study.log.events import Created, Verdict

@@ -24,10 +24,10 @@ import osrl.policies  # noqa: F401  (registers the policies of the package)
 from osrl.errors import OsrlError, StorageDamaged
 from osrl.hypotheses.state import rule_out_by_comparisons, rule_out_by_evidence
 from osrl.hypotheses.trials import TRIAL_ENDED, TRIAL_ISSUED, count_pending, write_pending
-from osrl.jit.kernel import direct, long_job
+from osrl.jit.kernels import direct, long_job
 from osrl.model.outcome import RUNNING, STATUS, VERDICTS
 from osrl.model.rng import pick_arm
-from osrl.policies.contract import find
+from osrl.policies.registry import find
 from osrl.policies.state_arrays import digest
 from osrl.policies.steps import conclude
 from osrl.study.log.corrections import mark_superseded

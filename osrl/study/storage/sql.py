@@ -383,7 +383,7 @@ def failures(place: str) -> Iterator[None]:
 # Fork ---------------------------------------------------------------------------------------------
 # A connection must not be used on both sides of a fork, and SQLite files not even be open across it. A lock
 # that another thread holds would be held in the child for ever. The lock of the compiler
-# is taken by a handler that `osrl.jit.kernel` has registered earlier, so after these gates are shut.
+# is taken by a handler that `osrl.jit.kernels` has registered earlier, so after these gates are shut.
 
 _OPEN: weakref.WeakSet[SqlStorage] = weakref.WeakSet()
 _forking: list[SqlStorage] = []

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from osrl.errors import OsrlError, StorageDamaged
-from osrl.jit.kernel import long_job
+from osrl.jit.kernels import long_job
 from osrl.model.outcome import RUNNING
 from osrl.policies.state_arrays import as_bytes, digest
 from osrl.study.log.corrections import mark_superseded
