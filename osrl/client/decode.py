@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from osrl.hypotheses.summary import Answer, Arm, Claim, Hypothesis, Objection
-from osrl.study.log.events import Created, now
+from osrl.study.log.events import Created
 from osrl.study.state.harm import HarmOf
 from osrl.study.state.trial import Trial
 from osrl.study.views.arms import ArmRate
@@ -79,7 +79,6 @@ def read_status(document: dict[str, Any], settings: Created) -> Status:
         document.get("pending_next"),
         Ages(**document.get("pending_ages", NO_AGES._asdict())),
         document.get("stages", 1),
-        now(),
     )
 
 

@@ -21,10 +21,9 @@ from osrl.errors import OsrlError, RewardRefused
 from osrl.hypotheses.summary import Answer
 from osrl.study.log.events import Created, Event
 from osrl.study.log.export import write_frame
-from osrl.study.settings import CreateOptions
+from osrl.study.settings import CreateOptions, Place
 from osrl.study.state.trial import Trial, TrialRef, read_token
-from osrl.study.views.history import evidence, rates
-from osrl.study.views.reading import Place
+from osrl.study.views.history import arms_frame, evidence_frame
 from osrl.study.views.trials import TrialRecord
 from osrl.study.views.verify import Verification
 
@@ -169,11 +168,11 @@ class StudyEndpoints:
 
     def evidence(self) -> Exchange[pl.DataFrame]:
         """Return each hypothesis with the log evidence against it."""
-        return evidence(decode.read_hypotheses((yield from self._get("/evidence"))))
+        return evidence_frame(decode.read_hypotheses((yield from self._get("/evidence"))))
 
     def arms(self) -> Exchange[pl.DataFrame]:
         """Return every arm: trials, told, mean and lift with their intervals."""
-        return rates(decode.read_arms((yield from self._get("/arms"))))
+        return arms_frame(decode.read_arms((yield from self._get("/arms"))))
 
     # Trials and the log
 

@@ -13,8 +13,8 @@ from osrl.files import replace_file
 from osrl.study.log.events import Created, Event
 from osrl.study.log.export import LogFile, write_anchor
 from osrl.study.log.tables import suffix_of
+from osrl.study.settings import Place
 from osrl.study.views.history import history
-from osrl.study.views.reading import Place
 
 if TYPE_CHECKING:
     import polars as pl

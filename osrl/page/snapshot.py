@@ -77,7 +77,7 @@ NO_HISTORY = History([], {}, [], [])
 
 
 class PageSnapshot(NamedTuple):
-    """A study at one point of its log.
+    """A study at one point of its log, looked at ``at`` some time (microseconds since 1970).
 
     ``history`` is None until the log has been read, and may lag behind a little. ``forecast_of``: after how many
     results the forecast was made, where others have come since.
@@ -85,6 +85,7 @@ class PageSnapshot(NamedTuple):
 
     status: Status
     sequence: int  # of the last event
+    at: int
     history: History | None
     forecast_of: int | None
     versions: str
@@ -207,4 +208,4 @@ def snapshot_at(events: Iterator[Event], sequence: int | None) -> PageSnapshot:
     if sequence is not None and state.last.seq != sequence:
         raise OsrlError(f"the sequence is {sequence}; the last event of the log is {state.last.seq}, give at most that")
     status = read_status(state, state.last.at)._replace(forecast=look_ahead(state)())
-    return PageSnapshot(status, state.last.seq, timeline.history, None, state.writers[-1]["osrl"])
+    return PageSnapshot(status, state.last.seq, state.last.at, timeline.history, None, state.writers[-1]["osrl"])

@@ -31,7 +31,7 @@ class PendingRow(NamedTuple):
 
 def page_view(name: str, snapshot: PageSnapshot) -> dict[str, Any]:
     """Return everything that the page of a study shows."""
-    status, history = snapshot.status, snapshot.history or NO_HISTORY
+    status, at, history = snapshot.status, snapshot.at, snapshot.history or NO_HISTORY
     last = history.told_at[-1] if history.told_at else None
     groups = list_groups(status, history.ruled_out)
     scale = rate_scale(status)
@@ -41,10 +41,10 @@ def page_view(name: str, snapshot: PageSnapshot) -> dict[str, Any]:
         "settings": status.settings,
         "assumed": assumed_by_study(status),
         "remarks": remarks(status.settings),
-        "sentence": headline(status, None if last is None else status.at - last, history.usual_wait),
+        "sentence": headline(status, None if last is None else at - last, history.usual_wait),
         "facts": _facts(status),
         "forecast_of": snapshot.forecast_of,
-        "last": None if last is None else {"iso": iso(last), "age": age(last, status.at)},
+        "last": None if last is None else {"iso": iso(last), "age": age(last, at)},
         "groups": groups,
         "paths": draw_evidence(status, snapshot.history, groups),
         "reading": snapshot.history is None,
@@ -53,14 +53,14 @@ def page_view(name: str, snapshot: PageSnapshot) -> dict[str, Any]:
         "folded": len(status.settings.tasks) > MAX_OPEN_TASKS,
         "coverage": f"{100 * COVERAGE:g} %",
         "why": _why(status, groups),
-        "pending": _list_pending(status),
+        "pending": _list_pending(status, at),
         "ages": _list_ages(status),
-        "oldest": age(min(each.asked_at for each in status.pending), status.at) if status.pending else None,
+        "oldest": age(min(each.asked_at for each in status.pending), at) if status.pending else None,
         "listed": MAX_PENDING_LISTED,
         "health": {"rate": _pace(history), "versions": snapshot.versions, "actions": _list_actions(history)},
         "sequence": snapshot.sequence,
-        "at": date(status.at),
-        "at_iso": iso(status.at),
+        "at": date(at),
+        "at_iso": iso(at),
     }
 
 
@@ -116,7 +116,7 @@ def _why(status: Status, groups: list[Group]) -> str:
     )
 
 
-def _list_pending(status: Status) -> list[PendingRow]:
+def _list_pending(status: Status, at: int) -> list[PendingRow]:
     """Return the trials that have been out longest."""
     one = len(status.settings.predictors) == 1
     return [
@@ -127,8 +127,8 @@ def _list_pending(status: Status) -> list[PendingRow]:
             each.key,
             each.token,
             iso(each.asked_at),
-            age(each.asked_at, status.at),
-            each.until is not None and each.until < status.at,
+            age(each.asked_at, at),
+            each.until is not None and each.until < at,
         )
         for each in status.pending[:MAX_PENDING_LISTED]
     ]

@@ -25,7 +25,7 @@ from osrl.report.sentences import (
     remarks,
 )
 from osrl.report.study_tables import ArmsView, HarmView, HypothesesView
-from osrl.study.log.events import as_datetime
+from osrl.study.log.events import as_datetime, now
 from osrl.study.views.arms import COVERAGE
 from osrl.study.views.status import Alarm, PendingTrial, Status
 from osrl.text import printable
@@ -167,7 +167,7 @@ class StudyReport(NamedTuple):
             return Text("")
         lines = [
             printable(f"  trial {trial.id}: {trial.representation}, {trial.predictor} in {trial.task}, ")
-            + f"for {age(trial.asked_at, self.status.at)}{', overdue' if trial.overdue else ''}"
+            + f"for {age(trial.asked_at, now())}{', overdue' if trial.overdue else ''}"
             for trial in pending[:MAX_PENDING_LISTED]
         ]
         if self.status.waiting > len(lines):

@@ -13,6 +13,7 @@ from importlib.metadata import version
 from typing import NamedTuple
 
 from osrl.page.snapshot import History, PageSnapshot, Timeline
+from osrl.study.log.events import now
 from osrl.study.state.state import CorrectedPastError
 from osrl.study.study import Study
 from osrl.study.views.forecast import Forecast
@@ -51,7 +52,7 @@ class PageCache:
 
     def view(self, study: Study) -> PageView:
         """Return the study as it is now."""
-        status, compute, sequence = study.look_at()
+        status, compute, sequence = study.look()
         known = self._forecast
         if status.verdict != "running":
             known = _CachedForecast(status.head, status.told, compute())
@@ -61,7 +62,7 @@ class PageCache:
         status = status._replace(forecast=None if known is None else known.forecast)
         behind = self._follow(study, sequence)
         due = behind or known is None or known.head != status.head
-        return PageView(PageSnapshot(status, sequence, self._history, forecast_of, version("osrl")), due)
+        return PageView(PageSnapshot(status, sequence, now(), self._history, forecast_of, version("osrl")), due)
 
     def _start_forecast(self, head: str, told: int, compute: Callable[[], Forecast | None]) -> None:
         """Compute a forecast in the background, unless one is being computed, or was just now."""

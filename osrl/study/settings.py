@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -27,6 +28,7 @@ from osrl.study.state.stages import new_state
 MOST = 2**63 - 1
 
 Names = Sequence[str] | int
+Place = str | os.PathLike[str]  # a SQLite file, or the URL of a database or a server
 
 
 class _AxisNames(TypedDict):

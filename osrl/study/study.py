@@ -17,14 +17,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
-from typing import Any, SupportsFloat, Unpack, overload
+from typing import TYPE_CHECKING, Any, SupportsFloat, Unpack, overload
 
 from osrl.errors import OsrlError, StorageDamaged
+from osrl.hypotheses.summary import Answer
 from osrl.model.instance import MAX_NAME_LETTERS
 from osrl.study.log.chain import Row, next_event
-from osrl.study.log.events import Event, Recovered
+from osrl.study.log.events import Created, Event, Recovered
 from osrl.study.operations import admin, corrections
 from osrl.study.operations.admin import ArmSelector
 from osrl.study.operations.ask import parse_ask
@@ -39,21 +40,28 @@ from osrl.study.operations.tell import (
     parse_trial_refs,
     tell_rows,
 )
-from osrl.study.settings import DEFAULT_NAME, CreateOptions, new_settings
-from osrl.study.state.trial import Trial, validate_actor_and_reason
+from osrl.study.settings import DEFAULT_NAME, CreateOptions, Place, new_settings
+from osrl.study.state.trial import Trial, read_answer, short_id, validate_actor_and_reason
 from osrl.study.storage.base import Storage, Tombstone
-from osrl.study.views.reading import Place, Reading
-from osrl.study.views.trials import TrialRecord, find_trial
+from osrl.study.views.summary import summarise
+from osrl.study.views.trials import TrialRecord, find_trial, find_trials
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from osrl.study.views.forecast import Forecast
+    from osrl.study.views.status import PendingTrial, Status
+    from osrl.study.views.verify import Verification
 
 
-class Study(Reading):
+class Study:
     """A live experiment whose events are kept in a database, see `create` and `open`.
 
     Any number of processes may ask and tell on one study at once; threads may share one object.
     Every call sees what others have done before it. What it was created with cannot be set afterwards.
     """
 
-    __slots__ = ("__weakref__",)
+    __slots__ = ("__weakref__", "_session", "_storage", "name")
 
     def __init__(self, storage: Storage, number: int, name: str) -> None:
         self.name = name
@@ -366,6 +374,210 @@ class Study(Reading):
         """Take a new representation, predictor or task in; evidence counts from the next trial on."""
         selected = ArmSelector(task, representation, predictor)
         self._session.write(lambda transaction: admin.add(transaction, selected, reason, by))
+
+    # What is known. Views are imported when they are read: asking and telling do without them.
+
+    @property
+    def id(self) -> str:
+        """Return the beginning of the id of this study, which no other one has."""
+        with self._session.reading() as state:
+            return short_id(state.created)
+
+    @property
+    def head(self) -> str:
+        """Return the hash of the last event, which stands for the whole log."""
+        with self._session.reading() as state:
+            return state.last.hash
+
+    def plot(self) -> Any:
+        """Draw the mean of every arm with its interval, as an Altair chart."""
+        from osrl.report.notebook import chart
+
+        return chart(self)
+
+    def _repr_html_(self) -> str:
+        from osrl.report.notebook import html
+
+        return html(self)
+
+    @property
+    def place(self) -> str:
+        """Return where the study is kept, without passwords."""
+        return self._storage.place
+
+    @property
+    def settings(self) -> Created:
+        """Return what the study was created with."""
+        with self._session.reading() as state:
+            return state.created
+
+    @property
+    def verdict(self) -> str:
+        """Return ``running``, or how the study has ended, such as ``decided`` or ``budget exhausted``."""
+        with self._session.reading() as state:
+            return state.status
+
+    @property
+    def best(self) -> Answer:
+        """Return the answer, or the best guess while the study is running."""
+        with self._session.reading() as state:
+            return read_answer(state.created, state.verdict or state.best_guess())
+
+    @property
+    def evidence(self) -> pl.DataFrame:
+        """Return each hypothesis with the log evidence against it, and the limit at which it is rejected.
+
+        Without a predictor: "this representation is the best"; with one: "it is the best predictor of this
+        representation in this task". Pending trials count by their worst reward, or the evidence is that
+        of the trials before them, whichever is larger.
+        """
+        with self._session.reading() as state:
+            from osrl.study.views.evidence import read_hypotheses
+            from osrl.study.views.history import evidence_frame
+
+            return evidence_frame(read_hypotheses(state))
+
+    @property
+    def arms(self) -> pl.DataFrame:
+        """Return the trials, mean and lift over the answer of every arm, with intervals.
+
+        With probability 95 % all intervals hold, at all times at once: see `osrl.study.views.arms`.
+        """
+        with self._session.reading() as state:
+            from osrl.study.views.arms import read_rates
+            from osrl.study.views.history import arms_frame
+
+            return arms_frame(read_rates(state, state.verdict or state.best_guess()))
+
+    @property
+    def expected_remaining(self) -> float | None:
+        """Return the median number of trials still needed; None if nothing is known yet."""
+        return None if self.forecast is None else self.forecast.median
+
+    @property
+    def forecast(self) -> Forecast | None:
+        """Return how long it still takes, in trials and in days: see `osrl.study.views.forecast`."""
+        with self._session.reading() as state:
+            from osrl.study.views.forecast import look_ahead
+
+            compute = look_ahead(state)
+        return compute()
+
+    @property
+    def trials(self) -> int:
+        """Return how many trials were handed out."""
+        with self._session.reading() as state:
+            return state.asked
+
+    @property
+    def pending(self) -> tuple[int, ...]:
+        """Return the numbers of the trials that have not reported."""
+        with self._session.reading() as state:
+            return tuple(state.pending)
+
+    def pending_trials(self, after: int = 0, limit: int = 100) -> tuple[PendingTrial, ...]:
+        """Return the trials that have not reported, those that have been out longest first, in pages.
+
+        A page has at most 1,000 of them, with numbers above ``after``: give the last number of the page
+        before.
+        """
+        with self._session.reading() as state:
+            from osrl.study.views.status import read_pending
+
+            return read_pending(state, after, limit)
+
+    @property
+    def status(self) -> Status:
+        """Return everything that is known, at one moment: see `osrl.study.views.status`."""
+        status, forecast, _ = self.look()
+        return status._replace(forecast=forecast())
+
+    def look(self) -> tuple[Status, Callable[[], Forecast | None], int]:
+        """Return the status without its forecast, a function that computes that, and the last event's number.
+
+        A forecast may take a second; the function can be called while the study goes on.
+        """
+        with self._session.reading() as state:
+            from osrl.study.views.forecast import look_ahead
+            from osrl.study.views.status import read_status
+
+            return read_status(state), look_ahead(state), state.last.seq
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        """Return what is known without any computation, at one moment, as JSON has it.
+
+        ``pending`` are the numbers of at most 1,000 pending trials; ``pending_next`` is the last of them, if
+        there are more.
+        """
+        with self._session.reading() as state:
+            return summarise(state)
+
+    def records(self, first: int, last: int) -> Sequence[TrialRecord]:
+        """Return the trials from number ``first`` to ``last``, as far as they were handed out."""
+        with self._session.reading() as state:
+            return find_trials(self._storage, self._session.number, state, first, last)
+
+    @property
+    def history(self) -> pl.DataFrame:
+        """Return every trial, one row each: see `osrl.study.views.history`."""
+        with self._storage.fork_lock:
+            from osrl.study.views.history import history
+
+        return history(self._session.rows())[0]
+
+    def events(self, position: int = 0) -> Iterator[Event]:
+        """Return the events of the log so far, from number ``position`` on."""
+        return self._session.events(position)
+
+    def write_log(self, file: Place) -> None:
+        """Write every event to a .csv, .jsonl or .parquet file; `read_log` makes the same study from it."""
+        with self._session.reading() as state:
+            from osrl.study.log.export import write_log
+
+            count = state.position
+        write_log(self._session.rows(), count, file)
+
+    def log_parts(self, suffix: str) -> Iterator[bytes]:
+        """Return the content of the file that `write_log` would write, in parts; .csv or .jsonl."""
+        from osrl.study.log.export import log_parts
+
+        with self._session.reading() as state:
+            count = state.position
+        return log_parts(self._session.rows(), count, suffix)
+
+    def write_trials(self, file: Place) -> None:
+        """Write the history to a .csv, .jsonl or .parquet file, with a column for each propensity."""
+        with self._storage.fork_lock:
+            from osrl.study.views.history import write_trials
+
+        write_trials(self._session.rows(), file)
+
+    def write_arms(self, file: Place) -> None:
+        """Write `arms` to a .csv, .jsonl or .parquet file."""
+        with self._storage.fork_lock:
+            from osrl.study.log.export import write_frame
+
+        write_frame(self.arms, file)
+
+    def verify(self, head: str | None = None) -> Verification:
+        """Replay the log from its first event, and compare: see `osrl.study.views.verify`.
+
+        ``head`` is the hash of an event that was noted elsewhere: the log must contain it.
+        """
+        with self._storage.fork_lock:
+            from osrl.study.views.verify import verify
+
+        found = verify(self.events(), self._session.snapshot(), head)
+        return found._replace(problems=(*found.problems, *self._storage.check()))
+
+    def anchor(self, file: Place) -> dict[str, Any]:
+        """Append the head of the log to a file, as a line of JSON; return what was written."""
+        with self._session.reading() as state:
+            from osrl.study.log.export import write_anchor
+
+            last, identity = state.last, short_id(state.created)
+        return write_anchor(file, self.name, identity, last)
 
     # Its end
 

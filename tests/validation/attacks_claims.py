@@ -184,7 +184,7 @@ def page_of(study: MemoryStudy) -> str:
     """Return the first part of the page, as HTML, without what is folded away."""
     from osrl.page.snapshot import PageSnapshot
 
-    snapshot = PageSnapshot(read_status(study.progress), 0, None, None, "0")
+    snapshot = PageSnapshot(read_status(study.progress), 0, 0, None, None, "0")
     page = frozen_page("study", snapshot)
     top = page[page.index('aria-labelledby="headline"') : page.index('id="possible"')]
     return re.sub(r"<details>.*?</details>", "", top, flags=re.DOTALL)

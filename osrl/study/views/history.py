@@ -183,14 +183,14 @@ def _schema(tasks: Any, representations: Any, predictors: Any) -> dict[str, Any]
     }
 
 
-def evidence(hypotheses: Sequence[Hypothesis]) -> pl.DataFrame:
+def evidence_frame(hypotheses: Sequence[Hypothesis]) -> pl.DataFrame:
     """The hypotheses, with the log evidence against each."""
     names = ("task", "representation", "predictor")
     numbers = {"log_evidence": pl.Float64, "limit": pl.Float64, "rejected": pl.Boolean}
     return pl.DataFrame(hypotheses, schema={**dict.fromkeys(names, pl.String), **numbers}, orient="row")
 
 
-def rates(arms: Sequence[Sequence[object]]) -> pl.DataFrame:
+def arms_frame(arms: Sequence[Sequence[object]]) -> pl.DataFrame:
     """The rates of arms, see `osrl.study.views.arms.ArmRate`."""
     names, counts = ("task", "representation", "predictor"), ("trials", "told")
     numbers = ("mean", "lower", "upper", "lift", "lift_lower", "lift_upper")

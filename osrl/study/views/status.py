@@ -105,7 +105,6 @@ class Status(NamedTuple):
     pending_next: int | None = None
     pending_ages: Ages = NO_AGES
     stages: int = 1  # arms were withdrawn or added one time less
-    at: int = 0  # the time of looking
 
     def _repr_html_(self) -> str:
         from osrl.report.notebook import html
@@ -197,7 +196,6 @@ def read_status(progress: StudyState, at: int | None = None) -> Status:
         pending[-1].id if len(pending) < len(progress.pending) else None,
         _read_ages(progress, at),
         len(progress.stages),
-        at,
     )
 
 
