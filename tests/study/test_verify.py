@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
-import sqlite3
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,21 +20,20 @@ from osrl.policies.steps import stream
 from osrl.simulation.run import episode
 from osrl.study.backup import backup
 from osrl.study.log.chain import read_event
-from osrl.study.log.events import Asked, Created, Designed, Event, SnapshotTaken, Told, Verdict, VersionsChanged
-from osrl.study.log.export import LogFile
+from osrl.study.log.events import Asked, Created, Designed, Event, Told, VersionsChanged
 from osrl.study.log.versions import versions
+from osrl.study.operations import session
 from osrl.study.state import bulk_replay as stretch
+from osrl.study.state import snapshot
 from osrl.study.state.constants import CONTEST_RISK, set_constants
-from osrl.study.state.snapshot import facts, pack, unpack
+from osrl.study.state.snapshot import facts
 from osrl.study.state.stages import new_state
-from osrl.study.state.state import StudyState, begin
-from osrl.study.storage import schema
-from osrl.study.storage.base import Snapshot
+from osrl.study.state.state import StudyState
 from osrl.study.study import Study
 from osrl.study.views.verify import verify
 from tests.support.instances import refused
 from tests.support.processes import run_python
-from tests.support.studies import assert_sound, chained, folded, late_and_lost, new_study, play
+from tests.support.studies import assert_sound, chained, new_study, play
 
 EASY = Instance.bernoulli([[[0.9, 0.3], [0.2, 0.1]], [[0.2, 0.8], [0.1, 0.3]]])
 
@@ -172,8 +168,8 @@ def test_other_versions_are_noted_and_compared_to_a_tolerance(path: str, monkeyp
         play(study, 10)
     other = {**versions(), "kernels": "0123456789abcdef"}
     with monkeypatch.context() as patch:
-        for module in ("operations.writer", "state.snapshot"):
-            patch.setattr(f"osrl.study.{module}.versions", lambda: other)
+        for module in (session, snapshot):
+            patch.setattr(module, "versions", lambda: other)
         with Study.open(path) as study:
             play(study, 10)
     with Study.open(path) as study:
@@ -272,207 +268,3 @@ def test_a_long_stretch_is_replayed_at_once_with_the_same_bits(path: str, monkey
         monkeypatch.setattr(stretch, "LEAST", 10**6)
         assert found == verify(changed(events, kind, change))
         monkeypatch.setattr(stretch, "LEAST", 3)
-
-
-# Snapshots ----------------------------------------------------------------------------------------
-
-
-def test_a_snapshot_gives_the_same_state_as_the_log(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("osrl.study.operations.session.EVERY", 20)
-    with new_study(place, policy="osrl", delta=0.01) as study:
-        late_and_lost(study, 40)
-        kept = study._storage.snapshot(study._session.number)
-        assert kept is not None and kept.position > 20
-        with Study.open(place) as other:
-            assert differences(contents(other._session.refresh().state), contents(folded(study).state)) == []
-            assert other.pending == study.pending
-            waiting = other.pending
-            other.tell(waiting[0], 1)
-        assert_sound(study)
-
-
-def test_who_had_much_to_replay_spares_the_next_process(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A study that is used by one short process after the other is not replayed from far back in each."""
-    with new_study(path, policy="uniform", delta=1e-9) as study:
-        play(study, 20)
-    monkeypatch.setattr("osrl.study.operations.session.LONG_REPLAY", 30)
-    for expected in (1, 42, 42):  # where the replay begins: at first there is no snapshot
-        with Study.open(path) as study:
-            assert study._session._load().position == expected
-            study.ask()
-    with Study.open(path) as study:
-        assert sum(isinstance(event.body, SnapshotTaken) for event in study.events()) == 1
-        assert_sound(study)
-
-
-def test_a_correction_replays_what_follows_the_snapshot(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("osrl.study.operations.session.EVERY", 20)
-    begun: list[Event] = []
-
-    def noted(first: Event) -> StudyState:
-        begun.append(first)
-        return begin(first)
-
-    monkeypatch.setattr("osrl.study.operations.session.begin", noted)
-    with new_study(path, policy="uniform", delta=1e-9) as study:
-        play(study, 12)
-        trial = study.ask()
-        study.tell(trial, 1)
-        begun.clear()
-        study.correct(trial, 0, reason="the wrong column")
-        assert begun == []
-        assert_sound(study)
-
-
-def snapshot_of(path: str) -> tuple[StudyState, Snapshot, Created]:
-    with new_study(path, policy="osrl", delta=0.01) as study:
-        play(study, 5)
-        study.ask(n=2)
-        progress = study._session.refresh()
-    return progress, pack(progress), progress.created
-
-
-def test_a_snapshot_that_cannot_be_used_is_ignored(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    progress, snapshot, created = snapshot_of(path)
-    good = unpack(snapshot, created)
-    assert good is not None and good.position == progress.position
-    assert good.pending.keys() == progress.pending.keys()
-    for content in (
-        b"",
-        snapshot.content[:-100],
-        snapshot.content[:2000] + b"?" * 50 + snapshot.content[2050:],
-    ):
-        assert unpack(Snapshot(snapshot.position, content), created) is None
-    (position, part), *none = snapshot.parts
-    for parts in ((), ((position, part[:-1]),), ((position, b""),), ((position + 1, part),)):
-        assert not none and unpack(snapshot._replace(parts=parts), created) is None
-    assert unpack(snapshot, Created(**{**vars(created), "tasks": ["a", "b", "c"]})) is None
-    monkeypatch.setattr("osrl.study.state.snapshot.versions", lambda: {"osrl": "9"})
-    assert unpack(snapshot, created) is None
-
-
-@pytest.mark.parametrize(
-    ("change", "complaint"),
-    [
-        (lambda progress: progress.state.sampling.shares.__setitem__((0, 0, 0), 0.4), "shares differ"),
-        (
-            lambda progress: setattr(progress, "verdict", Verdict("decided", ["B", "B"], ["low", "low"])),
-            "verdict is",
-        ),
-        (lambda progress: setattr(progress, "told", progress.told + 1), "told is"),
-        (lambda progress: progress.pending.popitem(), "pending is"),
-        (lambda progress: progress.in_order.order.clear(), "queues is"),
-        (lambda progress: setattr(progress.in_order, "whole", not progress.in_order.whole), "whole is"),
-        (lambda progress: progress.pending[26].ticket.__setitem__(0, 7.0), "tickets differ"),
-    ],
-)
-def test_a_wrong_snapshot_is_not_used_and_found_by_verify(
-    path: str, monkeypatch: pytest.MonkeyPatch, change: Any, complaint: str
-) -> None:
-    """Whoever puts another one in its place, with a verdict of his own perhaps, is not believed."""
-    monkeypatch.setattr("osrl.study.operations.session.EVERY", 20)
-    with new_study(path, policy="osrl", delta=0.01) as study:
-        play(study, 5)
-        trials = study.ask(n=25)
-        kept = study._session.snapshot()
-        events = list(study.events())
-        progress = StudyState(study.settings)
-        progress.last = events[0]
-        assert kept is not None
-        progress.apply_all(events[1 : kept.position])
-        assert pack(progress) == kept and progress.pending
-        change(progress)
-        with study._storage.lock_log(study._session.number) as log:
-            log.keep(pack(progress))
-        found = study.verify()
-        said = " ".join(found.problems)
-        assert not found.ok and "no event vouches for its content" in said and complaint in said
-    with Study.open(path) as study:
-        assert (study.verdict, len(study.pending)) == ("running", 25)
-        study.tell(trials[0], 1)
-        assert differences(contents(study._session.refresh().state), contents(folded(study).state)) == []
-
-
-# Schema -------------------------------------------------------------------------------------------
-
-
-def test_a_database_of_a_newer_schema_is_refused(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    with new_study(place) as study:
-        with monkeypatch.context() as patch:
-            patch.setattr(schema, "VERSION", 5)
-            patch.setattr(schema, "MIGRATIONS", {4: lambda connection: None})
-            Study.open(place).close()
-        with refused("was written by a newer osrl (schema 5, this one knows 4); install a newer osrl"):
-            Study.open(place)
-        with refused("was written by a newer osrl"):
-            study.ask()
-        with refused("was written by a newer osrl"):
-            new_study(place, name="second")
-
-
-def test_an_older_database_is_migrated_once(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    done = []
-    with new_study(place) as study:
-        play(study, 3)
-        before = list(study.events())
-
-    def step(connection: Any) -> None:
-        done.append(1)
-        connection.exec_driver_sql("ALTER TABLE osrl_studies ADD COLUMN note TEXT")
-
-    monkeypatch.setattr(schema, "VERSION", 5)
-    monkeypatch.setattr(schema, "MIGRATIONS", {4: step})
-    for _ in range(2):
-        with Study.open(place) as study:
-            assert list(study.events()) == before
-            study.ask()
-            before = list(study.events())
-    assert done == [1]
-
-
-def test_a_file_that_holds_no_study_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "other.db"
-    with refused("no such file; give the path of a study"):
-        Study.open(path)
-    assert not path.exists()
-    with sqlite3.connect(path) as connection:
-        connection.execute("CREATE TABLE mine (a)")
-    connection.close()
-    with refused("holds no study; give the file of a study"):
-        Study.open(path)
-    with refused("holds other tables than ours; give a new file"):
-        new_study(str(path))
-    text = tmp_path / "text.db"
-    text.write_text("not a database, but long enough to be looked at by SQLite. " * 20, encoding="utf-8")
-    with refused("is not a sound SQLite database"):
-        Study.open(text)
-    with refused("is a folder"):
-        Study.open(tmp_path)
-    with refused("there is no folder"):
-        new_study(str(tmp_path / "none" / "study.db"))
-    with refused("a study needs a file, not memory or a folder"):
-        new_study(":memory:")
-    with refused("studies cannot be kept in 'mysql'"):
-        new_study("mysql://localhost/x")
-
-
-def test_the_log_is_plain_json(path: str) -> None:
-    played(path, "tas", 3)
-    with sqlite3.connect(path) as connection:
-        rows = connection.execute("SELECT kind, payload FROM osrl_events ORDER BY seq").fetchall()
-    connection.close()
-    assert [kind for kind, _ in rows][:3] == ["create", "ask", "tell"]
-    assert json.loads(rows[1][1])["task"] == "young"
-
-
-def test_a_file_that_changes_between_two_readings_is_refused(path: str, tmp_path: Path) -> None:
-    """What was verified is what is stored: another log may have been put in its place."""
-    with new_study(path) as study, new_study(str(tmp_path / "other.db")) as other:
-        study.write_log(tmp_path / "log.jsonl")
-        other.write_log(tmp_path / "other.jsonl")
-        head = study.head
-    log = LogFile(tmp_path / "log.jsonl")
-    assert list(log.rows(head))[-1].hash == head
-    (tmp_path / "other.jsonl").replace(tmp_path / "log.jsonl")
-    with refused("the file was changed while it was read; import it again"):
-        list(log.rows(head))
