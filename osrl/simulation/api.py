@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from typing import Any
 
 from osrl.errors import OsrlError
@@ -112,7 +111,7 @@ def simulate(
     return finished
 
 
-def _executor(workers: int | None, dask: Any) -> AbstractContextManager[Executor]:
+def _executor(workers: int | None, dask: Any) -> Executor:
     """Return threads of this machine, or a cluster where one is given."""
     if dask is None:
         return ThreadExecutor(workers)

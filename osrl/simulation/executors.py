@@ -15,13 +15,13 @@ import os
 import secrets
 import sys
 import time
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from queue import Empty, SimpleQueue
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Self
 
 from osrl.errors import OsrlError
 from osrl.simulation.campaign import read_whole
@@ -29,7 +29,6 @@ from osrl.simulation.chunk import CancelToken, Chunk, ChunkHeader, Job, run_chun
 
 if TYPE_CHECKING:
     from distributed import Client
-
 
 MAX_CHUNK_BYTES = 2**23  # before compression
 INTERRUPT_POLL_SECONDS = 0.2  # a waiting thread does not receive Ctrl-C where Polars handles signals
@@ -79,27 +78,43 @@ class Schedule:
         self._pace[header.job] = max(header.seconds / header.runs, 1e-6)
 
 
-class Executor(Protocol):
-    """What computes chunks: threads of this process, or a cluster."""
+class Executor(ABC):
+    """What computes chunks: threads of this process, or a cluster. It is closed at the end of a ``with`` block."""
 
     @property
     def seconds(self) -> float:
         """How long a chunk should take."""
+        return 1.0
 
+    @abstractmethod
     def prepare(self, jobs: Sequence[Job]) -> None:
         """Prepare to compute chunks of ``jobs``."""
 
+    @abstractmethod
     def slots(self) -> int:
         """Return how many chunks to have under way: enough to be busy, few enough for flat memory."""
 
+    @abstractmethod
     def start(self, job: Job, first: int, runs: int) -> None:
         """Start to compute a chunk."""
 
+    @abstractmethod
     def finished(self) -> list[Chunk]:
-        """Wait until some chunks are finished."""
+        """Wait until some chunks are finished; raise the error of one that failed."""
 
+    @abstractmethod
     def stop(self) -> list[Chunk]:
         """Cancel the chunks under way, and return those that were finished."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Release threads and connections."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self.close()
 
 
 def run_all(executor: Executor, schedule: Schedule, keep: Callable[[Chunk], None]) -> None:
@@ -125,10 +140,8 @@ def run_all(executor: Executor, schedule: Schedule, keep: Callable[[Chunk], None
         raise
 
 
-class ThreadExecutor:
+class ThreadExecutor(Executor):
     """An executor with ``workers`` threads of this process (default: one for each core)."""
-
-    seconds = 1.0  # of a chunk
 
     def __init__(self, workers: int | None = None) -> None:
         given = _cores() if workers is None else workers
@@ -147,11 +160,9 @@ class ThreadExecutor:
         return 2 * self._workers
 
     def start(self, job: Job, first: int, runs: int) -> None:
-        """Start to compute a chunk."""
         self._pool.submit(self._work, job, first, runs)
 
     def finished(self) -> list[Chunk]:
-        """Wait for the next chunk; raise the error of a thread."""
         while True:
             try:
                 done = self._done.get(timeout=INTERRUPT_POLL_SECONDS)
@@ -174,12 +185,7 @@ class ThreadExecutor:
         except BaseException as error:
             self._done.put(error)
 
-    def __enter__(self) -> ThreadExecutor:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
         self._pool.shutdown(cancel_futures=True)
 
 
@@ -190,7 +196,7 @@ def _cores() -> int:
     return os.cpu_count() or 1
 
 
-class DaskExecutor:
+class DaskExecutor(Executor):
     """An executor on a Dask cluster: the address of its scheduler, a client, or a cluster object."""
 
     def __init__(self, where: Any) -> None:
@@ -244,16 +250,14 @@ class DaskExecutor:
 
     @property
     def seconds(self) -> float:
-        """How long a chunk should take."""
+        """How long a chunk should take: longer where many workers return some."""
         return max(MIN_DASK_CHUNK_SECONDS, 0.5 * self._slots / MAX_CHUNKS_PER_SECOND)
 
     def start(self, job: Job, first: int, runs: int) -> None:
-        """Start to compute a chunk."""
         key = f"{self._name}-{job.number}-{first}-{runs}"
         self._futures.add(self._client.submit(run_chunk, job, first, runs, key=key))
 
     def finished(self) -> list[Chunk]:
-        """Wait for chunks; raise the error of a worker."""
         while not self._futures.has_ready():
             self._refresh_workers()
             time.sleep(DASK_POLL_SECONDS)
@@ -296,12 +300,7 @@ class DaskExecutor:
             self._lost = True
             raise OsrlError(f"lost the Dask scheduler ({type(error).__name__}); {_AGAIN}") from None
 
-    def __enter__(self) -> DaskExecutor:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
         if self._owns_client:
             self._client.close()
 

@@ -10,7 +10,7 @@ import pytest
 import osrl
 from osrl.policies.registry import find
 from osrl.simulation.chunk import Chunk, ChunkHeader, Job, run_chunk, versions
-from osrl.simulation.executors import Schedule, run_all
+from osrl.simulation.executors import Executor, Schedule, run_all
 from tests.support.instances import refused
 from tests.support.processes import run_python
 from tests.support.simulations import EASY, campaign_of
@@ -43,10 +43,8 @@ def test_chunks_take_about_as_long_as_asked_for_and_cover_every_run_once() -> No
     assert min(sizes[2:-1]) == 10, "short at the end, but not tiny"
 
 
-class Halting:
-    """An engine that is interrupted while a chunk is under way, of which some runs are finished."""
-
-    seconds = 1.0
+class Halting(Executor):
+    """An executor that is interrupted while a chunk is under way, of which some runs are finished."""
 
     def __init__(self, error: BaseException) -> None:
         self.error = error
@@ -69,6 +67,9 @@ class Halting:
     def stop(self) -> list[Chunk]:
         found = run_chunk(*self.under_way.pop(0))
         return [] if found is None else [found]
+
+    def close(self) -> None:
+        pass
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), RuntimeError("broken")])
