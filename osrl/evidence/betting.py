@@ -49,10 +49,10 @@ from osrl.model.arrays import Flags, Floats, Integers
 NEGLIGIBLE_LOG = 40.0  # logarithms this far below another are not seen beside it
 MAX_GRID_POINTS = 1000  # of the grid of bets
 MAX_WEIGHT_POWER = 20  # of a bet, in its weight
-TICKET_TERMS = 4  # numbers for each null: xi of the drawn arm, level, growth-optimal bet, largest bet
-
-
 BET_SIZES, BET_TASK, BET_SHARED, BET_LOCAL = range(4)  # rows of `Bets.grid`
+TICKET_TERMS = 4  # numbers of a ticket for each null
+TICKET_XI, TICKET_LEVEL, TICKET_OPTIMAL, TICKET_LARGEST = range(TICKET_TERMS)  # xi of the drawn arm, level, two bets
+_MASS, _SUM, _GAP = range(3)  # columns of a ticket in which sums over the arms before wait for its terms
 
 
 class Bets(NamedTuple):
@@ -214,7 +214,7 @@ def write_ticket(
     weight, total = 0.0, 0.0
     for r in range(n):
         b = order[r]
-        ticket[b, 0], ticket[b, 1], ticket[b, 2] = weight, total, total - weight * means[b]
+        ticket[b, _MASS], ticket[b, _SUM], ticket[b, _GAP] = weight, total, total - weight * means[b]
         weight += weights[b]
         total += weights[b] * means[b]
         if b == drawn:
@@ -240,7 +240,7 @@ def _leave_alone(terms: Floats) -> None:
 def _joins(means: Floats, order: Integers, weights: Floats, r: int, k: int, ticket: Floats) -> bool:
     """Tell whether the k-th arm is in the pool of the r-th, k < r (see `osrl.glr.transport_cost.pool_sizes`)."""
     above, b = order[k], order[r]
-    return bool(ticket[above, 2] < weights[b] * (means[above] - means[b]))
+    return bool(ticket[above, _GAP] < weights[b] * (means[above] - means[b]))
 
 
 @kernel_in_place
@@ -260,16 +260,16 @@ def _against_others(
         else:
             end = middle
     last = order[size]
-    mass = ticket[last, 0] + weights[b]
-    m = (ticket[last, 1] + weights[b] * means[b]) / mass if mass > 0.0 else means[b]
+    mass = ticket[last, _MASS] + weights[b]
+    m = (ticket[last, _SUM] + weights[b] * means[b]) / mass if mass > 0.0 else means[b]
     _leave_alone(ticket[b])
     if 0.0 < m < 1.0:
         top = means[order[0]]
         span = top - means[b]
-        ticket[b, 0] = (means[order[position]] - m) / span
-        ticket[b, 1] = m
-        ticket[b, 2] = span / (m * (1.0 - m))
-        ticket[b, 3] = safe * span / max((top - m) * m, (m - means[b]) * (1.0 - m))
+        ticket[b, TICKET_XI] = (means[order[position]] - m) / span
+        ticket[b, TICKET_LEVEL] = m
+        ticket[b, TICKET_OPTIMAL] = span / (m * (1.0 - m))
+        ticket[b, TICKET_LARGEST] = safe * span / max((top - m) * m, (m - means[b]) * (1.0 - m))
 
 
 @kernel_in_place
@@ -295,9 +295,9 @@ def _against_leader(
         return
     m /= both
     if 0.0 < m < 1.0:
-        terms[0] = (-rivals if position == r else weights[b]) / both
-        terms[1] = m
-        terms[3] = safe * both / max(weights[b] * m, rivals * (1.0 - m))
+        terms[TICKET_XI] = (-rivals if position == r else weights[b]) / both
+        terms[TICKET_LEVEL] = m
+        terms[TICKET_LARGEST] = safe * both / max(weights[b] * m, rivals * (1.0 - m))
 
 
 @kernel_in_place
@@ -311,16 +311,20 @@ def write_comparison(
     share = weights[b] / both
     m = share * means[b] + (1.0 - share) * means[c]
     if 0.0 < m < 1.0:
-        terms[0] = share if drawn == c else share - 1.0
-        terms[1] = m + epsilon * (share - 1.0 if drawn == c else share)
-        terms[2] = max(means[c] - means[b] + epsilon, 0.0) / (m * (1.0 - m))
-        terms[3] = safe / max(share * m, (1.0 - share) * (1.0 - m))
+        terms[TICKET_XI] = share if drawn == c else share - 1.0
+        terms[TICKET_LEVEL] = m + epsilon * (share - 1.0 if drawn == c else share)
+        terms[TICKET_OPTIMAL] = max(means[c] - means[b] + epsilon, 0.0) / (m * (1.0 - m))
+        terms[TICKET_LARGEST] = safe / max(share * m, (1.0 - share) * (1.0 - m))
 
 
 @kernel_in_place
 def settle(wealth: Floats, terms: Floats, beta: Floats, reward: float) -> None:
     """Multiply the wealth (J, logarithms) of a null by its factors for this reward."""
-    edge, optimal, most = terms[0] * (reward - terms[1]), terms[2], terms[3]
+    edge, optimal, most = (
+        terms[TICKET_XI] * (reward - terms[TICKET_LEVEL]),
+        terms[TICKET_OPTIMAL],
+        terms[TICKET_LARGEST],
+    )
     for j in range(1, beta.size):
         bet = optimal if beta[j] < 0.0 else beta[j]
         wealth[j] += math.log1p(min(bet, most) * edge)
@@ -329,7 +333,7 @@ def settle(wealth: Floats, terms: Floats, beta: Floats, reward: float) -> None:
 @kernel_in_place
 def settle_worst(wealth: Floats, terms: Floats, beta: Floats) -> None:
     """Multiply the wealth (J,) of a null by the smallest factors that any reward could bring."""
-    settle(wealth, terms, beta, 0.0 if terms[0] > 0.0 else 1.0)
+    settle(wealth, terms, beta, 0.0 if terms[TICKET_XI] > 0.0 else 1.0)
 
 
 @kernel_in_place

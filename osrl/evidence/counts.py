@@ -58,6 +58,7 @@ from osrl.model.arrays import Flags, Floats
 from osrl.model.families import divergence, variance
 
 NEGLIGIBLE_TILT = 30.0  # nats by which a tilt that matters at the first look is not behind the others
+RIVAL_NUMBER, RIVAL_SUM = range(2)  # columns of the rewards of whoever led, see `rivals_of`
 MAX_LOG_EVIDENCE = 1e6  # log evidence of one arm; where it is infinite, this is a lower bound
 
 MAX_SEARCH_STEPS = 100  # of a search, at most
@@ -221,7 +222,7 @@ def against(
     """
     number, mean = samples.number, samples.mean
     rival = rivals_of(samples, b, behind)
-    tilted = number[b] > 0.0 and sum_of(rival[:, 0]) > 0.0 and tilts.grid[row, 0] > -math.inf
+    tilted = number[b] > 0.0 and sum_of(rival[:, RIVAL_NUMBER]) > 0.0 and tilts.grid[row, 0] > -math.inf
     top, least = mean[b], -math.inf if noise > 0.0 else 0.0
     for a in range(mean.size):
         if a != b:
@@ -232,7 +233,7 @@ def against(
     else:  # the mixtures alone have their minimum between the estimates
         low = max(mean[b], least)
         high = max(top, low)
-    weight, other = max(number[b], 1e-9), max(sum_of(rival[:, 0]), 1.0)
+    weight, other = max(number[b], 1e-9), max(sum_of(rival[:, RIVAL_NUMBER]), 1.0)
     level = min(max((weight * mean[b] + other * top) / (weight + other), low), high)
     if not low < level < high:
         level = 0.5 * (low + high)
@@ -263,8 +264,8 @@ def rivals_of(samples: Samples, b: int, behind: Flags) -> Floats:
     for a in range(mean.size):
         if a != b:
             group = 1 if behind[a] else 0
-            rival[group, 0] += led[a] if mean.size > 2 else number[a]
-            rival[group, 1] += led_sum[a] if mean.size > 2 else number[a] * mean[a]
+            rival[group, RIVAL_NUMBER] += led[a] if mean.size > 2 else number[a]
+            rival[group, RIVAL_SUM] += led_sum[a] if mean.size > 2 else number[a] * mean[a]
     return rival
 
 
@@ -304,12 +305,12 @@ def _look(
         log = tilts.grid[row, j] - number[b] * (tilts.grid[TILT_DOWN, j] * mean[b] + down)
         slope, bend = -number[b] * fall, number[b] * fall * fall
         for group in range(2):
-            if rival[group, 0] > 0.0:
+            if rival[group, RIVAL_NUMBER] > 0.0:
                 level = m - epsilon if group == 1 else m
                 up, rise = cumulant(level, tilts.grid[TILT_UP, j], rises[TILT_UP, j], noise)
-                log += tilts.grid[TILT_UP, j] * rival[group, 1] - rival[group, 0] * up
-                slope -= rival[group, 0] * rise
-                bend += rival[group, 0] * rise * rise
+                log += tilts.grid[TILT_UP, j] * rival[group, RIVAL_SUM] - rival[group, RIVAL_NUMBER] * up
+                slope -= rival[group, RIVAL_NUMBER] * rise
+                bend += rival[group, RIVAL_NUMBER] * rise * rise
         logs[j] = log
         if log > top:
             shrink = math.exp(top - log)

@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 
-from osrl.evidence.betting import BET_SIZES, TICKET_TERMS
+from osrl.evidence.betting import BET_SIZES, TICKET_LARGEST, TICKET_LEVEL, TICKET_OPTIMAL, TICKET_TERMS, TICKET_XI
 from osrl.hypotheses.model_check import if_checked
 from osrl.hypotheses.product import evidence_against, refresh_product
 from osrl.hypotheses.refresh import recount_if_counted
@@ -104,13 +104,13 @@ def _count(hypotheses: Hypotheses, x: int, a: int, ended: Floats, values: Floats
 @kernel_in_place
 def _multiply(wealth: Floats, terms: Floats, beta: Floats, ended: Floats, values: Floats) -> None:
     """Multiply the wealth (J,) of a null by the factors of all trials of an arm, those lost by the worst."""
-    worst = 0.0 if terms[0] > 0.0 else 1.0
+    worst = 0.0 if terms[TICKET_XI] > 0.0 else 1.0
     for j in range(1, beta.size):
-        bet = min(terms[2] if beta[j] < 0.0 else beta[j], terms[3])
+        bet = min(terms[TICKET_OPTIMAL] if beta[j] < 0.0 else beta[j], terms[TICKET_LARGEST])
         for end in range(3):
             if ended[end] > 0.0:
                 value = worst if end == BLOCK_LOST else values[end]
-                wealth[j] += ended[end] * math.log1p(bet * terms[0] * (value - terms[1]))
+                wealth[j] += ended[end] * math.log1p(bet * terms[TICKET_XI] * (value - terms[TICKET_LEVEL]))
 
 
 @kernel_in_place
@@ -122,7 +122,7 @@ def _settle(hypotheses: Hypotheses, x: int, a: int, ended: Floats, values: Float
     terms = ticket.reshape(ticket.size // TICKET_TERMS, TICKET_TERMS)
     first = a // predictors * predictors
     for i in range(n + predictors):
-        if terms[i, 0] != 0.0:
+        if terms[i, TICKET_XI] != 0.0:
             held = wealth[TASK_WEALTH, x, i] if i < n else wealth[LOCAL_WEALTH, x, first + i - n]
             _multiply(held, terms[i], beta, ended, values)
     checked = check_row(hypotheses)
@@ -135,17 +135,12 @@ def _settle_pairs(compared: PairTests, x: int, a: int, terms: Floats, ended: Flo
     """Settle the bets of comparisons: ``terms`` (2 n, 4) as in `write_comparisons`."""
     n = terms.shape[0] // 2
     for i in range(2 * n):
-        if terms[i, 0] != 0.0:
+        if terms[i, TICKET_XI] != 0.0:
             b, c = (a, i) if i < n else (i - n, a)
             _multiply(compared.wealth[PAIR_WEALTH, x, b, c], terms[i], compared.bets.grid[BET_SIZES], ended, values)
 
 
-@kernel_in_place
-def _settle_nothing(check: None, x: int, a: int, terms: Floats, ended: Floats, values: Floats) -> None:
-    pass
-
-
-_settle_checks = if_checked(_settle_pairs, _settle_nothing)
+_settle_checks = if_checked(_settle_pairs, None)
 
 
 @kernel

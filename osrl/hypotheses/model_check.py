@@ -79,16 +79,21 @@ def _bets_for(margin: float, bets: Bets, by_counts: bool) -> Bets:
     return new_bets(smallest, LARGEST_CHECK_BET, points, 0.0, shrinkage=bets.shrinkage, safe=bets.safe, peak=0.0)
 
 
-def if_checked(checked: Callable[..., R], otherwise: Callable[..., R]) -> Callable[..., R]:
-    """Return a function that calls ``checked`` where there is a check; only one of the two is compiled."""
+def if_checked(checked: Callable[..., R], otherwise: R) -> Callable[..., R]:
+    """Return a function that calls ``checked`` where there is a check, and returns ``otherwise`` where it is None.
+
+    Without a check, ``checked`` is not compiled.
+    """
 
     def call(check: PairTests | None, *rest: Any) -> R:
-        return (otherwise if check is None else checked)(check, *rest)
+        return otherwise if check is None else checked(check, *rest)
+
+    def without(check: None, *rest: Any) -> R:
+        return otherwise
 
     def compiled(check: Any, *rest: Any) -> Callable[..., R]:
-        chosen: Any = checked if hasattr(check, "fields") else otherwise
-        function: Callable[..., R] = chosen.py_func
-        return function
+        chosen: Any = checked
+        return chosen.py_func if hasattr(check, "fields") else without
 
     specialise(call, compiled)
     return call
@@ -134,32 +139,9 @@ def _write(
 
 
 @kernel_in_place
-def _write_nothing(
-    check: None,
-    x: int,
-    a: int,
-    arms: tuple[Floats, Floats, Floats],
-    possible: tuple[Flags, Flags],
-    safe: float,
-    terms: Floats,
-) -> None:
-    pass
-
-
-@kernel_in_place
 def _settle(check: PairTests, x: int, a: int, reward: float, terms: Floats) -> int:
     """Settle the bets for this reward; return how many nulls it rules out."""
     return settle_comparisons(check, x, a, 1, reward, terms)
-
-
-@kernel_in_place
-def _settle_nothing(check: None, x: int, a: int, reward: float, terms: Floats) -> int:
-    return 0
-
-
-@kernel_in_place
-def _worst_of_none(check: None, x: int, a: int, row: int, terms: Floats) -> None:
-    pass
 
 
 @kernel_in_place
@@ -171,30 +153,15 @@ def _clear(check: PairTests) -> None:
 
 
 @kernel_in_place
-def _clear_nothing(check: None) -> None:
-    pass
-
-
-@kernel_in_place
 def _judge(check: PairTests, x: int) -> int:
     """Rule out what the evidence allows among all pairs of a task; return how many nulls."""
     return judge_comparisons(check, x, 1)
 
 
 @kernel_in_place
-def _judge_nothing(check: None, x: int) -> int:
-    return 0
-
-
-@kernel_in_place
 def _count(check: PairTests, x: int, samples: Samples, tilts: Tilts, noise: float) -> None:
     """Write the evidence of the counts of task ``x``."""
     count_comparisons(check, x, 1, samples, tilts, noise)
-
-
-@kernel_in_place
-def _count_nothing(check: None, x: int, samples: Samples, tilts: Tilts, noise: float) -> None:
-    pass
 
 
 @kernel_in_place
@@ -207,15 +174,10 @@ def _lacks(check: PairTests, x: int, c: int) -> bool:
     return False
 
 
-@kernel_in_place
-def _lacks_nothing(check: None, x: int, c: int) -> bool:
-    return False
-
-
-write_checks = if_checked(_write, _write_nothing)
-settle_checks = if_checked(_settle, _settle_nothing)
-worst_checks = if_checked(worst_comparisons, _worst_of_none)
-clear_checks = if_checked(_clear, _clear_nothing)
-judge_checks = if_checked(_judge, _judge_nothing)
-count_checks = if_checked(_count, _count_nothing)
-is_check_open = if_checked(_lacks, _lacks_nothing)
+write_checks = if_checked(_write, None)
+settle_checks = if_checked(_settle, 0)
+worst_checks = if_checked(worst_comparisons, None)
+clear_checks = if_checked(_clear, None)
+judge_checks = if_checked(_judge, 0)
+count_checks = if_checked(_count, None)
+is_check_open = if_checked(_lacks, False)

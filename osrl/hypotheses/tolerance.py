@@ -25,6 +25,7 @@ from osrl.evidence.betting import (
     BET_LOCAL,
     BET_SIZES,
     NEGLIGIBLE_LOG,
+    TICKET_XI,
     Bets,
     new_bets,
     settle,
@@ -157,7 +158,7 @@ def settle_comparisons(tolerance: PairTests, x: int, a: int, predictors: int, re
     n = terms.shape[0] // 2
     ruled_out = 0
     for i in range(2 * n):
-        if terms[i, 0] != 0.0:
+        if terms[i, TICKET_XI] != 0.0:
             b, c = (a, i) if i < n else (i - n, a)
             settle(wealth[PAIR_WEALTH, x, b, c], terms[i], beta, reward)
             ruled_out += _judge(tolerance, x, b, c, predictors)
@@ -170,7 +171,7 @@ def worst_comparisons(tolerance: PairTests, x: int, a: int, row: int, terms: Flo
     wealth, beta = tolerance.wealth, tolerance.bets.grid[BET_SIZES]
     n = terms.shape[0] // 2
     for i in range(2 * n):
-        if terms[i, 0] != 0.0:
+        if terms[i, TICKET_XI] != 0.0:
             b, c = (a, i) if i < n else (i - n, a)
             settle_worst(wealth[row, x, b, c], terms[i], beta)
 

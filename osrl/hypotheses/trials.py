@@ -22,7 +22,19 @@ from typing import NamedTuple
 
 import numpy as np
 
-from osrl.evidence.betting import BET_LOCAL, BET_SIZES, TICKET_TERMS, rank, settle, settle_worst, write_ticket
+from osrl.evidence.betting import (
+    BET_LOCAL,
+    BET_SIZES,
+    TICKET_LARGEST,
+    TICKET_LEVEL,
+    TICKET_OPTIMAL,
+    TICKET_TERMS,
+    TICKET_XI,
+    rank,
+    settle,
+    settle_worst,
+    write_ticket,
+)
 from osrl.hypotheses.model_check import clear_checks, if_checked, settle_checks, worst_checks, write_checks
 from osrl.hypotheses.product import refresh_product
 from osrl.hypotheses.refresh import recount_if_counted
@@ -165,12 +177,12 @@ def observe_reward(hypotheses: Hypotheses, x: int, a: int, reward: float, ticket
     terms = ticket.reshape(ticket.size // TICKET_TERMS, TICKET_TERMS)
     beta, local, tried = bets.grid[BET_SIZES], bets.grid[BET_LOCAL], bets.grid.shape[1]
     for b in range(n):
-        if terms[b, 0] != 0.0:
+        if terms[b, TICKET_XI] != 0.0:
             settle(wealth[TASK_WEALTH, x, b], terms[b], beta, reward)
     close = refresh_task_product(hypotheses, x, terms[:n]) >= numbers[HYP_LIMIT_G]
     first = a // predictors * predictors
     for h in range(predictors):
-        if terms[n + h, 0] != 0.0:
+        if terms[n + h, TICKET_XI] != 0.0:
             held, pending = wealth[LOCAL_WEALTH, x, first + h], wealth[LOCAL_PENDING, x, first + h]
             settle(held, terms[n + h], beta, reward)
             most = -math.inf
@@ -228,7 +240,7 @@ def _worst(hypotheses: Hypotheses, x: int, a: int, ticket: Floats, row: int, loc
     terms = ticket.reshape(ticket.size // TICKET_TERMS, TICKET_TERMS)
     first = a // predictors * predictors
     for b in range(n + predictors):
-        if terms[b, 0] != 0.0:
+        if terms[b, TICKET_XI] != 0.0:
             settle_worst(wealth[row, x, b] if b < n else wealth[local_row, x, first + b - n], terms[b], beta)
     refresh_task_product(hypotheses, x, terms[:n])
     if terms.shape[0] > n + predictors:
@@ -284,7 +296,7 @@ def count_pending(hypotheses: Hypotheses, late: PendingSums, x: int, a: int, tic
     first = a // predictors * predictors
     late.stale[x] = True
     for i in range(min(n + predictors, terms.shape[0])):
-        if terms[i, 0] == 0.0:
+        if terms[i, TICKET_XI] == 0.0:
             continue
         if i < n:
             _add_worst(sums[IN_TASK, x, i], terms[i], beta, way)
@@ -301,23 +313,22 @@ def _count_pairs(tolerance: PairTests, compared: Integers, a: int, terms: Floats
     """Do the same for the comparisons of ``a`` with every arm, in both directions."""
     beta, n = tolerance.bets.grid[BET_SIZES], terms.shape[0] // 2
     for i in range(terms.shape[0]):
-        if terms[i, 0] != 0.0:
+        if terms[i, TICKET_XI] != 0.0:
             b, c = (a, i) if i < n else (i - n, a)
             _add_worst(compared[b, c], terms[i], beta, way)
 
 
-@kernel_in_place
-def _count_nothing(check: None, checked: Integers, a: int, terms: Floats, way: int) -> None:
-    pass
-
-
-_count_checks = if_checked(_count_pairs, _count_nothing)
+_count_checks = if_checked(_count_pairs, None)
 
 
 @kernel_in_place
 def _add_worst(sums: Integers, terms: Floats, beta: Floats, way: int) -> None:
     """Add the smallest factors that any reward could bring, see `osrl.evidence.betting.settle_worst`."""
-    edge, optimal, most = terms[0] * ((0.0 if terms[0] > 0.0 else 1.0) - terms[1]), terms[2], terms[3]
+    edge, optimal, most = (
+        terms[TICKET_XI] * ((0.0 if terms[TICKET_XI] > 0.0 else 1.0) - terms[TICKET_LEVEL]),
+        terms[TICKET_OPTIMAL],
+        terms[TICKET_LARGEST],
+    )
     for j in range(1, beta.size):
         bet = optimal if beta[j] < 0.0 else beta[j]
         sums[j] += way * math.floor(math.log1p(min(bet, most) * edge) / LOG_STEP)
@@ -333,12 +344,7 @@ def _write_pairs(tolerance: PairTests, compared: Integers, x: int) -> None:
                 wealth[NOT_REPORTED, x, b, c, j] = compared[b, c, j] * LOG_STEP
 
 
-@kernel_in_place
-def _write_nothing(check: None, checked: Integers, x: int) -> None:
-    pass
-
-
-_write_checks = if_checked(_write_pairs, _write_nothing)
+_write_checks = if_checked(_write_pairs, None)
 
 
 @kernel_in_place
