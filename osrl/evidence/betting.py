@@ -320,11 +320,8 @@ def write_comparison(
 @kernel_in_place
 def settle(wealth: Floats, terms: Floats, beta: Floats, reward: float) -> None:
     """Multiply the wealth (J, logarithms) of a null by its factors for this reward."""
-    edge, optimal, most = (
-        terms[TICKET_XI] * (reward - terms[TICKET_LEVEL]),
-        terms[TICKET_OPTIMAL],
-        terms[TICKET_LARGEST],
-    )
+    edge = terms[TICKET_XI] * (reward - terms[TICKET_LEVEL])
+    optimal, most = terms[TICKET_OPTIMAL], terms[TICKET_LARGEST]
     for j in range(1, beta.size):
         bet = optimal if beta[j] < 0.0 else beta[j]
         wealth[j] += math.log1p(min(bet, most) * edge)

@@ -21,7 +21,7 @@ level m of
     f_a(lambda) = 1 - eps + eps M_a / p_lambda.
 
 N_L and S_L count the rewards of *whoever led*: those of each arm a != b that came while a looked best before
-them. So nobody has to know who the best rival is, and no average over rivals is paid for. (Of two arms, the
+them. So the best rival need not be known, and no average over rivals is paid for. (Of two arms, the
 other one is the rival all the time.)
 
 *Why the null cannot be beaten*: let lambda_b be the largest mean, and m = lambda_b. A reward of b multiplies
@@ -67,7 +67,7 @@ NEWTON_OVERSHOOT = 1.1  # times the step of Newton's method, while the minimum w
 
 
 class Point(NamedTuple):
-    """A convex function at a point; the value is -inf where nobody has looked."""
+    """A convex function at a point; the value is -inf where it is not known."""
 
     value: float
     slope: float
@@ -91,7 +91,7 @@ def new_bracket(low: float, high: float) -> Bracket:
 
 @kernel_in_place
 def narrow_bracket(between: Bracket, level: float, here: Point) -> Bracket:
-    """Return the bracket after a look at ``level``: the minimum lies where the function falls from there."""
+    """Return the bracket after the evaluation at ``level``: the minimum lies where the function falls from there."""
     if here.slope < 0.0:
         return Bracket(level, here, between.high, between.above)
     return Bracket(between.low, between.below, level, here)
@@ -112,7 +112,7 @@ def lower_tangent_bound(between: Bracket) -> float:
 def next_level(between: Bracket, level: float, step: int, stride: float) -> float:
     """Return the next level to evaluate.
 
-    ``level`` is the end that was looked at last. By Newton's method from there; every fourth time, or where
+    ``level`` is the end that was evaluated last. Use Newton's method from there; every fourth time, or where
     that leads outside, in the middle, or outwards while one end was not looked at.
     """
     low, below, high, above = between
@@ -131,7 +131,7 @@ def next_level(between: Bracket, level: float, step: int, stride: float) -> floa
 
 
 class Samples(NamedTuple):
-    """What the rewards of some arms say, each an array of the same shape."""
+    """Sufficient statistics of the rewards of some arms, arrays of the same shape."""
 
     number: Floats  # of rewards that are judged
     mean: Floats  # of those
@@ -185,7 +185,7 @@ def cumulant(theta: float, s: float, rise: float, noise: float) -> tuple[float, 
 def pooled(samples: Samples, tilts: Tilts, row: int, noise: float, epsilon: float, behind: Flags) -> Floats:
     """Return log evidence (n,) against each of n arms as the best, by ``epsilon`` better than those ``behind``.
 
-    ``row`` of the tilts says with which weights: TASK or LOCAL.
+    ``row`` of the tilts selects the weights: `TILT_TASK` or `TILT_LOCAL`.
     """
     found, rises = np.empty(samples.mean.size), rises_of(tilts)
     for b in range(found.size):

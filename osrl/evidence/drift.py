@@ -1,4 +1,4 @@
-"""Evidence that means have changed: what counts take for granted, and bets do not.
+"""Evidence that means have changed, which evidence from counts assumes not to happen (bets do not).
 
 Cut a log after some row, and for each arm let M_a be the product of the mixtures of its rewards before and
 after the cut (`osrl.evidence.counts`). For any constant mean lambda, M_a / p_lambda is a martingale. So
@@ -7,7 +7,7 @@ after the cut (`osrl.evidence.counts`). For any constant mean lambda, M_a / p_la
 
 has an expectation of at most 1 if every mean has stayed the same (a row changes one factor), and grows if
 some of them have not. Two shares are averaged as well: a drift may concern one arm or all. Unlike the
-evidence about arms it is for a log of given length, not for a look after every row.
+evidence about arms it is for a log of given length, not for an evaluation after every row.
 """
 
 from __future__ import annotations

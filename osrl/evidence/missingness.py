@@ -1,4 +1,4 @@
-"""A watch on what evidence by bets takes for granted: the arms of counted trials follow the draws.
+"""A test of what evidence by bets assumes: the arms of counted trials follow the draws.
 
 A trial that is left out has no factor. That is harmless if leaving out depends neither on the reward nor on
 the arm, given the task and the past: then the arms of the trials that are *counted*, and of those that are

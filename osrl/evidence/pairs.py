@@ -1,4 +1,4 @@
-"""Two arms, any sampling rule: evidence against "b is at least as good as a" that knows where to look.
+"""Two arms, any sampling rule: evidence against "b is at least as good as a", with tilts towards likely gaps.
 
 With tilts u up for arm a and d down for arm b (`osrl.evidence.exponential_tilts`), Lambda(theta, s) the log moment
 generating function of a reward with mean theta, and M the mixtures of `osrl.evidence.counts`, E is the

@@ -2,7 +2,7 @@
 
 All trials of a block are judged by the tickets with which it begins, as if they had been handed out together.
 A bet multiplies its wealth by one factor for each high reward of an arm, and by another for each low one, so
-a block costs as much as a few trials, however many it has. What it rules out is looked at when it ends.
+a block costs as much as a few trials, however many it has. Hypotheses are ruled out when it ends.
 """
 
 from __future__ import annotations

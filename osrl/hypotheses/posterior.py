@@ -1,4 +1,4 @@
-"""Means that the rewards so far allow: draws from what one may believe after them.
+"""Posterior draws of the means, given the rewards so far, for forecasts.
 
 The means of all arms are taken to come from one distribution, whose centre and spread are learnt from the
 rewards: a Beta distribution for rewards in [0, 1], a normal one for Gaussian rewards. So an arm, or a task,

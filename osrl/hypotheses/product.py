@@ -40,7 +40,7 @@ from osrl.model.arrays import Flags, Floats
 
 DEFAULT_VECTORS = 1024  # up to so many are told apart
 MAX_VECTORS = 10**6
-VECTOR_LOOKS = 200.0  # a look when there are 1 / LOOKS more samples, in every round at first
+VECTOR_LOOKS = 200.0  # vectors are evaluated when there are 1 / 200 more samples, in every round at first
 
 SEPARATE_SHARE = 0.5
 
@@ -197,7 +197,7 @@ def strike_vectors_of(struck: Flags, evidence: Floats, held: Floats, bets: Bets,
 def evidence_of_vector(evidence: Floats, held: Floats, bets: Bets, v: int, limit: float, common: Floats) -> float:
     """Return log evidence against the vector ``v`` of a representation.
 
-    Where it does not reach ``limit``, a bound of it may be given instead. ``common`` (J,) is room to work in.
+    Where it does not reach ``limit``, a bound of it may be given instead. ``common`` (J,) is work space.
     """
     tasks, predictors = evidence.shape
     apart = 0.0

@@ -1,7 +1,7 @@
 """Evidence brought up to date: of the bets, and of the counts, which is searched for.
 
-Where hypotheses are judged by bets, which their type says (`Hypotheses.by_counts`), the compiler leaves out
-all that counts.
+Whether hypotheses are judged by bets or by counts is part of their type (`Hypotheses.by_counts`): for bets, nothing
+that counts is compiled.
 """
 
 from __future__ import annotations

@@ -59,8 +59,8 @@ from osrl.model.outcome import (
     sole_survivor,
 )
 
-MIN_CLEAR_SAMPLES = 12.0  # samples of an arm before its estimate is believed
-RECOUNT_GROWTH = 0.02  # growth of the number of samples between two looks at the counts
+MIN_CLEAR_SAMPLES = 12.0  # samples of an arm before its estimate counts as clear
+RECOUNT_GROWTH = 0.02  # growth of the number of samples between two evaluations of the counts
 
 # Rows of `Hypotheses.arms`.
 HYP_PULLS, HYP_SUMS, HYP_FIRST, HYP_MEANS, HYP_LOCAL_MEANS = range(5)
@@ -81,12 +81,12 @@ class Hypotheses(NamedTuple):
     order: Integers  # (2, X, n) arms in decreasing order of these estimates
     wealth: Floats  # (4, X, n, J) of bets on the trials that ended, and worst factors of those pending
     against: Floats  # (X + 1, G, J + 1) least evidence over the predictors of g, see `osrl.hypotheses.product`
-    evidence: Floats  # (2, X, n) log evidence against each arm, as last looked at
+    evidence: Floats  # (2, X, n) log evidence against each arm, as last evaluated
     evidence_g: Floats  # (G,) against each representation
     possible_g: Flags  # (G,)
     possible_h: Flags  # (X, n)
     struck: Flags  # (G, V) vectors of predictors, one for each task, see `osrl.hypotheses.product`
-    numbers: Floats  # (7,) limits, samples, when to look at counts, how many are ruled out, waiting, `looks`
+    numbers: Floats  # (7,) see the places above
     bets: Bets
     tilts: Tilts
     tolerance: PairTests
@@ -112,7 +112,7 @@ class Hypotheses(NamedTuple):
 
     @property
     def looks(self) -> Floats:
-        """Vectors are looked at when there are 1 / looks more samples, ()."""
+        """Vectors are evaluated when there are 1 / looks more samples, ()."""
         return self.numbers[HYP_LOOKS : HYP_LOOKS + 1].reshape(())
 
     @property
@@ -122,7 +122,7 @@ class Hypotheses(NamedTuple):
 
     @property
     def by_task(self) -> Floats:
-        """What each task alone says against a representation, (X, G)."""
+        """The evidence of each task alone against a representation, (X, G)."""
         return self.against[:-1, :, -1]
 
 
@@ -142,7 +142,7 @@ def new_hypotheses(
     Up to ``vectors`` vectors of predictors are told apart in the tests of representations; 0: never.
     ``margin``: that of the model check; 0: none.
 
-    Gaussian rewards are judged by counts in any case: nobody can bet on rewards without limits safely.
+    Gaussian rewards are judged by counts in any case: no bet on unbounded rewards is safe.
     """
     X, G, H = shape
     n = G * H
@@ -183,7 +183,7 @@ def new_hypotheses(
 def rule_out(possible: Flags, evidence: Floats, limit: float, last_stays: bool) -> int:
     """Rule out what has evidence of at least ``limit`` against it, the most first; return how many.
 
-    Where ``last_stays``, the last possibility does, whatever speaks against it.
+    Where ``last_stays``, the last possibility stays, whatever the evidence against it.
     """
     left = 0
     for i in range(possible.size):

@@ -73,7 +73,7 @@ from osrl.model.arrays import Flags, Floats, Integers
 from osrl.model.outcome import sole_survivor
 
 LOG_STEP = 2.0**-36
-TRIAL_ISSUED, TRIAL_ENDED = 1, -1  # a trial goes out, and ends
+TRIAL_ISSUED, TRIAL_ENDED = 1, -1  # directions of `count_pending`
 
 
 def ticket_size(hypotheses: Hypotheses) -> int:
@@ -219,7 +219,7 @@ def refresh_task_product(hypotheses: Hypotheses, x: int, changed: Floats) -> flo
 
 @kernel_in_place
 def forfeit_trial(hypotheses: Hypotheses, x: int, a: int, ticket: Floats) -> None:
-    """Count a trial that will never report by its worst factors, for ever."""
+    """Count a trial that will never report by its worst factors, permanently."""
     _worst(hypotheses, x, a, ticket, TASK_WEALTH, LOCAL_WEALTH)
 
 
@@ -324,11 +324,8 @@ _count_checks = if_checked(_count_pairs, None)
 @kernel_in_place
 def _add_worst(sums: Integers, terms: Floats, beta: Floats, way: int) -> None:
     """Add the smallest factors that any reward could bring, see `osrl.evidence.betting.settle_worst`."""
-    edge, optimal, most = (
-        terms[TICKET_XI] * ((0.0 if terms[TICKET_XI] > 0.0 else 1.0) - terms[TICKET_LEVEL]),
-        terms[TICKET_OPTIMAL],
-        terms[TICKET_LARGEST],
-    )
+    xi, optimal, most = terms[TICKET_XI], terms[TICKET_OPTIMAL], terms[TICKET_LARGEST]
+    edge = xi * ((0.0 if xi > 0.0 else 1.0) - terms[TICKET_LEVEL])
     for j in range(1, beta.size):
         bet = optimal if beta[j] < 0.0 else beta[j]
         sums[j] += way * math.floor(math.log1p(min(bet, most) * edge) / LOG_STEP)
@@ -370,7 +367,7 @@ def write_pending(hypotheses: Hypotheses, late: PendingSums) -> None:
 
 
 def forfeit_pending(hypotheses: Hypotheses, late: PendingSums) -> None:
-    """Count every pending trial by its worst factors for ever, like `forfeit_trial`."""
+    """Count every pending trial by its worst factors permanently, like `forfeit_trial`."""
     wealth = hypotheses.wealth
     wealth[TASK_WEALTH] += late.sums[IN_TASK] * LOG_STEP
     wealth[LOCAL_WEALTH] += late.sums[IN_REPRESENTATION] * LOG_STEP

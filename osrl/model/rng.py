@@ -1,4 +1,4 @@
-"""Random draws by counter: the n-th draw of a seed is a function of (seed, n), whoever asks for it.
+"""Random draws by counter: the n-th draw of a seed is a function of (seed, n) alone.
 
 Threefry-2x32 with 20 rounds (Salmon et al., 2011): sums, rotations and exclusive ors of 32-bit words,
 so that it gives the same bits compiled and interpreted. A `Key` belongs to one run of one seed;

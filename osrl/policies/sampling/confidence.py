@@ -163,7 +163,7 @@ def eliminates(sampling: BaselineSampling, x: int, a: int, b: int) -> bool:
 
 @kernel_in_place
 def eliminate(sampling: BaselineSampling, representations: int, x: int) -> None:
-    """Eliminate what is beaten in task ``x``."""
+    """Eliminate the arms and representations that are beaten in task ``x``."""
     arms, alive = sampling.arms, sampling.alive
     _, tasks, n = arms.shape
     predictors = n // representations
@@ -225,7 +225,7 @@ def is_round_over(sampling: BaselineSampling, stopping: Any, x: int, a: int) -> 
 def next_racing(sampling: BaselineSampling, stopping: Any) -> int:
     """Return the next racing arm x * n + a; when the race is over, the next of those that are open.
 
-    The stopping rule may want to know more than the race does: then all arms that it has left open go on.
+    The stopping rule may need more evidence than the race: then all arms that it has left open are sampled.
     """
     found, fewest = least_pulled_racing(sampling, stopping), math.inf
     if found >= 0:

@@ -74,7 +74,7 @@ from osrl.policies.sampling.needs import sample_checks, target_shorter_route
 
 NEEDS_MAX_GAP = 1e-2  # certified gap of the weights
 MAX_SLOWDOWN = 4.0  # times what a representation needs when it is asked for alone, by which it is to be decided
-CLEAR_STANDARD_ERRORS = 2.0  # standard errors by which an arm that was ruled out has to lead to be believed
+CLEAR_STANDARD_ERRORS = 2.0  # standard errors by which a ruled-out arm has to lead to count as the best
 DOUBT_SHARE = 0.1  # share of the mass for tasks in which the last representation may not be right
 
 SHARES_OPTIMAL, SHARES_DRAWN = range(2)  # rows of `shares`
@@ -82,9 +82,9 @@ DESIGN_DUE, DESIGN_RULED_OUT = range(2)  # places of `due`
 
 
 class ResidualNeedsSampling(NamedTuple):
-    """The probabilities with which arms are drawn, and when they are made anew."""
+    """The probabilities with which arms are drawn, and when to solve for new ones."""
 
-    shares: Floats  # (2, X, n) the best weights for what is lacking, and the probabilities made of them
+    shares: Floats  # (2, X, n) the best weights for the residual needs, and the probabilities made of them
     due: Floats  # (2,) samples at which to design again, and how many hypotheses were ruled out before
     growth: float
     explore: float
@@ -192,7 +192,7 @@ def solve_for_needs(hypotheses: Hypotheses, optimal: Floats) -> float:
 def ruled_out_leader(means: Floats, pulls: Floats, leader: int, possible_g: Flags, noise: float) -> int:
     """Return the best arm (n,) of ruled-out representations, if it clearly beats ``leader``; or the leader.
 
-    It should not have been ruled out, and nothing speaks against the others as clearly as this arm.
+    It should not have been ruled out, and it is the strongest evidence against the others.
     """
     predictors = means.size // possible_g.size
     best = leader
@@ -226,7 +226,7 @@ def solve_program(
 ) -> tuple[float, float]:
     """Write the best ``weights`` (X, n) for these needs, starting at those there; return the samples they take.
 
-    Also the share that representations have in the price of a sample: with their part of the dual weights
+    Return also the share that representations have in the price of a sample: with their part of the dual weights
     alone the certificate proves that they take at least this share of the time.
     """
     tasks, n = means.shape
@@ -292,9 +292,9 @@ def explore_open_arms(hypotheses: Hypotheses, optimal: Floats, share: float, wei
 def sample_doubts(hypotheses: Hypotheses, g: int, explore: float, weights: Floats) -> None:
     """Move a part of the mass to tasks in which the last representation does not look right.
 
-    In such a task it goes to the arm that is in the way and to the arms of ``g``, in equal parts. It is a
-    tenth, and everything when nothing else is open; then a share ``explore`` of it goes to all arms of the
-    task, as 1 / (1 + N), because another one may be in the way that has had no luck so far.
+    In such a task half of it goes to the best rival, the other half to the arms of ``g``. It is a tenth of the mass,
+    and all of it when nothing else is open; then a share ``explore`` of it goes to all arms of the task, as
+    1 / (1 + N), because another arm may be the better rival and have had bad luck so far.
     """
     tasks, n = weights.shape
     predictors = n // hypotheses.possible_g.size

@@ -92,7 +92,7 @@ def best_mean(arms: Floats, x: int, first: int, last: int) -> int:
 def update_beaten(arms: Floats, beaten: Floats, by: Integers, x: int, a: int, charged: float, noise: float) -> None:
     """Update by how much each arm of task ``x`` is beaten (n,), after a reward of arm ``a``.
 
-    ``by`` (n,) says which arm beats it most, -1 for none; ``charged`` is how much of the prices is taken off.
+    ``by`` (n,) is the arm that beats it most, -1 for none; ``charged`` the factor of the exploration costs.
     """
     beaten[a], by[a] = 0.0, -1
     for b in range(beaten.size):
@@ -114,9 +114,9 @@ def update_beaten(arms: Floats, beaten: Floats, by: Integers, x: int, a: int, ch
 @kernel_in_place
 def net_lead(arms: Floats, x: int, a: int, b: int, charged: float, noise: float) -> float:
     """Return by how much arm ``a`` beats arm ``b``, less exploration costs; negative when ``b`` does."""
-    price = charged * (exploration_cost(arms[ARM_PULLS, x, a]) + exploration_cost(arms[ARM_PULLS, x, b]))
+    cost = charged * (exploration_cost(arms[ARM_PULLS, x, a]) + exploration_cost(arms[ARM_PULLS, x, b]))
     value = likelihood_ratio(arms, x, a, b, noise)
-    return float(max(value - price, 0.0) if value > 0.0 else min(value + price, 0.0))
+    return float(max(value - cost, 0.0) if value > 0.0 else min(value + cost, 0.0))
 
 
 @kernel_in_place
@@ -192,7 +192,7 @@ def largest_with_confidence(means: Floats, variances: Floats, first: int, last: 
 
 @kernel_in_place
 def confident_representation(arms: Floats, values: Floats, risk: float, noise: float) -> int:
-    """Return the best representation but for this risk, or -1; ``values`` (2, G) is room to work in."""
+    """Return the best representation but for this risk, or -1; ``values`` (2, G) is work space."""
     _, tasks, n = arms.shape
     predictors = n // values.shape[1]
     for x in range(tasks):

@@ -28,7 +28,6 @@ Algorithm, NeurIPS 2017 (`posterior`).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -65,7 +64,7 @@ from osrl.policies.stopping.arm_stats import (
     update_beaten,
     upper_bound,
 )
-from osrl.policies.stopping.per_task_test import unique_leader
+from osrl.policies.stopping.per_task_test import shared_representation, unique_leader
 from osrl.policies.stopping.thresholds import (
     BY_COSTS,
     BY_ELIMINATION,
@@ -90,18 +89,18 @@ RUN_SAMPLES, RUN_EXPLORATION_COST, RUN_INTERVALS_DUE = range(3)  # places of `nu
 
 
 class OnePhaseStopping(NamedTuple):
-    """Samples, what they say against each arm, and what is still possible; arrays are updated in place."""
+    """Samples, the evidence against each arm, and what is still possible (arrays are updated in place)."""
 
     arms: Floats  # (5, X, n) pulls, sums, means; ends of the intervals, or moments of the posterior
     glr: Glr  # C(g)
-    beaten: Floats  # (X, n) by how much the arm that beats it most does, prices taken off
-    by: Integers  # (X, n) which arm that is
+    beaten: Floats  # (X, n) by how much another arm beats it at most, less exploration costs
+    by: Integers  # (X, n) the arm that does
     leaders: Integers  # (X,) the best arm of each task under the estimate, -1 for a tie
     possible_g: Flags  # (G,)
     possible_h: Flags  # (X, n)
     levels: Floats  # (2, 4)
-    numbers: Floats  # (3,) samples, the sum of all prices, when to look at every interval again
-    values: Floats  # (2, G) mean and variance of what a representation is worth, for `posterior`
+    numbers: Floats  # (3,) samples, the sum of all exploration costs, when to update every interval
+    values: Floats  # (2, G) mean and variance of the value of a representation, for `posterior`
     outcome: Outcome
     form: int
     noise: float
@@ -111,7 +110,7 @@ def _new(problem: Problem, makers: dict[str, ThresholdMaker]) -> OnePhaseStoppin
     X, G, H = problem.shape
     criterion = problem.criteria[0]
     levels = makers[criterion.threshold](problem, criterion.delta_g, criterion.delta_h)
-    joint = OnePhaseStopping(
+    state = OnePhaseStopping(
         arms=np.zeros((5, X, G * H)),
         glr=new_glr(X, G, H),
         beaten=np.zeros((X, G * H)),
@@ -127,89 +126,58 @@ def _new(problem: Problem, makers: dict[str, ThresholdMaker]) -> OnePhaseStoppin
         noise=problem.family.noise,
     )
     noise = problem.family.noise
-    joint.arms[ARM_UPPER], joint.arms[ARM_LOWER] = upper_bound(0.0, 0.0, 0.0, noise), lower_bound(0.0, 0.0, 0.0, noise)
+    state.arms[ARM_UPPER], state.arms[ARM_LOWER] = upper_bound(0.0, 0.0, 0.0, noise), lower_bound(0.0, 0.0, 0.0, noise)
     if G == 1:
-        _decide(joint)
-    return joint
-
-
-def new_glr_rule(problem: Problem, draw: float) -> OnePhaseStopping:
-    """Return the state of ``glr`` before the first sample."""
-    return _new(problem, GLR_THRESHOLDS)
-
-
-def new_race(problem: Problem, draw: float) -> OnePhaseStopping:
-    """Return the state of ``race`` before the first sample."""
-    return _new(problem, RACE_THRESHOLDS)
-
-
-def new_intervals(problem: Problem, draw: float) -> OnePhaseStopping:
-    """Return the state of ``intervals`` before the first sample: every interval holds all means."""
-    return _new(problem, INTERVAL_THRESHOLDS)
-
-
-def new_posterior(problem: Problem, draw: float) -> OnePhaseStopping:
-    """Return the state of ``posterior`` before the first sample."""
-    return _new(problem, POSTERIOR_THRESHOLDS)
+        _decide(state)
+    return state
 
 
 @kernel_in_place
-def threshold_now(levels: Floats, row: int, prices: float, rounds: float) -> float:
+def threshold_now(levels: Floats, row: int, explored: float, rounds: float) -> float:
     """Return the present threshold of a row."""
     log_t = math.log(max(rounds, 1.0))
-    value = levels[row, TERM_CONSTANT] + levels[row, TERM_EXPLORED] * prices + levels[row, TERM_LOG_T] * log_t
+    value = levels[row, TERM_CONSTANT] + levels[row, TERM_EXPLORED] * explored + levels[row, TERM_LOG_T] * log_t
     return float(value + levels[row, TERM_LOG_LOG_T] * math.log(log_t + 1.0))
 
 
 @kernel_in_place
-def observe(joint: OnePhaseStopping, x: int, a: int, reward: float, ticket: Floats) -> None:
+def observe(state: OnePhaseStopping, x: int, a: int, reward: float, ticket: Floats) -> None:
     """Add a reward, and decide what can be decided."""
-    arms, numbers, n = joint.arms, joint.numbers, joint.beaten.shape[1]
+    arms, numbers, n = state.arms, state.numbers, state.beaten.shape[1]
     numbers[RUN_EXPLORATION_COST] -= exploration_cost(arms[ARM_PULLS, x, a])
     add_reward_to(arms, x, a, reward)
     numbers[RUN_EXPLORATION_COST] += exploration_cost(arms[ARM_PULLS, x, a])
     numbers[RUN_SAMPLES] += 1.0
-    g = sole_survivor(joint.possible_g, 0, joint.possible_g.size)
-    if joint.form == BY_INTERVALS:
-        refresh_intervals(joint, x, a, g)
+    g = sole_survivor(state.possible_g, 0, state.possible_g.size)
+    if state.form == BY_INTERVALS:
+        refresh_intervals(state, x, a, g)
     if g < 0:
-        joint.leaders[x] = unique_leader(arms[ARM_MEANS, x])
-        if joint.form == BY_COSTS:
-            update_task(joint.glr, x, arms[ARM_MEANS, x], arms[ARM_PULLS, x], joint.noise)
-        elif joint.form < BY_INTERVALS:
-            update_beaten(arms, joint.beaten[x], joint.by[x], x, a, joint.levels[TERMS_G, TERM_EXPLORED], joint.noise)
-        if not rule_out_representations(joint, x):
+        state.leaders[x] = unique_leader(arms[ARM_MEANS, x])
+        if state.form == BY_COSTS:
+            update_task(state.glr, x, arms[ARM_MEANS, x], arms[ARM_PULLS, x], state.noise)
+        elif state.form < BY_INTERVALS:
+            update_beaten(arms, state.beaten[x], state.by[x], x, a, state.levels[TERMS_G, TERM_EXPLORED], state.noise)
+        if not rule_out_representations(state, x):
             return
-        g = sole_survivor(joint.possible_g, 0, joint.possible_g.size)
-        joint.outcome.reached[TAU_G, 0] = np.int64(numbers[RUN_SAMPLES])
-        if joint.form == BY_INTERVALS:
+        g = sole_survivor(state.possible_g, 0, state.possible_g.size)
+        state.outcome.reached[TAU_G, 0] = np.int64(numbers[RUN_SAMPLES])
+        if state.form == BY_INTERVALS:
             for y in range(arms.shape[1]):
-                refresh_task_intervals(joint, y, g)
+                refresh_task_intervals(state, y, g)
         for y in range(arms.shape[1]):
-            rule_out_predictors(joint, y, g)
-    elif a // (n // joint.possible_g.size) == g:
-        rule_out_predictors(joint, x, g)
-    _decide(joint)
+            rule_out_predictors(state, y, g)
+    elif a // (n // state.possible_g.size) == g:
+        rule_out_predictors(state, x, g)
+    _decide(state)
 
 
 @kernel_in_place
-def estimated_representation(joint: OnePhaseStopping) -> int:
-    """Return the representation with the best arm of every task under the estimate, or -1."""
-    leaders, n = joint.leaders, joint.beaten.shape[1]
-    predictors = n // joint.possible_g.size
-    for x in range(leaders.size):
-        if leaders[x] < 0 or leaders[x] // predictors != leaders[0] // predictors:
-            return -1
-    return int(leaders[0] // predictors)
-
-
-@kernel_in_place
-def rule_out_representations(joint: OnePhaseStopping, x: int) -> bool:
+def rule_out_representations(state: OnePhaseStopping, x: int) -> bool:
     """Rule out what is beaten, at once or one after the other; return whether one representation is left."""
-    arms, possible_g = joint.arms, joint.possible_g
-    n = joint.beaten.shape[1]
+    arms, possible_g = state.arms, state.possible_g
+    n = state.beaten.shape[1]
     predictors = n // possible_g.size
-    if joint.form == BY_INTERVALS:
+    if state.form == BY_INTERVALS:
         most = -math.inf
         for a in range(n):
             most = max(most, arms[ARM_LOWER, x, a])
@@ -217,25 +185,25 @@ def rule_out_representations(joint: OnePhaseStopping, x: int) -> bool:
             if possible_g[g] and largest_between(arms[ARM_UPPER, x], g * predictors, (g + 1) * predictors) < most:
                 possible_g[g] = False
         return sole_survivor(possible_g, 0, possible_g.size) >= 0
-    if joint.form == BY_ELIMINATION:
+    if state.form == BY_ELIMINATION:
         for g in range(possible_g.size):
             if (
                 possible_g[g]
-                and margin_over_threshold(joint, g) > 0.0
+                and margin_over_threshold(state, g) > 0.0
                 and sole_survivor(possible_g, 0, possible_g.size) < 0
             ):
                 possible_g[g] = False
         return sole_survivor(possible_g, 0, possible_g.size) >= 0
-    if joint.form == BY_POSTERIOR:
-        g = confident_representation(arms, joint.values, joint.levels[TERMS_G, TERM_CONSTANT], joint.noise)
+    if state.form == BY_POSTERIOR:
+        g = confident_representation(arms, state.values, state.levels[TERMS_G, TERM_CONSTANT], state.noise)
         for other in range(possible_g.size):
             possible_g[other] = g < 0 or other == g
         return g >= 0
-    g = estimated_representation(joint)
+    g = shared_representation(state.leaders, predictors)
     if g < 0:
         return False
     for other in range(possible_g.size):
-        if other != g and not margin_over_threshold(joint, other) > 0.0:
+        if other != g and not margin_over_threshold(state, other) > 0.0:
             return False
     for other in range(possible_g.size):
         possible_g[other] = other == g
@@ -243,27 +211,27 @@ def rule_out_representations(joint: OnePhaseStopping, x: int) -> bool:
 
 
 @kernel_in_place
-def margin_over_threshold(joint: OnePhaseStopping, g: int) -> float:
+def margin_over_threshold(state: OnePhaseStopping, g: int) -> float:
     """Return by how much the statistic against a representation exceeds its threshold."""
-    levels, numbers = joint.levels, joint.numbers
-    tasks, n = joint.beaten.shape
-    predictors = n // joint.possible_g.size
-    if joint.form == BY_COSTS:
+    levels, numbers = state.levels, state.numbers
+    tasks, n = state.beaten.shape
+    predictors = n // state.possible_g.size
+    if state.form == BY_COSTS:
         return float(
-            joint.glr.total[g] - threshold_now(levels, TERMS_G, numbers[RUN_EXPLORATION_COST], numbers[RUN_SAMPLES])
+            state.glr.total[g] - threshold_now(levels, TERMS_G, numbers[RUN_EXPLORATION_COST], numbers[RUN_SAMPLES])
         )
     total, most = 0.0, -math.inf
     for x in range(tasks):
-        least = joint.beaten[x, g * predictors]
+        least = state.beaten[x, g * predictors]
         for b in range(g * predictors + 1, (g + 1) * predictors):
-            least = min(least, joint.beaten[x, b])
+            least = min(least, state.beaten[x, b])
         total += least
-        if joint.form != BY_PAIRS:
+        if state.form != BY_PAIRS:
             samples = 0.0
             for b in range(n):
-                samples += joint.arms[ARM_PULLS, x, b]
+                samples += state.arms[ARM_PULLS, x, b]
             most = max(most, least - threshold_now(levels, TERMS_G, 0.0, samples))
-    return float(total - threshold_now(levels, TERMS_G, 0.0, numbers[RUN_SAMPLES]) if joint.form == BY_PAIRS else most)
+    return float(total - threshold_now(levels, TERMS_G, 0.0, numbers[RUN_SAMPLES]) if state.form == BY_PAIRS else most)
 
 
 @kernel_in_place
@@ -276,20 +244,20 @@ def largest_between(values: Floats, first: int, last: int) -> float:
 
 
 @kernel_in_place
-def rule_out_predictors(joint: OnePhaseStopping, x: int, g: int) -> None:
+def rule_out_predictors(state: OnePhaseStopping, x: int, g: int) -> None:
     """Decide the predictor of task ``x`` among the arms of ``g``, if it can be."""
-    arms, possible = joint.arms, joint.possible_h[x]
-    predictors = joint.beaten.shape[1] // joint.possible_g.size
+    arms, possible = state.arms, state.possible_h[x]
+    predictors = state.beaten.shape[1] // state.possible_g.size
     first, last = g * predictors, (g + 1) * predictors
     if sole_survivor(possible, first, last) >= 0:
         return
-    if joint.form == BY_INTERVALS:
+    if state.form == BY_INTERVALS:
         most = largest_between(arms[ARM_LOWER, x], first, last)
         for a in range(first, last):
             possible[a] = possible[a] and arms[ARM_UPPER, x, a] >= most
         return
-    if joint.form == BY_POSTERIOR:
-        best = confident_predictor(arms, x, first, last, joint.levels[TERMS_H, TERM_CONSTANT], joint.noise)
+    if state.form == BY_POSTERIOR:
+        best = confident_predictor(arms, x, first, last, state.levels[TERMS_H, TERM_CONSTANT], state.noise)
         for a in range(first, last):
             possible[a] = best < 0 or a == best
         return
@@ -297,22 +265,22 @@ def rule_out_predictors(joint: OnePhaseStopping, x: int, g: int) -> None:
     for a in range(first, last):
         samples += arms[ARM_PULLS, x, a]
     best = best_mean(arms, x, first, last)
-    if joint.form == BY_ELIMINATION:
+    if state.form == BY_ELIMINATION:
         best = -1
         for a in range(first, last):
             if possible[a] and (best < 0 or arms[ARM_MEANS, x, a] > arms[ARM_MEANS, x, best]):
                 best = a
         for a in range(first, last):
-            if possible[a] and likelihood_ratio(arms, x, best, a, joint.noise) > threshold_now(
-                joint.levels, TERMS_H, 0.0, samples
+            if possible[a] and likelihood_ratio(arms, x, best, a, state.noise) > threshold_now(
+                state.levels, TERMS_H, 0.0, samples
             ):
                 possible[a] = False
         return
     for a in range(first, last):
         if a != best:
-            prices = exploration_cost(arms[ARM_PULLS, x, a]) + exploration_cost(arms[ARM_PULLS, x, best])
-            if not likelihood_ratio(arms, x, best, a, joint.noise) > threshold_now(
-                joint.levels, TERMS_H, prices, samples
+            explored = exploration_cost(arms[ARM_PULLS, x, a]) + exploration_cost(arms[ARM_PULLS, x, best])
+            if not likelihood_ratio(arms, x, best, a, state.noise) > threshold_now(
+                state.levels, TERMS_H, explored, samples
             ):
                 return
     for a in range(first, last):
@@ -320,102 +288,101 @@ def rule_out_predictors(joint: OnePhaseStopping, x: int, g: int) -> None:
 
 
 @kernel_in_place
-def refresh_intervals(joint: OnePhaseStopping, x: int, a: int, g: int) -> None:
+def refresh_intervals(state: OnePhaseStopping, x: int, a: int, g: int) -> None:
     """Update the interval of the sampled arm, and those of the others when they are old."""
-    numbers = joint.numbers
-    refresh_interval(joint, x, a, g)
-    if joint.levels[TERMS_G, TERM_LOG_LOG_T] > 0.0 and numbers[RUN_SAMPLES] >= numbers[RUN_INTERVALS_DUE]:
+    numbers = state.numbers
+    refresh_interval(state, x, a, g)
+    if state.levels[TERMS_G, TERM_LOG_LOG_T] > 0.0 and numbers[RUN_SAMPLES] >= numbers[RUN_INTERVALS_DUE]:
         numbers[RUN_INTERVALS_DUE] = numbers[RUN_SAMPLES] * (1.0 + INTERVAL_GROWTH) + 1.0
-        for y in range(joint.leaders.size):
-            refresh_task_intervals(joint, y, g)
+        for y in range(state.leaders.size):
+            refresh_task_intervals(state, y, g)
 
 
 @kernel_in_place
-def refresh_task_intervals(joint: OnePhaseStopping, x: int, g: int) -> None:
+def refresh_task_intervals(state: OnePhaseStopping, x: int, g: int) -> None:
     """Update the intervals of all arms of a task."""
-    for a in range(joint.beaten.shape[1]):
-        refresh_interval(joint, x, a, g)
+    for a in range(state.beaten.shape[1]):
+        refresh_interval(state, x, a, g)
 
 
 @kernel_in_place
-def refresh_interval(joint: OnePhaseStopping, x: int, a: int, g: int) -> None:
+def refresh_interval(state: OnePhaseStopping, x: int, a: int, g: int) -> None:
     """Update the interval of an arm: for the representation, or where that is ``g`` for its predictors."""
-    arms, row = joint.arms, TERMS_G if g < 0 else TERMS_H
-    rate = threshold_now(joint.levels, row, exploration_cost(arms[ARM_PULLS, x, a]), joint.numbers[RUN_SAMPLES])
-    arms[ARM_UPPER, x, a] = upper_bound(arms[ARM_MEANS, x, a], arms[ARM_PULLS, x, a], rate, joint.noise)
-    arms[ARM_LOWER, x, a] = lower_bound(arms[ARM_MEANS, x, a], arms[ARM_PULLS, x, a], rate, joint.noise)
+    arms, row = state.arms, TERMS_G if g < 0 else TERMS_H
+    rate = threshold_now(state.levels, row, exploration_cost(arms[ARM_PULLS, x, a]), state.numbers[RUN_SAMPLES])
+    arms[ARM_UPPER, x, a] = upper_bound(arms[ARM_MEANS, x, a], arms[ARM_PULLS, x, a], rate, state.noise)
+    arms[ARM_LOWER, x, a] = lower_bound(arms[ARM_MEANS, x, a], arms[ARM_PULLS, x, a], rate, state.noise)
 
 
 @kernel_in_place
-def _decide(joint: OnePhaseStopping) -> None:
+def _decide(state: OnePhaseStopping) -> None:
     """Write the answer when nothing is open."""
-    possible_h = joint.possible_h
+    possible_h = state.possible_h
     tasks, n = possible_h.shape
-    predictors = n // joint.possible_g.size
-    g = sole_survivor(joint.possible_g, 0, joint.possible_g.size)
+    predictors = n // state.possible_g.size
+    g = sole_survivor(state.possible_g, 0, state.possible_g.size)
     for x in range(tasks):
         if g < 0 or sole_survivor(possible_h[x], g * predictors, (g + 1) * predictors) < 0:
             return
-    _answer(joint, g, DECIDED)
+    _answer(state, g, DECIDED)
 
 
 @kernel_in_place
-def _answer(joint: OnePhaseStopping, g: int, status: int) -> None:
+def _answer(state: OnePhaseStopping, g: int, status: int) -> None:
     """Write the predictors of ``g`` that are possible and look best."""
-    arms, outcome = joint.arms, joint.outcome
-    tasks, n = joint.possible_h.shape
-    predictors = n // joint.possible_g.size
+    arms, outcome = state.arms, state.outcome
+    tasks, n = state.possible_h.shape
+    predictors = n // state.possible_g.size
     for x in range(tasks):
-        best = sole_survivor(joint.possible_h[x], g * predictors, (g + 1) * predictors)
+        best = sole_survivor(state.possible_h[x], g * predictors, (g + 1) * predictors)
         if best < 0:
             best = best_mean(arms, x, g * predictors, (g + 1) * predictors)
         outcome.answer[REPRESENTATION, 0, x] = g
         outcome.answer[PREDICTOR, 0, x] = best % predictors
         for a in range(n):
             outcome.pulls[0, x, a] = np.int64(arms[ARM_PULLS, x, a])
-    outcome.reached[TAU, 0] = np.int64(joint.numbers[RUN_SAMPLES])
+    outcome.reached[TAU, 0] = np.int64(state.numbers[RUN_SAMPLES])
     outcome.reached[STATUS, 0] = status
 
 
 @kernel
-def conclude(joint: OnePhaseStopping, criterion: int) -> None:
+def conclude(state: OnePhaseStopping, criterion: int) -> None:
     """Write the best guess: the representation that is cheapest to believe in, and its best predictors."""
-    arms, g = joint.arms, sole_survivor(joint.possible_g, 0, joint.possible_g.size)
+    arms, g = state.arms, sole_survivor(state.possible_g, 0, state.possible_g.size)
     if g < 0:
-        for x in range(joint.leaders.size):
-            update_task(joint.glr, x, arms[ARM_MEANS, x], arms[ARM_PULLS, x], joint.noise)
-        g = cheapest(joint.glr, -1)
-        joint.outcome.reached[TAU_G, 0] = np.int64(joint.numbers[RUN_SAMPLES])
-    _answer(joint, g, EXHAUSTED)
+        for x in range(state.leaders.size):
+            update_task(state.glr, x, arms[ARM_MEANS, x], arms[ARM_PULLS, x], state.noise)
+        g = cheapest(state.glr, -1)
+        state.outcome.reached[TAU_G, 0] = np.int64(state.numbers[RUN_SAMPLES])
+    _answer(state, g, EXHAUSTED)
 
 
 @kernel
-def read(joint: OnePhaseStopping, of_g: Floats, of_h: Floats) -> None:
+def read(state: OnePhaseStopping, of_g: Floats, of_h: Floats) -> None:
     """Write the statistic against each representation, and the lead of the best predictor over the others."""
-    tasks, n = joint.beaten.shape
+    tasks, n = state.beaten.shape
     predictors = n // of_g.size
     for g in range(of_g.size):
-        if joint.form == BY_COSTS:
-            of_g[g] = joint.glr.total[g]
-        elif joint.form < BY_INTERVALS:
+        if state.form == BY_COSTS:
+            of_g[g] = state.glr.total[g]
+        elif state.form < BY_INTERVALS:
             of_g[g] = 0.0
             for x in range(tasks):
-                least = least_of(joint.beaten[x, g * predictors : (g + 1) * predictors])
-                of_g[g] = of_g[g] + least if joint.form == BY_PAIRS else max(of_g[g], least)
+                least = least_of(state.beaten[x, g * predictors : (g + 1) * predictors])
+                of_g[g] = of_g[g] + least if state.form == BY_PAIRS else max(of_g[g], least)
         for x in range(tasks):
-            best = best_mean(joint.arms, x, g * predictors, (g + 1) * predictors)
+            best = best_mean(state.arms, x, g * predictors, (g + 1) * predictors)
             for a in range(g * predictors, (g + 1) * predictors):
                 if a != best:
-                    of_h[x, a] = likelihood_ratio(joint.arms, x, best, a, joint.noise)
+                    of_h[x, a] = likelihood_ratio(state.arms, x, best, a, state.noise)
 
 
-def _rule(
-    name: str,
-    summary: str,
-    new: Callable[..., OnePhaseStopping],
-    thresholds: dict[str, ThresholdMaker],
-    proofs: Mapping[str, str],
-) -> StoppingRule:
+def _rule(name: str, summary: str, thresholds: dict[str, ThresholdMaker]) -> StoppingRule:
+    """Return one of the rules; they differ in their thresholds."""
+
+    def new(problem: Problem, draw: float) -> OnePhaseStopping:
+        return _new(problem, thresholds)
+
     return StoppingRule(
         name=name,
         summary=summary,
@@ -425,32 +392,14 @@ def _rule(
         conclude=conclude,
         evidence=read,
         thresholds=tuple(thresholds),
-        proofs=proofs,
+        proofs=ONE_PHASE_PROOFS.get(name, {}),
         shares_runs=lambda options: False,
     )
 
 
 RULES = (
-    _rule(
-        "glr",
-        "likelihood ratios of the whole question, in one phase",
-        new_glr_rule,
-        GLR_THRESHOLDS,
-        ONE_PHASE_PROOFS["glr"],
-    ),
-    _rule(
-        "race",
-        "likelihood ratios; what was beaten once is out, as in a race",
-        new_race,
-        RACE_THRESHOLDS,
-        ONE_PHASE_PROOFS["race"],
-    ),
-    _rule(
-        "intervals",
-        "confidence intervals that no longer overlap, as LUCB stops",
-        new_intervals,
-        INTERVAL_THRESHOLDS,
-        ONE_PHASE_PROOFS["intervals"],
-    ),
-    _rule("posterior", "the posterior probability of a wrong answer", new_posterior, POSTERIOR_THRESHOLDS, {}),
+    _rule("glr", "likelihood ratios of the whole question, in one phase", GLR_THRESHOLDS),
+    _rule("race", "likelihood ratios; what was beaten once is out, as in a race", RACE_THRESHOLDS),
+    _rule("intervals", "confidence intervals that no longer overlap, as LUCB stops", INTERVAL_THRESHOLDS),
+    _rule("posterior", "the posterior probability of a wrong answer", POSTERIOR_THRESHOLDS),
 )

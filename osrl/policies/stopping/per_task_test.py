@@ -79,6 +79,18 @@ def unique_leader(means: Floats) -> int:
 
 
 @kernel_in_place
+def shared_representation(leaders: Integers, predictors: int) -> int:
+    """Return the representation of all leaders, or -1 when they disagree or a task has none."""
+    if leaders[0] < 0:
+        return -1
+    g = int(leaders[0]) // predictors
+    for x in range(1, leaders.size):
+        if leaders[x] < 0 or leaders[x] // predictors != g:
+            return -1
+    return g
+
+
+@kernel_in_place
 def best_competing_arm(contests: PerTaskTest, x: int) -> int:
     """Return the competing arm of task ``x`` with the largest mean; of several, the first."""
     means = contests.arms[TEST_MEANS, x]
@@ -191,11 +203,7 @@ def read_leader_ratios(contests: PerTaskTest, of_h: Floats) -> None:
     best = best_competing_arm(contests, x)
     for b in range(first, last):
         if b != best and arms[TEST_PULLS, x, best] > 0.0 and arms[TEST_PULLS, x, b] > 0.0:
-            m = (arms[TEST_SUMS, x, best] + arms[TEST_SUMS, x, b]) / (
-                arms[TEST_PULLS, x, best] + arms[TEST_PULLS, x, b]
-            )
-            value = arms[TEST_PULLS, x, best] * divergence(arms[TEST_MEANS, x, best], m, contests.noise)
-            of_h[x, b] = value + arms[TEST_PULLS, x, b] * divergence(arms[TEST_MEANS, x, b], m, contests.noise)
+            of_h[x, b] = _ratio(contests, x, best, b)
 
 
 @kernel

@@ -62,7 +62,7 @@ class Phase2(NamedTuple):
 
     threshold: Floats  # (R, 3) terms of each criterion
     stopped: Flags  # (R, X) whether the predictor of the task is known
-    earlier: Floats  # (6, X, n) the arms of phase 1: what counts of them (nothing without reuse), and means
+    earlier: Floats  # (6, X, n) the arms of phase 1: the samples that count (none without reuse), and means
     counting: SharpCounts  # for criteria that stop by counts
     near: EpsilonPairs  # and within a tolerance, in both phases
 
@@ -118,7 +118,7 @@ def phase_2_observe(
 ) -> None:
     """Add a reward; start the next test when no criterion needs this one any more.
 
-    The late reward of a trial of phase 1, or of another representation, says nothing here; with ``reuse``
+    The late reward of a trial of phase 1, or of another representation, does not count; with ``reuse``
     those of phase 1 count, where their arm is in the test.
     """
     g = contests.asked[ASKED_G]
@@ -163,7 +163,7 @@ def _is_undecided(phase: Phase2, contests: PerTaskTest, outcome: Outcome, x: int
 
 @kernel_in_place
 def stop_task(phase: Phase2, outcome: Outcome, r: int, x: int) -> None:
-    """Write that criterion ``r`` knows the predictor of task ``x``; it is met when it knows all."""
+    """Write that criterion ``r`` is met in task ``x``, and in all when no task is left."""
     phase.stopped[r, x] = True
     if np.all(phase.stopped[r]):
         outcome.reached[STATUS, r] = WITHIN if phase.near.used[r] else DECIDED

@@ -135,20 +135,13 @@ class Theorem(Threshold):
         return Terms(beta_2(self.shape, self.delta), 1.0, 0.0)
 
 
-@dataclass(frozen=True)
-class Released(Threshold):
+class Released(Theorem):
     """The threshold that the authors' code really uses: beta_2(delta_G) alone, without a guarantee."""
-
-    shape: tuple[int, int, int]
-    delta: float
-
-    def __post_init__(self) -> None:
-        _check(self.delta, *self.shape)
 
     @property
     def terms(self) -> Terms:
         """beta_2."""
-        return Terms(beta_2(self.shape, self.delta), 0.0, 0.0)
+        return Terms(beta_2(self.shape, self.delta))
 
 
 @dataclass(frozen=True)
@@ -173,8 +166,7 @@ class TrackAndStop(Threshold):
         return Terms(math.log(2.0 * (self.arms - 1) / self.delta), 0.0, 1.0)
 
 
-@dataclass(frozen=True)
-class GaussianTrackAndStop(Threshold):
+class GaussianTrackAndStop(TrackAndStop):
     """The same for Gaussian rewards: (1 + c) (ln((n - 1) / delta) + ln((1 + 1/c) / 2) + ln t), c = 1/12.
 
     The proof of `TrackAndStop` rests on rewards in [0, 1]. Here a normal mixture around the true mean makes
@@ -182,12 +174,6 @@ class GaussianTrackAndStop(Threshold):
     probability 1 - delta / (n - 1), at all times, sum_a N_a kl(muhat_a, mu_a) is at most (1 + c) times
     ln((n - 1) / delta) + ln(1 + t / (2 c)); the last term is at most ln((1 + 1/c) / 2) + ln t from t = 2 on.
     """
-
-    arms: int
-    delta: float
-
-    def __post_init__(self) -> None:
-        _check(self.delta, self.arms)
 
     @property
     def terms(self) -> Terms:
@@ -198,15 +184,15 @@ class GaussianTrackAndStop(Threshold):
         return Terms((1.0 + _C) * constant, 0.0, 1.0 + _C)
 
 
-def track_and_stop(arms: int, delta: float, noise: float) -> TrackAndStop | GaussianTrackAndStop:
+def track_and_stop(arms: int, delta: float, noise: float) -> TrackAndStop:
     """Return the threshold of one task, proved for rewards in [0, 1] (``noise`` = 0) or for Gaussian ones."""
     return TrackAndStop(arms, delta) if noise == 0.0 else GaussianTrackAndStop(arms, delta)
 
 
-THRESHOLDS: dict[str, type[Theorem] | type[Released]] = {"theorem": Theorem, "released": Released}
+THRESHOLDS: dict[str, type[Theorem]] = {"theorem": Theorem, "released": Released}
 
 
-def threshold(name: str, shape: tuple[int, int, int], delta: float) -> Theorem | Released:
+def threshold(name: str, shape: tuple[int, int, int], delta: float) -> Theorem:
     """Return the threshold of the representation test (phase 1) called ``name``; ``shape`` = (X, G, H)."""
     if name not in THRESHOLDS:
         raise OsrlError(f"unknown threshold {name!r}; use one of {', '.join(THRESHOLDS)}")

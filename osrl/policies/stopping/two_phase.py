@@ -43,6 +43,7 @@ from osrl.policies.stopping.per_task_test import (
     add_reward,
     new_per_task_test,
     note_leading_reward,
+    shared_representation,
     unique_leader,
 )
 from osrl.policies.stopping.phase2 import (
@@ -118,18 +119,6 @@ def _terms(criterion: Criterion, shape: tuple[int, int, int]) -> tuple[float, ..
     if criterion.threshold == SHARP:
         return math.inf, 0.0, 0.0
     return threshold(criterion.threshold, shape, criterion.delta_g).terms[:TERM_LOG_LOG_T]
-
-
-@kernel_in_place
-def shared_representation(leaders: Integers, predictors: int) -> int:
-    """Return the representation of all leaders, or -1 when they disagree or a task has none."""
-    if leaders[0] < 0:
-        return -1
-    g = int(leaders[0]) // predictors
-    for x in range(1, leaders.size):
-        if leaders[x] < 0 or leaders[x] // predictors != g:
-            return -1
-    return g
 
 
 @kernel_in_place
