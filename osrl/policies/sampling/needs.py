@@ -27,7 +27,7 @@ from osrl.jit.reductions import sum_of
 from osrl.model.arrays import Floats, Integers
 from osrl.model.families import divergence
 
-MIN_GAP = 1e-3  # gap, where an arm looks better than the answer
+MIN_TARGET_GAP = 1e-3  # gap, where an arm looks better than the answer
 
 MIN_CHECK_GAP = 0.5  # of the margin, by which an arm is taken to be worse than the answer with the margin added
 COIN_EDGE = 0.01  # so far inside (0, 1) the means of coins are taken to be
@@ -91,7 +91,7 @@ def target_shorter_route(
         for x in range(tasks):
             for a in range(g * predictors, (g + 1) * predictors):
                 if need_h[x, a] > 0.0:
-                    gap = max(means[x, answer[x]] - means[x, a], MIN_GAP)
+                    gap = max(means[x, answer[x]] - means[x, a], MIN_TARGET_GAP)
                     need = _need(hypotheses, x, a, answer[x], PAIR_LIMIT_H)
                     if need / _square(gap + epsilon) < need_h[x, a] / _square(gap):
                         need_h[x, a] = need
@@ -104,7 +104,7 @@ def target_shorter_route(
         for x in range(tasks):
             here = 0.0
             for a in range(other * predictors, (other + 1) * predictors):
-                gap = max(means[x, answer[x]] - means[x, a], MIN_GAP)
+                gap = max(means[x, answer[x]] - means[x, a], MIN_TARGET_GAP)
                 here += need_g[other] / _square(gap)
                 within += _need(hypotheses, x, a, answer[x], PAIR_LIMIT_G) / _square(gap + epsilon)
             exactly = min(exactly, here)

@@ -38,7 +38,7 @@ from osrl.policies.stopping.per_task_test import TEST_MEANS, TEST_PULLS
 from osrl.policies.stopping.phase2 import in_phase_2
 from osrl.policies.stopping.two_phase import PHASE1_ROUNDS, TwoPhaseStopping, estimated_representation
 
-DEFAULT_SIGMA = 1e5
+TRACKING_SIGMA = 1e5
 TRACKING_MAX_GAP = 1e-3  # certified gap of the weights that are tracked
 
 
@@ -52,11 +52,11 @@ class TwoPhaseSampling(NamedTuple):
     period: int
 
 
-def new(problem: Problem, draw: float, *, sigma: float = DEFAULT_SIGMA, period: int | None = None) -> TwoPhaseSampling:
+def new(problem: Problem, draw: float, *, sigma: float = TRACKING_SIGMA, period: int | None = None) -> TwoPhaseSampling:
     """Return equal weights."""
     X, G, H = problem.shape
     if not 0 < sigma < math.inf:
-        raise OsrlError(f"sigma is {sigma}; give a positive number, such as {DEFAULT_SIGMA:g}")
+        raise OsrlError(f"sigma is {sigma}; give a positive number, such as {TRACKING_SIGMA:g}")
     if period is not None and period < 1:
         raise OsrlError(f"period is {period}; give the rounds between two designs, at least 1")
     return TwoPhaseSampling(
