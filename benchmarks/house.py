@@ -77,6 +77,8 @@ def contract_files(files: dict[str, str]) -> list[str]:
 
 def private_names(files: dict[str, str]) -> set[str]:
     """Return the private names of Numba and llvmlite that the package uses."""
+    room = compiler_room(files)
+    own = {name for path in room for name in _own_names(files[path])}
     found: set[str] = set()
     for path, text in files.items():
         if "numba" not in text:
@@ -90,9 +92,8 @@ def private_names(files: dict[str, str]) -> set[str]:
                 found |= {name for name in names if name not in (*PUBLIC_MODULES, "llvmlite")}
             elif isinstance(node, ast.Attribute) and (chain := _chain(node)).startswith("numba.core."):
                 found.add(".".join(chain.split(".")[:4]))
-            elif isinstance(node, ast.Attribute) and path in compiler_room(files):
-                own = isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")
-                if re.fullmatch(r"_[a-z]\w*", node.attr) and not own:
+            elif isinstance(node, ast.Attribute) and path in room and node.attr not in own:
+                if re.fullmatch(r"_[a-z]\w*", node.attr):
                     found.add(f".{node.attr}")
             elif isinstance(node, ast.keyword) and (node.arg or "").startswith("_"):
                 found.add(f"{node.arg}=")
@@ -100,6 +101,19 @@ def private_names(files: dict[str, str]) -> set[str]:
                 found.add(f"{node.value}")
     whole = {name for name in found if any(other.startswith(f"{name}.") for other in found)}
     return found - whole
+
+
+def _own_names(text: str) -> set[str]:
+    """Return the names of functions, fields and attributes that a module defines itself."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.FunctionDef):
+            found.add(node.name)
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            found.add(node.attr)
+        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            found.add(node.target.id)
+    return found
 
 
 def _is_numba(module: str | None) -> bool:
