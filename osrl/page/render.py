@@ -9,16 +9,9 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from osrl.errors import OsrlError
 from osrl.page.snapshot import PageSnapshot
 from osrl.page.view import page_view
-from osrl.text import printable
-
-try:
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-    from markupsafe import Markup
-except ImportError:
-    raise OsrlError("pages need jinja2, which is not installed; run: pip install 'osrl[page]'") from None
+from osrl.report.templating import Environment, Markup, new_environment
 
 ASSETS = {"page.css": "text/css; charset=utf-8", "page.js": "text/javascript; charset=utf-8"}
 
@@ -37,14 +30,7 @@ def asset_digest(name: str) -> str:
 
 @cache
 def _environment() -> Environment:
-    environment = Environment(
-        loader=PackageLoader("osrl.page"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        finalize=lambda value: printable(value) if type(value) is str else value,
-    )
+    environment = new_environment("osrl.page")
     environment.globals["asset_digest"] = asset_digest
     return environment
 

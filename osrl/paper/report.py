@@ -22,7 +22,7 @@ from osrl.paper.published import SIGMA
 from osrl.paper.table1 import figure_1, grid_1, medians_1, run_table_1, table_1
 from osrl.paper.table2 import figure_2, grids_2, run_table_2, worths
 from osrl.report.charts import Figure
-from osrl.report.html import Page, Section, text
+from osrl.report.html import Section, render_page
 from osrl.report.table import Grid
 
 Records = Sequence[Mapping[str, Any]]
@@ -158,23 +158,9 @@ MADE_WITH = (
 
 def page_of(parts: Sequence[ReportPart], runs: int, seed: int, summary: str) -> str:
     """Return the report on ``parts`` as HTML."""
-    page = Page(TITLE)
-    sections = [
-        Section(
-            part.title,
-            [
-                *map(text, part.text),
-                *(grid.html() for grid in part.grids),
-                *map(page.figure, part.figures),
-            ],
-        )
-        for part in parts
-    ]
-    sections.append(Section("What the published numbers were made with", [*map(text, MADE_WITH)]))
-    introduction = [
-        text(f"{PAPER}: its tables and figures again, with every published number beside ours."),
-        text(summary),
-    ]
+    sections = [Section(part.title, part.text, part.grids, part.figures) for part in parts]
+    sections.append(Section("What the published numbers were made with", MADE_WITH))
+    introduction = [f"{PAPER}: its tables and figures again, with every published number beside ours.", summary]
     made = f"Made by osrl {version('osrl')}: {runs:,} runs, seed {seed}."
     footer = f"{made} The numbers are also in the CSV files beside this page."
-    return page.render(introduction, sections, footer)
+    return render_page(TITLE, introduction, sections, footer)

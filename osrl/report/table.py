@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from html import escape
 from typing import NamedTuple
 
 from rich.box import SIMPLE
@@ -43,9 +42,9 @@ class Grid(NamedTuple):
         for i, name in enumerate(self.columns):
             side: JustifyMethod = "right" if i in self.right else "left"
             table.add_column(Text(name), justify=side, no_wrap=i not in self.wrapped)
-        for group in self.groups:
+        for group in self.cells():
             for row in group:
-                table.add_row(*(Text(cell.text, _STYLES[cell.tone]) for cell in map(_cell, row)))
+                table.add_row(*(Text(cell.text, _STYLES[cell.tone]) for cell in row))
             table.add_section()
         yield Text(self.title, "bold")
         yield table
@@ -53,24 +52,9 @@ class Grid(NamedTuple):
             yield Padding(Text(note), (0, 0, 0, 1))
         yield ""
 
-    def html(self) -> str:
-        """For a page."""
-        head = "".join(f"<th{self._names(i)}>{escape(name)}</th>" for i, name in enumerate(self.columns))
-        body = "".join(f"<tbody>{''.join(map(self._html_row, group))}</tbody>" for group in self.groups)
-        notes = "".join(f"<p class='note'>{escape(note)}</p>" for note in self.notes)
-        return (
-            f"<figure class='grid'><figcaption>{escape(self.title)}</figcaption>"
-            f"<table><thead><tr>{head}</tr></thead>{body}</table></figure>{notes}"
-        )
-
-    def _html_row(self, row: Sequence[str | Cell]) -> str:
-        cells = (f"<td{self._names(i, cell.tone)}>{escape(cell.text)}</td>" for i, cell in enumerate(map(_cell, row)))
-        return f"<tr>{''.join(cells)}</tr>"
-
-    def _names(self, i: int, tone: str = "") -> str:
-        """The classes of a cell of column ``i``."""
-        names = " ".join(name for name in ("number" if i in self.right else "", tone) if name)
-        return f" class='{names}'" if names else ""
+    def cells(self) -> list[list[list[Cell]]]:
+        """Return the rows of each group, every entry as a cell."""
+        return [[[_cell(entry) for entry in row] for row in group] for group in self.groups]
 
 
 def _cell(cell: str | Cell) -> Cell:

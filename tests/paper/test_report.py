@@ -6,6 +6,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from markupsafe import escape
 
 from osrl.cli import main
 from osrl.model.instance import Instance
@@ -17,8 +18,10 @@ from osrl.paper.published import AGREES, DIFFERS, NOT_JUDGED, PHASE_2, TABLE_1, 
 from osrl.paper.reproduce import PAPER_PARTS, Reproduction, reproduce
 from osrl.paper.table1 import RELEASED, run_table_1, table_1
 from osrl.paper.table2 import ASCENT, run_table_2
+from osrl.report.html import Section, render_page
 from osrl.report.table import Cell, Grid
 from osrl.testing import EASY
+from osrl.text import printable
 from tests.support.processes import run_python
 
 pytestmark = pytest.mark.slow
@@ -85,20 +88,23 @@ def test_the_report_needs_nothing_from_elsewhere(everything: Reproduction) -> No
     page = (everything.folder / "report.html").read_text()
     markup = re.sub(r"<script>.*?</script>", "", page, flags=re.S)
     assert "://" not in markup
-    assert not re.search(r"\bsrc=|<link|@import|url\(|href='(?!#)", markup)
+    assert not re.search(r"\bsrc=|<link|@import|url\(|href=['\"](?!#)", markup)
     assert re.findall(r"<script[^>]*>", page) == ["<script>", "<script>"]
     assert page.count("window.vegaEmbed=") == 1
     for name in FIGURES:
-        assert f"<div id='{name}'>" in markup
+        assert f'<div id="{name}">' in markup
     for grid in (grid for part in everything.parts for grid in part.grids):
-        assert grid.html() in page
+        assert f"<figcaption>{escape(grid.title)}</figcaption>" in page
+        texts = (cell.text for group in grid.cells() for row in group for cell in row)
+        assert all(f">{escape(printable(text))}</td>" in page for text in texts)
     assert "prefers-color-scheme: dark" in page
 
 
 def test_tables_escape_what_they_hold() -> None:
     grid = Grid("<b>", ("a & b", "n"), [[[Cell("<i>", "good"), "1"]]], right=frozenset((1,)), notes=["x < y"])
-    assert "&lt;b&gt;" in grid.html() and "a &amp; b" in grid.html() and "x &lt; y" in grid.html()
-    assert "<td class='good'>&lt;i&gt;</td><td class='number'>1</td>" in grid.html()
+    page = render_page("tables", [], [Section("one", [], [grid])], "")
+    assert "&lt;b&gt;" in page and "a &amp; b" in page and "x &lt; y" in page
+    assert '<td class="good">&lt;i&gt;</td><td class="number">1</td>' in page
 
 
 # Besides the paper

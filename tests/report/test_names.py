@@ -17,7 +17,7 @@ from osrl.cli import main
 from osrl.errors import OsrlError
 from osrl.files import replace_file
 from osrl.model.instance import Instance
-from osrl.report.html import Page, Section, text
+from osrl.report.html import Section, render_page
 from osrl.report.study import StudyReport
 from osrl.text import is_control, printable, without_passwords
 from tests.support.databases import new_place, remove_place
@@ -105,8 +105,7 @@ def test_what_is_printable_has_no_controls(name: str) -> None:
 
 
 def test_names_in_the_page_are_text() -> None:
-    page = Page("<script>alert(1)</script>")
-    shown = page.render([text("</p><script>x")], [Section("<b>", [text("&lt;")])], "<footer>")
+    shown = render_page("<script>alert(1)</script>", ["</p><script>x"], [Section("<b>", ["&lt;"])], "<footer>")
     assert "<script>" not in shown and "<b>" not in shown and "&amp;lt;" in shown
 
 
