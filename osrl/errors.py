@@ -1,9 +1,9 @@
-"""What the package raises: one line that says what is wrong, and what to do.
+"""The errors of the package: each is one line that says what is wrong, and what to do.
 
 Every error has the exit code with which the command line ends.
 """
 
-from osrl.text import shown
+from osrl.text import printable_line
 
 
 class OsrlError(ValueError):
@@ -16,7 +16,7 @@ class OsrlError(ValueError):
     exit_code = 2
 
     def __init__(self, message: str, *details: str) -> None:
-        super().__init__(*map(shown, (message, *details)))
+        super().__init__(*map(printable_line, (message, *details)))
 
     def __str__(self) -> str:
         return "\n  ".join(self.args)  # each detail is a line of its own

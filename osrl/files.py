@@ -23,7 +23,7 @@ def new_private_file(path: Path) -> None:
 
 
 def _mode_of(path: Path) -> int | None:
-    """The permissions of a file; None where there is none."""
+    """Return the permissions of a file; None where there is none."""
     try:
         return stat.S_IMODE(path.stat().st_mode)
     except OSError:
@@ -31,13 +31,13 @@ def _mode_of(path: Path) -> int | None:
 
 
 def read_file(path: Path, most: int) -> bytes:
-    """The content of a file; an OSError for a device, or for more than ``most`` bytes."""
+    """Return the content of a file; raise an OSError for a device, or for more than ``most`` bytes."""
     with open_file(path, most) as file:
         return file.read(most)
 
 
 def open_file(path: Path, most: int) -> BinaryIO:
-    """A file to read from; an OSError for a device, or for more than ``most`` bytes."""
+    """Open a file to read from; raise an OSError for a device, or for more than ``most`` bytes."""
     if path.exists() and not path.is_file():
         raise OSError(errno.EINVAL, "it is a folder or a device, not a file")
     file = path.open("rb")

@@ -10,19 +10,19 @@ import re
 import unicodedata
 
 HIDDEN = "***"
-MOST, REST = 1500, 500  # characters of a message, and how many of them stand at its end
+MAX_MESSAGE, MESSAGE_TAIL = 1500, 500  # characters of a message, and of its end where it is shortened
 _DIRECTIONS = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 _SECRET = re.compile(r"(?i)(\b[\w-]*pass(?:word|wd|phrase)?[\w-]*\s*=\s*)[^&\s'\"]+")
 _USER = re.compile(r"(://[^:/?#@\s]*):[^\s'\"]*@")
 
 
 def is_control(character: str) -> bool:
-    """Whether a character is a control, a line break, or half of one that cannot be written to a file."""
+    """Tell whether a character is a control, a line break, or a surrogate, which no file can hold."""
     return unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp")
 
 
 def printable(text: str) -> str:
-    r"""The text on one line, with what would steer the terminal, or turn the text round, spelled out.
+    r"""Return the text on one line, with control characters and changes of direction spelled out.
 
     >>> printable("drug [a]"), printable("red \x1b[31m\n")
     ('drug [a]', 'red \\x1b[31m\\n')
@@ -33,7 +33,7 @@ def printable(text: str) -> str:
 
 
 def without_passwords(text: str) -> str:
-    """The text with stars for the passwords of database URLs.
+    """Return the text with stars for the passwords of database URLs.
 
     >>> without_passwords("postgresql://me:secret@host/db?sslmode=require&password=secret")
     'postgresql://me:***@host/db?sslmode=require&password=***'
@@ -43,9 +43,9 @@ def without_passwords(text: str) -> str:
     return _USER.sub(rf"\1:{HIDDEN}@", text) if "://" in text else text
 
 
-def shown(text: str) -> str:
-    """A line for people: printable, without passwords, and not longer than a page."""
+def printable_line(text: str) -> str:
+    """Return a line for people: printable, without passwords, and not longer than a page."""
     text = without_passwords(text)
-    if len(text) > MOST:
-        text = f"{text[: MOST - REST]} ... {text[-REST:]}"
+    if len(text) > MAX_MESSAGE:
+        text = f"{text[: MAX_MESSAGE - MESSAGE_TAIL]} ... {text[-MESSAGE_TAIL:]}"
     return printable(text)

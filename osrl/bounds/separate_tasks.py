@@ -24,7 +24,7 @@ class SeparateTasks(NamedTuple):
 
 
 def separate_tasks(instance: Instance, delta_g: float, delta_h: float, *, tolerance: float) -> SeparateTasks:
-    """How many samples are needed in total when no task learns from another."""
+    """Return how many samples are needed in total when no task learns from another."""
     k_g, k_h = (float(divergence(1 - delta, delta, 0.0)) for delta in (delta_g, delta_h))
     lower = upper = 0.0
     for x, task in enumerate(instance.tasks):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import typer
 
-from osrl.text import shown
+from osrl.text import printable_line
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -33,7 +33,7 @@ def print_json(document: Mapping[str, Any]) -> None:
 
 def echo(line: str, *, err: bool = False) -> None:
     """Print one line for the reader; names in it cannot steer the terminal."""
-    typer.echo(shown(line), err=err)
+    typer.echo(printable_line(line), err=err)
 
 
 def print_result(as_json: bool, document: Mapping[str, Any], *lines: str) -> None:

@@ -1,4 +1,4 @@
-"""Where the marks of a chart are: in percent of its width and height, so that it fits any screen."""
+"""Positions of the marks of a chart, in percent of its width and height, so that it fits any screen."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ class Scale(NamedTuple):
     high: float
 
     def at(self, value: float | None) -> float | None:
-        """Where a number is; None where there is none, and never outside."""
+        """Return where a number is on the length, never outside of it; None where there is none."""
         if value is None:
             return None
         share = (value - self.low) / (self.high - self.low)
         return round(100 * min(max(share, 0.0), 1.0), 3)
 
     def ticks(self, most: int = 5) -> list[Tick]:
-        """Round numbers along the length.
+        """Return ticks at round numbers along the length.
 
         >>> [tick.label for tick in Scale(0.0, 1.0).ticks()]
         ['0', '0.2', '0.4', '0.6', '0.8', '1.0']
@@ -44,7 +44,7 @@ class Scale(NamedTuple):
 
 
 def _step(width: float) -> float:
-    """The round number next to a width."""
+    """Return the round number next to a width."""
     power = 10.0 ** math.floor(math.log10(width))
     return next(each * power for each in (1, 2, 5, 10) if each * power >= width * (1 - 1e-9))
 
@@ -55,7 +55,7 @@ def _label(value: float, decimals: int) -> str:
 
 
 def scale_of(values: Iterable[float | None]) -> Scale:
-    """A scale on which all these numbers are, with a little room."""
+    """Return a scale that has room for all these numbers."""
     known = [each for each in values if each is not None and math.isfinite(each)]
     low, high = min(known, default=0.0), max(known, default=1.0)
     if high - low < 1e-9:
@@ -65,5 +65,5 @@ def scale_of(values: Iterable[float | None]) -> Scale:
 
 
 def polyline(points: Sequence[tuple[float, float]]) -> str:
-    """Points in percent, as SVG has them; the second number goes upwards."""
+    """Return points in percent, as SVG has them; the second number points upwards."""
     return " ".join(f"{x:.2f},{100 - y:.2f}" for x, y in points)

@@ -1,13 +1,9 @@
-"""What people and programs read: tables for the terminal and JSON documents.
+"""Reports for people and programs: text and tables for the terminal, JSON documents, charts, pages.
 
-- `osrl.report.bound`: the lower bounds of an instance
-- `osrl.report.simulate`: the summary of a simulation
-- `osrl.report.study`: the status of a study; `osrl.report.analysis`: what a log proves
-- `osrl.report.hypotheses`: where tests stand, and answers
-- `osrl.report.allocation`: an allocation as heat maps, or as a list where there are many arms
-- `osrl.report.separate_tasks`: the bound without sharing, to compare with
-- `osrl.report.instance`: an instance in a few words
-- `osrl.report.table`: a table made once, for the terminal and for a page
-- `osrl.report.charts`, `osrl.report.html`: charts, and one page that holds everything (extra `charts`)
-- `osrl.report.numbers`: how numbers are written
+- one module for each document: `bound`, `simulate`, `plan`, `study`, `analysis`, `rules`
+- `claims`, `sentences`: what is proved, and what else views say, in words
+- `numbers`: numbers, risks, times and lists as text
+- `instance`, `study_tables`, `table`: tables for the terminal
+- `charts`, `run_charts`: charts (extra `charts`); `html`, `templating`: pages from templates
+- `notebook`: results in a notebook
 """

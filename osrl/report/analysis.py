@@ -43,7 +43,7 @@ _ALARM = {
 
 
 def assumed_by_analysis(analysis: Analysis) -> list[str]:
-    """What the claims of an analysis rest on."""
+    """List what the claims of an analysis rest on."""
     assumed = [SHARED, _ASSUMED[analysis.evidence]]
     if analysis.ignored:
         arm = " and nothing about the arm" if analysis.evidence == "betting" else ""
@@ -58,7 +58,7 @@ class AnalysisReport(NamedTuple):
     analysis: Analysis
 
     def document(self) -> dict[str, Any]:
-        """The contract of `osrl analyse --json`: the keys of a study, and those of a log."""
+        """Return the document of `osrl analyse --json`: the keys of a study, and those of a log."""
         analysis = self.analysis
         told = analysis.rows - analysis.missing
         return {
@@ -97,7 +97,7 @@ class AnalysisReport(NamedTuple):
         }
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """The verdict, by which evidence, and where each hypothesis stands."""
+        """Print the verdict, by which evidence, and where each hypothesis stands."""
         analysis = self.analysis
         after = "" if analysis.decided_after is None else f", after row {analysis.decided_after:,}"
         lines = [

@@ -41,7 +41,7 @@ class BoundReport(NamedTuple):
     tolerance: float
 
     def document(self) -> dict[str, Any]:
-        """The contract of `osrl bound --json`: names instead of indices, null instead of infinity."""
+        """Return the document of `osrl bound --json`: names instead of indices, null instead of infinity."""
         instance, bound = self.instance, self.bound
         tasks, representations, predictors = instance.tasks, instance.representations, instance.predictors
         regularised = bound.K_G_sigma
@@ -73,7 +73,7 @@ class BoundReport(NamedTuple):
         }
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Bounds, allocation, and what they mean, for the terminal."""
+        """Print bounds, allocation, and what they mean."""
         yield self._heading()
         yield self._table()
         yield from self._notes()
@@ -83,7 +83,7 @@ class BoundReport(NamedTuple):
         yield self._summary()
 
     def _within(self, within: WithinBound) -> str:
-        """What the bound with a tolerance means, or why there is none."""
+        """Say what the bound with a tolerance means, or why there is none."""
         several = [self.instance.tasks[x] for x in range(len(self.instance.tasks)) if x not in within.tasks]
         if not within.known:
             return (
@@ -151,7 +151,7 @@ class BoundReport(NamedTuple):
         return table
 
     def _notes(self) -> Iterator[Text]:
-        """How far the numbers can be trusted."""
+        """Say how far the numbers can be trusted."""
         widths = {name: _relative_width(value.lower, value.upper) for name, value in self._intervals()}
         widths["separate"] = _relative_width(*self.separate)
         loose = [f"{name} ({width:.0e})" for name, width in widths.items() if width > self.tolerance]
@@ -172,7 +172,7 @@ class BoundReport(NamedTuple):
             )
 
     def _summary(self) -> Text:
-        """What the bounds mean for the reader's experiment."""
+        """Say what the bounds mean for the reader's experiment."""
         bound = self.bound
         if bound.K_sharp.upper == 0:
             return Text("No samples are needed: there is only one arm, or these risks allow a guess.")
@@ -197,7 +197,7 @@ class BoundReport(NamedTuple):
         return Text(printable(" ".join(sentences)))
 
     def _shares(self) -> str:
-        """The arms that take most of the samples, and how much is left for the others."""
+        """Name the arms that take most of the samples, and say how much is left for the others."""
         weights = self.bound.K.allocation
         chosen = [arm for arm in largest_shares(weights)[:4] if weights[arm] >= NOTABLE_SHARE]
         if not chosen:
@@ -225,7 +225,7 @@ def _certified(bound: Bound) -> dict[str, Any]:
 
 
 def within_document(within: WithinBound | None) -> dict[str, Any]:
-    """The bound with a tolerance as JSON knows it; nothing where there is no tolerance."""
+    """Return the bound with a tolerance, as JSON has it; nothing where there is no tolerance."""
     if within is None:
         return {}
     return {

@@ -42,7 +42,7 @@ class Figure(NamedTuple):
 
 
 def theme(*, dark: bool = False) -> dict[str, Any]:
-    """Fonts, lines and colours of every chart, as a configuration of Vega-Lite."""
+    """Return the fonts, lines and colours of every chart, as a configuration of Vega-Lite."""
     ink, faint, paper = ("#e6e6e6", "#444444", "#16181c") if dark else ("#222222", "#e3e3e3", "#ffffff")
     text = {"labelColor": ink, "titleColor": ink}
     return {
@@ -82,14 +82,14 @@ def theme(*, dark: bool = False) -> dict[str, Any]:
 
 
 def specification(figure: Figure) -> dict[str, Any]:
-    """A figure as Vega-Lite, without a theme."""
+    """Return a figure as Vega-Lite, without a theme."""
     spec: dict[str, Any] = figure.chart.to_dict()
     spec.pop("config", None)
     return spec
 
 
 def save(figure: Figure, folder: Path) -> list[Path]:
-    """Write a figure as PNG and PDF; the two files."""
+    """Write a figure as PNG and PDF; return the two files."""
     spec, config = specification(figure), theme()
     png = vl_convert.vegalite_to_png(spec, vl_version=VEGA_LITE, config=config, scale=PIXELS)
     pdf = vl_convert.vegalite_to_pdf(spec, vl_version=VEGA_LITE, config=config)
@@ -100,24 +100,24 @@ def save(figure: Figure, folder: Path) -> list[Path]:
 
 
 def javascript() -> str:
-    """Vega, Vega-Lite and Vega-Embed in one script, which defines ``vegaEmbed``."""
+    """Return Vega, Vega-Lite and Vega-Embed in one script, which defines ``vegaEmbed``."""
     return str(vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", VEGA_LITE))
 
 
 def draw_instance(instance: Instance) -> Figure:
-    """The mean of every arm, the best one of each task in a frame."""
+    """Draw the mean of every arm, the best one of each task in a frame."""
     chart = _heat_map(instance, instance.means, "mean reward", ".3~g", "Mean rewards")
     return Figure("instance", "Mean reward of every arm; a frame marks the best arm of a task.", chart)
 
 
 def draw_weights(instance: Instance, weights: Floats, title: str) -> Figure:
-    """The share of every arm."""
+    """Draw the share of every arm."""
     chart = _heat_map(instance, weights, "share of the samples", ".1%", title)
     return Figure("allocation", "Share of the samples that every arm gets.", chart)
 
 
 def _heat_map(instance: Instance, values: Floats, what: str, form: str, title: str) -> alt.FacetChart:
-    """One panel for each task: rows are representations, columns are predictors."""
+    """Draw one panel for each task: rows are representations, columns are predictors."""
     shape = instance.shape
     x, g, h = (index.ravel() for index in np.indices(shape))
     best = np.zeros(shape, bool)
@@ -152,7 +152,7 @@ def _heat_map(instance: Instance, values: Floats, what: str, form: str, title: s
 
 
 def draw_plan(plan: Plan) -> Figure:
-    """Median and quantiles of every policy, on a log scale."""
+    """Draw the median and quantiles of every policy, on a log scale."""
     names = [each.name for each in plan.policies]
     rows = [(each.name, each.low, each.median, each.high) for each in plan.policies]
     spread = pl.DataFrame(rows, ["policy", "low", "median", "high"], orient="row")
@@ -182,7 +182,7 @@ def draw_plan(plan: Plan) -> Figure:
 
 
 def draw_sweep(plans: Sequence[Plan]) -> Figure:
-    """The median against the risk, a line for each tolerance, with a band up to the 90 % quantile."""
+    """Draw the median against the risk, a line for each tolerance, with a band up to the 90 % quantile."""
     rows = [
         (plan.delta[0], f"{plan.epsilon[0]:g}", plan.policies[0].median, plan.policies[0].high)
         for plan in plans
@@ -207,7 +207,7 @@ def draw_sweep(plans: Sequence[Plan]) -> Figure:
 
 
 def draw_arms(arms: pl.DataFrame, name: str) -> Figure:
-    """What every arm of a study has brought: the mean, and an interval that holds at all times."""
+    """Draw the mean of every arm of a study, with an interval that holds at all times."""
     data = arms.with_columns(arm=pl.concat_str("representation", "predictor", separator=" "))
     data = data.select("task", "arm", "told", "mean", "lower", "upper")
     order = data["arm"].unique(maintain_order=True).to_list()

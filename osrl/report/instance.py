@@ -74,7 +74,7 @@ class AllocationView(NamedTuple):
     best: BestArms
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Heat maps where they can be read, otherwise the list."""
+        """Print heat maps where they fit, otherwise a list."""
         if self.weights.size <= MAX_CELLS:
             maps = [self._heat_map(x) for x in range(len(self.instance.tasks))]
             unlimited = options.update(max_width=10**6)
@@ -85,7 +85,7 @@ class AllocationView(NamedTuple):
         yield self._list("#" if options.ascii_only else "█")
 
     def _heat_map(self, x: int) -> Table:
-        """Rows are representations, columns are predictors."""
+        """Return the table of a task: rows are representations, columns are predictors."""
         table = Table(box=None, padding=0, title=_name(self.instance.tasks[x], "bold"), title_style="")
         table.add_column("", min_width=1 + max(_name(g).cell_len for g in self.instance.representations))
         for predictor in self.instance.predictors:
@@ -97,7 +97,7 @@ class AllocationView(NamedTuple):
         return table
 
     def _cell(self, x: int, g: int, h: int) -> Text:
-        """One share; its background fills the cell."""
+        """Return a share whose background fills the cell."""
         share = float(self.weights[x, g, h])
         star = "*" if self._is_best(x, g, h) else ""
         if share < MIN_SHARE:
@@ -106,7 +106,7 @@ class AllocationView(NamedTuple):
         return Text(f"{star}{100 * share:.1f}", SHADES[min(int(depth * len(SHADES)), len(SHADES) - 1)])
 
     def _list(self, block: str) -> RenderableType:
-        """The arms with the largest shares, and what is left for all the others."""
+        """Return a table of the arms with the largest shares, and what is left for all the others."""
         order = largest_shares(self.weights)[:MAX_LISTED]
         largest = float(self.weights.max())
         table = Table(
@@ -139,14 +139,14 @@ class AllocationView(NamedTuple):
 
 
 def largest_shares(weights: Floats) -> list[tuple[int, int, int]]:
-    """Arms (x, g, h) by decreasing share; shares that look equal keep the order of the instance."""
+    """Return arms (x, g, h) by decreasing share; shares that print alike keep the order of the instance."""
     order = np.argsort(-weights.round(4), axis=None, kind="stable")
     x, g, h = (indices.tolist() for indices in np.unravel_index(order, weights.shape))
     return list(zip(x, g, h, strict=True))
 
 
 def _name(name: str, style: str = "") -> Text:
-    """A name in a table, shortened where it would take too much room."""
+    """Return a name for a table, shortened where it would take too much room."""
     text = Text(printable(name), style)
     text.truncate(MAX_NAME_WIDTH, overflow="ellipsis")
     return text

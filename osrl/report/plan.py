@@ -23,7 +23,7 @@ class PlanReport(NamedTuple):
     plan: Plan
 
     def document(self) -> dict[str, Any]:
-        """The document of `osrl plan --json`."""
+        """Return the document of `osrl plan --json`."""
         bound, plan = self.plan.bound, self.plan
         return {
             "bound": None if bound is None else {"lower": bound.K.lower, "upper": bound.K.upper},
@@ -66,7 +66,7 @@ class PlanReport(NamedTuple):
         }
 
     def sentence(self) -> str:
-        """What a planner needs to know."""
+        """Say what a planner needs to know."""
         if self.plan.never is not None:
             return f"However many trials there are, it will not be decided: {self.plan.never}."
         best, least, budget = self.plan.policies[0], self.plan.least, self.plan.budget
@@ -102,7 +102,7 @@ class PlanReport(NamedTuple):
         return " ".join(sentences)
 
     def _bottleneck(self) -> str:
-        """The task that most of the time is spent on, where there is one."""
+        """Name the task that most of the time is spent on, where there is one."""
         found, best = self.plan.bottleneck, self.plan.policies[0]
         if found is None:
             return ""
@@ -115,7 +115,7 @@ class PlanReport(NamedTuple):
         return f" The bottleneck is {found.task}, where {arrive}: without it {less}."
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """The table, and the sentence."""
+        """Print the table, and the sentence."""
         plan = self.plan
         least = plan.least
         delta_g, delta_h = plan.delta
@@ -141,21 +141,21 @@ class PlanReport(NamedTuple):
         yield Text(self.sentence())
 
     def _days(self, trials: float) -> float | None:
-        """The days that so many trials take, where the pace is known."""
+        """Return the days that so many trials take, where the pace is known."""
         return None if self.plan.protocol.per_day is None else trials / self.plan.protocol.per_day
 
     @property
     def _is_bounded(self) -> bool:
-        """Rewards that vary less than coins do may be learnt faster than the bound for coins says."""
+        """Tell whether rewards may vary less than coins, so that the bound for coins is none for them."""
         return self.plan.instance.family.name == "bounded"
 
     def _unit(self) -> str:
-        """The limits of rewards, where they are not 0 and 1."""
+        """Write the limits of rewards, where they are not 0 and 1."""
         low, high = self.plan.limits
         return "" if (low, high) == (0, 1) else f" (scaled from [{low:g}, {high:g}])"
 
     def _protocol(self) -> str:
-        """What the experiment brings besides rewards, for the heading."""
+        """Describe losses, delays, batches and arrivals, for the heading."""
         protocol, tasks = self.plan.protocol, self.plan.instance.tasks
         parts = []
         if protocol.loss:
@@ -171,7 +171,7 @@ class PlanReport(NamedTuple):
         return "".join(f"\n{printable(part[0].upper() + part[1:])}" for part in parts)
 
     def _at(self, samples: int) -> str:
-        """A quantile; one at the budget is only known to be larger."""
+        """Write a quantile; one at the budget is only known to be larger."""
         return f"> {count(samples)}" if samples >= self.plan.budget else count(samples)
 
 
@@ -181,11 +181,11 @@ class SweepReport(NamedTuple):
     plans: Sequence[Plan]
 
     def document(self) -> dict[str, Any]:
-        """The document of a sweep: those of its plans."""
+        """Return the document of a sweep: those of its plans."""
         return {"plans": [PlanReport(each).document() for each in self.plans]}
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """One row for each risk and tolerance."""
+        """Print one row for each risk and tolerance."""
         first = self.plans[0]
         played = next((plan.policies[0] for plan in self.plans if plan.policies), None)
         rows = "" if played is None else f"\n{played.runs} simulated experiments for each row, with {played.name}"

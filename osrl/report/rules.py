@@ -19,11 +19,11 @@ class RulesReport:
     """Every sampling rule and every stopping rule with its thresholds."""
 
     def document(self) -> dict[str, Any]:
-        """The contract of `osrl rules --json`."""
+        """Return the document of `osrl rules --json`."""
         return {"sampling": _sampling(), "stopping": _stopping()}
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """The two tables, and how they are used."""
+        """Print the two tables, and how they are used."""
         sampling = new_table(gap=1)
         for name in ("--sample", "draws", "what it does"):
             sampling.add_column(name, no_wrap=name != "what it does")
@@ -68,7 +68,7 @@ def _stopping() -> list[dict[str, Any]]:
 
 
 def _fits(sampling: str, stopping: str) -> bool:
-    """Whether two rules can be paired."""
+    """Tell whether two rules can be paired."""
     try:
         pair(sampling, stopping)
     except OsrlError:

@@ -23,7 +23,7 @@ WIDTH, HEIGHT = 380, 240
 
 
 def draw_runs(runs: Runs) -> Figure:
-    """When runs stopped, and with several risks their mean against ln(1 / delta), with the bound K."""
+    """Draw when runs stopped, and with several risks their mean against ln(1 / delta), with the bound K."""
     summary = runs.summary()
     several = len(_labels(summary)) > len(set(summary["delta_g"].to_list()))
     labels = _labels(summary)
@@ -44,7 +44,7 @@ def _label(row: dict[str, Any]) -> str:
 
 
 def _labels(summary: pl.DataFrame) -> list[str]:
-    """The policies, with their thresholds, in order."""
+    """Return the policies with their thresholds, in order."""
     return list(dict.fromkeys(map(_label, summary.iter_rows(named=True))))
 
 
@@ -53,7 +53,7 @@ def _colours(labels: list[str]) -> list[str]:
 
 
 def _bounds(runs: Runs, summary: pl.DataFrame) -> dict[tuple[float, float], float]:
-    """K for each pair of risks, where there is a right answer."""
+    """Return K for each pair of risks, where there is a right answer."""
     pairs = dict.fromkeys(summary.select("delta_g", "delta_h").rows())
     if not runs.instance.in_model_class:
         return {}
@@ -63,7 +63,7 @@ def _bounds(runs: Runs, summary: pl.DataFrame) -> dict[tuple[float, float], floa
 
 
 def _distribution(runs: Runs, colour: alt.Color, bounds: dict[tuple[float, float], float]) -> Any:
-    """For the first risk, the share of runs that have stopped by a number of samples."""
+    """Draw the share of runs that have stopped by a number of samples, for the first risk."""
     risks = runs.frame.select("delta_g", "delta_h").row(0)
     some = runs.frame.filter(pl.col.delta_g == risks[0], pl.col.delta_h == risks[1])
     rows = []
@@ -88,7 +88,7 @@ def _distribution(runs: Runs, colour: alt.Color, bounds: dict[tuple[float, float
 
 
 def _rule(axis: str, value: float) -> list[alt.Chart]:
-    """A dashed line at the bound K, with its name."""
+    """Draw a dashed line at the bound K, with its name."""
     data = alt.Chart(pl.DataFrame({"K": [value], "name": [f"K = {value:,.0f}"]}))
     line = data.mark_rule(strokeDash=[5, 3]).encode(**{axis: alt.X("K:Q") if axis == "x" else alt.Y("K:Q")})
     name = data.mark_text(align="left", dx=4, baseline="top").encode(alt.X("K:Q"), alt.Text("name:N"), y=alt.value(4))
@@ -96,7 +96,7 @@ def _rule(axis: str, value: float) -> list[alt.Chart]:
 
 
 def _means(summary: pl.DataFrame, colour: alt.Color, bounds: dict[tuple[float, float], float]) -> Any:
-    """The mean number of samples of each policy against ln(1 / delta), with 97.5 % intervals."""
+    """Draw the mean number of samples of each policy against ln(1 / delta), with 97.5 % intervals."""
     rows = [
         (
             _label(row),
@@ -138,7 +138,7 @@ _AXES = {
 
 
 def draw_trace(trace: Trace) -> Figure:
-    """Each run on its way where there are few; otherwise the mean over the runs that are under way."""
+    """Draw a line for each run where there are few, otherwise the mean over the runs that have not stopped."""
     frame = trace.frame.with_columns(
         arm=pl.concat_str("representation", "predictor", separator=" ", ignore_nulls=True),
         panel=pl.col.task.fill_null(SHARED),
@@ -181,12 +181,12 @@ def draw_trace(trace: Trace) -> Figure:
 
 
 def _panels(trace: Trace) -> list[str]:
-    """The representations, then every task."""
+    """Return the titles of the panels: the representations, then every task."""
     return [SHARED, *trace.frame["task"].drop_nulls().unique(maintain_order=True)]
 
 
 def _described(frame: pl.DataFrame) -> pl.Expr:
-    """Policy, threshold, and the risk where there are several."""
+    """Return labels of policy, threshold, and the risk where there are several."""
     label = (
         pl.when(pl.col.threshold == "own")
         .then(pl.col.policy)

@@ -30,11 +30,11 @@ class SimulationReport(NamedTuple):
     summary: pl.DataFrame
 
     def document(self) -> dict[str, Any]:
-        """The contract of `osrl simulate --json`: one entry for each policy, threshold and risk."""
+        """Return the document of `osrl simulate --json`: one entry for each policy, threshold and risk."""
         return {"results": self.summary.to_dicts()}
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """The table, and how to read it."""
+        """Print the table, and how to read it."""
         rows = self.summary.to_dicts()
         tolerance = describe_tolerance(rows[0]["epsilon_g"], rows[0]["epsilon_h"])
         made = f"{count_noun(rows[0]['runs'], 'run')}, seed {rows[0]['seed']}{tolerance}"
@@ -47,7 +47,7 @@ class SimulationReport(NamedTuple):
         yield Text(" ".join(self._notes(rows)))
 
     def _table(self, rows: list[Row], left_out: tuple[str, ...]) -> Table:
-        """One line for each entry, without the columns for which there is no room."""
+        """Return a table with a line for each entry, without the columns for which there is no room."""
         table = new_table(gap=1)
         table.add_column("policy", style="bold", no_wrap=True)
         table.add_column("threshold", no_wrap=True)
@@ -69,7 +69,7 @@ class SimulationReport(NamedTuple):
         return table
 
     def _cells(self, row: Row) -> dict[str, str]:
-        """The numbers of an entry, by the name of their column."""
+        """Return the numbers of an entry, by the name of their column."""
         interval = "" if row["ci975"] is None else f" ± {count(row['ci975'])}"
         errors = {"wrong g": _share(row["error_g"]), "wrong h": _share(row["error_h"])}
         return {
@@ -88,7 +88,7 @@ class SimulationReport(NamedTuple):
         }
 
     def _notes(self, rows: list[Row]) -> Iterator[str]:
-        """What the columns mean, and how fast it went."""
+        """Say what the columns mean, and how fast the runs were."""
         yield "Samples: the mean, with a 97.5 % interval. For g: until the representation was decided."
         if self.instance.in_model_class:
             yield "Wrong: the share of runs; for h, those with the right g but a wrong h, in the worst task."

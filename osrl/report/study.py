@@ -41,7 +41,7 @@ class StudyReport(NamedTuple):
     status: Status
 
     def document(self) -> dict[str, Any]:
-        """The contract of `osrl study status --json`: names for indices, null for what is not known."""
+        """Return the document of `osrl study status --json`: names for indices, null for what is not known."""
         status, settings = self.status, self.status.settings
         return {
             "study": self.name,
@@ -98,7 +98,7 @@ class StudyReport(NamedTuple):
         }
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """What is decided, what is open, how far, how long still, and who has not reported."""
+        """Print what is decided, what is open, how far, how long still, and which trials are out."""
         yield self._heading()
         yield HypothesesView(self.status.hypotheses, self.status.best.representation)
         if self.status.told:
@@ -176,7 +176,7 @@ class StudyReport(NamedTuple):
 
 
 def pending_document(trial: PendingTrial) -> dict[str, Any]:
-    """A trial that has not reported, as `osrl study status --json` shows it."""
+    """Return a trial that has not reported, as `osrl study status --json` has it."""
     return {
         "trial": trial.id,
         "task": trial.task,
@@ -193,12 +193,12 @@ def pending_document(trial: PendingTrial) -> dict[str, Any]:
 
 
 def hypotheses_document(hypotheses: Sequence[Hypothesis]) -> list[dict[str, Any]]:
-    """The hypotheses as JSON knows them: null for an infinite evidence."""
+    """Return the hypotheses as JSON has them: null for infinite evidence."""
     return [{**test._asdict(), "log_evidence": finite(test.log_evidence)} for test in hypotheses]
 
 
 def _alarm_document(alarm: Alarm | None) -> dict[str, Any] | None:
-    """An alarm as JSON knows it."""
+    """Return an alarm as JSON has it."""
     if alarm is None:
         return None
     suspects = [each._asdict() for each in alarm.suspects]

@@ -25,20 +25,20 @@ MAX_ARMS = 24  # arms up to which all are shown; then only those of the best gue
 
 
 class HypothesesView(NamedTuple):
-    """How close each hypothesis is to being ruled out; ``best`` is the representation of the guess."""
+    """Hypotheses and how close each is to being ruled out; ``best`` is the representation of the guess."""
 
     hypotheses: Sequence[Hypothesis]
     best: str | None
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """A table for the representations, and one for the predictors of each that is left."""
+        """Print a table for the representations, and one for the predictors of each that is left."""
         full, empty = ("#", ".") if options.ascii_only else ("█", "░")
         for title, tests in self._groups():
             yield Text(f"\n{printable(title)}")
             yield _hypotheses_table(tests, full, empty)
 
     def _groups(self) -> list[tuple[str, list[Hypothesis]]]:
-        """The tests in the order of reading."""
+        """Return the hypotheses in the order of reading."""
         representations = [test for test in self.hypotheses if test.predictor is None]
         predictors = [test for test in self.hypotheses if test.predictor is not None]
         if len(predictors) > MAX_PREDICTORS:
@@ -51,7 +51,7 @@ class HypothesesView(NamedTuple):
 
 
 def _hypotheses_table(tests: list[Hypothesis], full: str, empty: str) -> Table:
-    """One row for each hypothesis: how far it is on the way to the limit, then the numbers behind that."""
+    """Return a row for each hypothesis: how close it is to its limit, then the numbers behind that."""
     table = new_table()
     if tests[0].task is not None:
         table.add_column("task")
@@ -79,14 +79,14 @@ def _hypotheses_table(tests: list[Hypothesis], full: str, empty: str) -> Table:
 
 
 class ArmsView(NamedTuple):
-    """What every arm has brought; ``best`` is the answer, or the best guess while it is not ``known``."""
+    """The results of every arm; ``best`` is the answer, or the best guess while it is not ``known``."""
 
     arms: Sequence[ArmRate]
     best: Answer
     known: bool
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """One row for each arm."""
+        """Print one row for each arm."""
         arms = [arm for arm in self.arms if len(self.arms) <= MAX_ARMS or self._leads(arm)]
         hidden = len(self.arms) - len(arms)
         rest = f"; {hidden} more arms with --json or `export --arms`" if hidden else ""
@@ -118,13 +118,13 @@ class ArmsView(NamedTuple):
 
 
 class HarmView(NamedTuple):
-    """What representations and predictors have done, beside the limit."""
+    """The harm of representations and predictors, beside its limit."""
 
     harm: Sequence[HarmOf]
     limit: float
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """One row for each representation, then for each predictor."""
+        """Print one row for each representation, then for each predictor."""
         yield Text(f"\nHarm, at most {self.limit:g} on average (withdrawn at evidence {1 / LEVEL:g} of more)")
         table = new_table()
         table.add_column("")

@@ -37,7 +37,7 @@ class Grid(NamedTuple):
     notes: Sequence[str] = ()
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """For the terminal."""
+        """Print the grid on the terminal."""
         table = Table(box=SIMPLE, padding=0, pad_edge=False)
         for i, name in enumerate(self.columns):
             side: JustifyMethod = "right" if i in self.right else "left"

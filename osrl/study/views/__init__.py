@@ -1,1 +1,1 @@
-"""What can be read off a study: status, evidence, arms, history, verification."""
+"""Views of a study, which change nothing: status, evidence, arms, trials, history, forecast, verification."""

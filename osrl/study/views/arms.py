@@ -30,7 +30,7 @@ COVERAGE = 0.95
 
 
 class ArmRate(NamedTuple):
-    """What an arm has brought. None where nothing is known: no mean, no limit, no answer to compare with."""
+    """The results of an arm; None where nothing is known: no mean, no limit, no answer to compare with."""
 
     task: str
     representation: str
@@ -55,32 +55,32 @@ class Rates(NamedTuple):
     upper: Floats
 
 
-def read_rates(progress: StudyState, guess: Verdict) -> tuple[ArmRate, ...]:
-    """The rates of every arm, those that were withdrawn last; ``guess`` is the verdict or the best guess."""
-    tally, noise = progress.totals, progress.family.noise
+def read_rates(state: StudyState, guess: Verdict) -> tuple[ArmRate, ...]:
+    """Return the rates of every arm, those that were withdrawn last; ``guess`` is the verdict or the best guess."""
+    tally, noise = state.totals, state.family.noise
     told, total, lost, left_out = tally.counts[[TOLD, SUM, LOST, LEFT_OUT]]
     pending = np.zeros_like(told)
-    for one in progress.pending.values():
+    for one in state.pending.values():
         pending[tally.arms[one.asked.task, one.asked.representation, one.asked.predictor]] += 1.0
-    missing = pending + lost + (left_out if progress.alarm else 0.0)
+    missing = pending + lost + (left_out if state.alarm else 0.0)
     if noise > 0.0:
         missing = np.zeros_like(told)  # they have no worst reward: that they are missing must tell nothing
     level = (1 - COVERAGE) * np.array(tally.shares)
     lower, upper = mean_intervals(told + missing, total, total + missing, level, noise)
-    answers = _answers(progress, guess)
+    answers = _answers(state, guess)
     lower[tally.place] = reconciled(
         lower[tally.place],
         upper[tally.place],
-        answers if progress.status in ANSWERED else np.full(len(answers), -1),
-        tolerances(progress.shape, answers, progress.created.tolerances) if progress.status == WITHIN else 0.0,
-        progress.hypotheses,
+        answers if state.status in ANSWERED else np.full(len(answers), -1),
+        tolerances(state.shape, answers, state.created.tolerances) if state.status == WITHIN else 0.0,
+        state.hypotheses,
     )
-    rows = zip(progress.created.tasks, tally.place, answers, strict=True)
+    rows = zip(state.created.tasks, tally.place, answers, strict=True)
     best = {task: int(place[a]) for task, place, a in rows if a >= 0 and told[place[a]]}
     with np.errstate(invalid="ignore"):
         means = total / told
     rates = Rates(told + pending + lost + left_out, told, means, lower, upper)
-    limits = progress.created.low, progress.created.high
+    limits = state.created.low, state.created.high
     found = [write_rate(rates, names, i, best.get(names[0]), limits) for names, i in tally.arms.items()]
     used = set(tally.place.ravel().tolist())
     return tuple(sorted(found, key=lambda arm: tally.arms[arm[:3]] not in used))
@@ -105,7 +105,7 @@ def write_rate(
 def reconciled(
     lower: Floats, upper: Floats, answers: Integers, epsilon: Floats | float, hypotheses: Hypotheses | None
 ) -> Floats:
-    """Lower ends (X, n) that claim nothing against what is ruled out.
+    """Return lower ends (X, n) that claim nothing against what is ruled out.
 
     ``answers`` (X,) are the arms that are answered, -1 where there is none; ``epsilon`` (X, n) by how much
     another arm may be better all the same.
@@ -129,19 +129,19 @@ def reconciled(
     return lower
 
 
-def _answers(progress: StudyState, guess: Verdict) -> Integers:
-    """The arm of each task that is answered or guessed, -1 where there is none."""
+def _answers(state: StudyState, guess: Verdict) -> Integers:
+    """Return the arm of each task that is answered or guessed, -1 where there is none."""
     found = []
     for g, h in zip(guess.representations, guess.predictors, strict=True):
         arm = -1
         if g is not None and h is not None:
-            arm = progress.index_of(1, g) * progress.shape[2] + progress.index_of(2, h)
+            arm = state.index_of(1, g) * state.shape[2] + state.index_of(2, h)
         found.append(arm)
     return np.array(found, np.int64)
 
 
 def tolerances(shape: tuple[int, int, int], answers: Integers, epsilon: tuple[float, float]) -> Floats:
-    """By how much each arm of a task may be better than the answer, (X, n)."""
+    """Return by how much each arm of a task may be better than the answer, (X, n)."""
     _, G, H = shape
     same = np.arange(G * H)[None, :] // H == answers[:, None] // H
     return np.where(same, epsilon[1], epsilon[0])

@@ -1,7 +1,6 @@
-"""Where the hypotheses of a study stand: the evidence against each, and what could be claimed.
+"""The evidence against each hypothesis of a study, and what could be claimed by it.
 
-For policies that keep `osrl.hypotheses` (`osrl`, `uniform`). Others keep their evidence to themselves, and
-have no standing.
+It exists for policies that keep `osrl.hypotheses` (`osrl`, `uniform`).
 """
 
 from __future__ import annotations
@@ -40,19 +39,19 @@ class EvidenceReport(NamedTuple):
     unchecked: tuple[str, ...]
 
 
-def read_evidence(progress: StudyState, hypotheses: Hypotheses | None, guess: Verdict) -> EvidenceReport:
-    """Where the current hypotheses stand; ``guess`` is the verdict or the best guess."""
+def read_evidence(state: StudyState, hypotheses: Hypotheses | None, guess: Verdict) -> EvidenceReport:
+    """Return the evidence against the current hypotheses; ``guess`` is the verdict or the best guess."""
     if hypotheses is None:
         return EvidenceReport((), None, (), (), ())
-    created = progress.created
+    created = state.created
     names = Names(created.tasks, created.representations, created.predictors)
     objections = find_objections(hypotheses.by_task, hypotheses.possible_g, names)
-    as_good = () if progress.verdict is None else find_as_good(hypotheses, names)
+    as_good = () if state.verdict is None else find_as_good(hypotheses, names)
     claim: Claim | None = None
     unchecked: tuple[str, ...] = ()
     if hypotheses.possible_g.any() and None not in guess.representations:
-        g = progress.index_of(1, str(guess.representations[0]))
-        best = [progress.index_of(2, str(name)) for name in guess.predictors]
+        g = state.index_of(1, str(guess.representations[0]))
+        best = [state.index_of(2, str(name)) for name in guess.predictors]
         claim = claim_of(hypotheses, g, best, created.tasks)
         unchecked = find_unchecked(hypotheses, g, best, created.tasks)
     return EvidenceReport(name_hypotheses(hypotheses, names), claim, objections, as_good, unchecked)
@@ -63,40 +62,39 @@ def share_of_limit(hypothesis: Hypothesis) -> float:
     return min(max(hypothesis.log_evidence / hypothesis.limit, 0.0), 1.0)
 
 
-def read_hypotheses(progress: StudyState) -> tuple[Hypothesis, ...]:
-    """Every hypothesis with the evidence against it."""
-    hypotheses, created = current_hypotheses(progress), progress.created
+def read_hypotheses(state: StudyState) -> tuple[Hypothesis, ...]:
+    """Return every hypothesis with the evidence against it."""
+    hypotheses, created = current_hypotheses(state), state.created
     names = Names(created.tasks, created.representations, created.predictors)
     return () if hypotheses is None else name_hypotheses(hypotheses, names)
 
 
-def current_hypotheses(progress: StudyState) -> Hypotheses | None:
-    """A copy of the hypotheses with every evidence up to date, for policies that keep any.
+def current_hypotheses(state: StudyState) -> Hypotheses | None:
+    """Return a copy of the hypotheses with all evidence up to date, for policies that keep any.
 
     Of two values the larger counts: with all trials, the pending ones at their worst, or with the first ones.
     """
-    if progress.hypotheses is None:
+    if state.hypotheses is None:
         return None
-    now = copy.copy(progress)
-    now.state = copy.deepcopy(progress.state)
-    if progress.late is not None:
-        now.late = progress.late._replace(stale=np.ones_like(progress.late.stale))
-    if progress.verdict is None:
+    now = with_own_policy(state)
+    if state.late is not None:
+        now.late = state.late._replace(stale=np.ones_like(state.late.stale))
+    if state.verdict is None:
         now.count_pending()
     hypotheses: Hypotheses = now.state.stopping
     refresh_evidence(hypotheses)
-    if progress.in_order is not None:
-        first_g, first_h = progress.in_order.evidence()
+    if state.in_order is not None:
+        first_g, first_h = state.in_order.evidence()
         np.maximum(hypotheses.evidence_g, first_g, out=hypotheses.evidence_g)
         np.maximum(hypotheses.evidence_h, first_h, out=hypotheses.evidence_h)
     return hypotheses
 
 
-def evidence_at_design(progress: StudyState) -> dict[str, Floats]:
-    """The arrays of a design that hold evidence, computed from the rewards so far; by new and old names."""
-    if progress.hypotheses is None:
+def evidence_at_design(state: StudyState) -> dict[str, Floats]:
+    """Return the arrays of a design that hold evidence, by new and old names, computed from the rewards so far."""
+    if state.hypotheses is None:
         return {}
-    now = copy.deepcopy(progress.hypotheses)
+    now = copy.deepcopy(state.hypotheses)
     refresh_evidence(now)
     return {
         "stopping.evidence_g": now.evidence_g,
@@ -106,3 +104,10 @@ def evidence_at_design(progress: StudyState) -> dict[str, Floats]:
         "tests.evidence_g": now.evidence_g,
         "tests.evidence_h": now.evidence_h,
     }
+
+
+def with_own_policy(state: StudyState) -> StudyState:
+    """Return a copy of a study's state with a policy of its own, which may be changed."""
+    copied = copy.copy(state)
+    copied.state = copy.deepcopy(state.state)
+    return copied

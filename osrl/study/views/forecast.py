@@ -1,4 +1,4 @@
-"""How long a study still takes: the rest of it, simulated from what is known (`osrl.simulation.forecast`).
+"""The forecast of a study: its rest, simulated from what is known (`osrl.simulation.forecast`).
 
 A forecast belongs to a moment of the log, and is computed once for it. It is an expectation, not a promise:
 the guarantee does not depend on it.
@@ -6,7 +6,6 @@ the guarantee does not depend on it.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -14,10 +13,11 @@ import numpy as np
 
 from osrl.simulation.forecast import Seen, is_compiled, remainder
 from osrl.study.state.state import StudyState
+from osrl.study.views.evidence import with_own_policy
 
 DAY = 86_400e6  # microseconds
-KEPT = 16  # forecasts that are remembered
-_known: dict[str, Forecast] = {}  # by the head of the log
+MAX_FORECASTS = 16  # forecasts that are remembered
+_forecasts: dict[str, Forecast] = {}  # by the head of the log
 
 
 class Forecast(NamedTuple):
@@ -39,45 +39,44 @@ class Forecast(NamedTuple):
     in_budget: float | None = None
 
 
-def look_ahead(progress: StudyState) -> Callable[[], Forecast | None]:
-    """What computes the forecast of this moment, while the study goes on.
+def look_ahead(state: StudyState) -> Callable[[], Forecast | None]:
+    """Return a function that computes the forecast as of now, while the study goes on.
 
     It is a simulation: None where there is no machine code for that, or not yet.
     """
-    hypotheses, head = progress.hypotheses, progress.last.hash
-    if progress.verdict is not None:
+    hypotheses, head = state.hypotheses, state.last.hash
+    if state.verdict is not None:
         return lambda: Forecast(0.0, 0.0, 0.0, 0.0, False, 0.0, 0.0)
     if hypotheses is None or not hypotheses.pulls.any():
         return lambda: None
-    if head in _known:
-        return lambda: _known[head]
-    now = copy.copy(progress)
-    now.state = copy.deepcopy(progress.state)
+    if head in _forecasts:
+        return lambda: _forecasts[head]
+    now = with_own_policy(state)
     now.clear_pending()
     n = hypotheses.pulls.shape[1]
-    pending = np.array([one.x * n + one.a for one in progress.current.values()], np.int64)
-    ended, ignored = progress.told + progress.abandoned, 0 if progress.alarm else progress.left_out
-    pace = progress.arrival_stats
+    pending = np.array([one.x * n + one.a for one in state.current.values()], np.int64)
+    ended, ignored = state.told + state.abandoned, 0 if state.alarm else state.left_out
+    pace = state.arrival_stats
     seen = Seen(
         pace.arrivals.astype(float),
-        progress.told,
-        progress.abandoned - ignored,
+        state.told,
+        state.abandoned - ignored,
         ignored,
         pace.behind / max(ended, 1),
     )
-    budget, asked = progress.created.budget, progress.asked
-    days = None if pace.began is None else (progress.last.at - pace.began) / DAY / asked
+    budget, asked = state.created.budget, state.asked
+    days = None if pace.began is None else (state.last.at - pace.began) / DAY / asked
 
     def compute() -> Forecast | None:
         if not is_compiled(now.state, now.family):
             return None
         most = None if budget is None else max(budget - asked, 0)
         found = remainder(now.state, now.family, seen, pending, most)
-        while len(_known) >= KEPT:
-            _known.pop(next(iter(_known)))
+        while len(_forecasts) >= MAX_FORECASTS:
+            _forecasts.pop(next(iter(_forecasts)))
         median, high, low = found.median, found.q90, found.q10
         times = [each * days if days else None for each in (median, high, low)]
-        _known[head] = Forecast(median, high, times[0], times[1], found.at_least, low, times[2], found.in_time)
-        return _known[head]
+        _forecasts[head] = Forecast(median, high, times[0], times[1], found.at_least, low, times[2], found.in_time)
+        return _forecasts[head]
 
     return compute

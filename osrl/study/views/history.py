@@ -32,7 +32,7 @@ _TIME = pl.Datetime("us", "UTC")
 
 
 def history(pages: Iterable[Sequence[Stored]]) -> tuple[pl.DataFrame, Created]:
-    """The trials of a log, in order of hand-out, and what the study was created with."""
+    """Return the trials of a log, in order of hand-out, and what the study was created with."""
     created: Created | None = None
     asks, ends = [], []
     stages = _Stages()
@@ -74,7 +74,7 @@ def history(pages: Iterable[Sequence[Stored]]) -> tuple[pl.DataFrame, Created]:
 
 
 class _Stages:
-    """Which arms a study has had, and when. Those that were withdrawn have probability 0 from then on."""
+    """The arms of a study over time. Those that were withdrawn have probability 0 from then on."""
 
     def __init__(self) -> None:
         self.tasks: list[str] = []
@@ -84,14 +84,14 @@ class _Stages:
         self._stages: list[tuple[int, Sequence[str], Sequence[str]]] = []  # trials before, and the arms
 
     def begin(self, tasks: Sequence[str], representations: Sequence[str], predictors: Sequence[str]) -> None:
-        """These are the tasks and the arms from the next trial on."""
+        """Add the tasks and the arms that are there from the next trial on."""
         self.tasks += [name for name in tasks if name not in self.tasks]
         self.representations += [name for name in representations if name not in self.representations]
         self.predictors += [name for name in predictors if name not in self.predictors]
         self._stages.append((self._asked, representations, predictors))
 
     def follow(self, page: Sequence[Stored]) -> None:
-        """Go through the rows of a log."""
+        """Follow the rows of a log."""
         for seq, at, kind, _, payload, _ in page:
             if kind == "ask":
                 self._asked += 1
@@ -101,7 +101,7 @@ class _Stages:
                 self.begin(body.tasks or (), body.representations, body.predictors)
 
     def align(self, asked: pl.DataFrame) -> pl.DataFrame:
-        """The asks, with the probabilities of the arms of all stages, in one order."""
+        """Return the asks with the probabilities of the arms of all stages, in one order."""
         if len(self._stages) == 1:
             return asked
         lists = asked["propensities"].to_list()
@@ -134,7 +134,7 @@ _ENDED = pl.Struct({"reward": pl.Float64, "ignorable": pl.Boolean})
 
 
 def _notes(rows: pl.DataFrame) -> pl.Series:
-    """The notes of the asks, each as a JSON text: which names they have is not known in advance."""
+    """Return the notes of the asks, each as a JSON text: their fields are not known in advance."""
     payloads = rows.filter(pl.col("kind") == "ask")["payload"]
     if not payloads.str.contains('"note":', literal=True).any():
         return pl.Series("note", [None] * len(payloads), pl.String)
@@ -144,7 +144,7 @@ def _notes(rows: pl.DataFrame) -> pl.Series:
 
 
 def _fields(rows: pl.DataFrame, kinds: Sequence[str], fields: pl.Struct) -> pl.DataFrame:
-    """The fields of the events of these kinds, one column each."""
+    """Return the fields of the events of these kinds, one column each."""
     wanted = rows.filter(pl.col("kind").is_in(kinds))
     return wanted.with_columns(pl.col("payload").str.json_decode(fields)).unnest("payload")
 
@@ -184,14 +184,14 @@ def _schema(tasks: Any, representations: Any, predictors: Any) -> dict[str, Any]
 
 
 def evidence_frame(hypotheses: Sequence[Hypothesis]) -> pl.DataFrame:
-    """The hypotheses, with the log evidence against each."""
+    """Return the hypotheses as a table, with the log evidence against each."""
     names = ("task", "representation", "predictor")
     numbers = {"log_evidence": pl.Float64, "limit": pl.Float64, "rejected": pl.Boolean}
     return pl.DataFrame(hypotheses, schema={**dict.fromkeys(names, pl.String), **numbers}, orient="row")
 
 
 def arms_frame(arms: Sequence[Sequence[object]]) -> pl.DataFrame:
-    """The rates of arms, see `osrl.study.views.arms.ArmRate`."""
+    """Return the rates of arms as a table, see `osrl.study.views.arms.ArmRate`."""
     names, counts = ("task", "representation", "predictor"), ("trials", "told")
     numbers = ("mean", "lower", "upper", "lift", "lift_lower", "lift_upper")
     kinds = dict.fromkeys(names, pl.String) | dict.fromkeys(counts, pl.Int64)

@@ -29,7 +29,7 @@ HOUR = 3_600_000_000  # microseconds
 
 @dataclass(frozen=True)
 class PendingTrial(Trial):
-    """A trial that has not reported; times in microseconds since 1970 (UTC).
+    """A trial that has not reported.
 
     ``until``: when it was to report, if it was handed out with a lease; ``overdue``: that time is over.
     """
@@ -164,42 +164,42 @@ class Status(NamedTuple):
         return not tasks_without_result(self.arms_left, self.best) and not self.beaten_in
 
 
-def read_status(progress: StudyState, at: int | None = None) -> Status:
+def read_status(state: StudyState, at: int | None = None) -> Status:
     """Return the status of a study, but for its forecast; ``at`` is the time of looking, by default now."""
-    created, at = progress.created, now() if at is None else at
-    pending = read_pending(progress, 0, MAX_PENDING_SHOWN, at)
-    guess = progress.verdict or progress.best_guess()
-    hypotheses = current_hypotheses(progress)
-    evidence = read_evidence(progress, hypotheses, guess)
-    alarm = _read_alarm(progress)
+    created, at = state.created, now() if at is None else at
+    pending = read_pending(state, 0, MAX_PENDING_SHOWN, at)
+    guess = state.verdict or state.best_guess()
+    hypotheses = current_hypotheses(state)
+    evidence = read_evidence(state, hypotheses, guess)
+    alarm = _read_alarm(state)
     return Status(
         created,
-        progress.status,
+        state.status,
         read_answer(created, guess),
-        progress.asked,
-        progress.told,
-        progress.abandoned,
-        progress.left_out,
+        state.asked,
+        state.told,
+        state.abandoned,
+        state.left_out,
         alarm,
         pending,
         evidence.hypotheses,
         None if alarm is not None and alarm.void else evidence.claim,
         evidence.objections,
         evidence.as_good,
-        read_rates(progress, guess),
-        progress.paused,
-        progress.stages[-1][0],
+        read_rates(state, guess),
+        state.paused,
+        state.stages[-1][0],
         None,
-        progress.last.hash,
-        () if progress.harm is None else progress.harm.table(),
+        state.last.hash,
+        () if state.harm is None else state.harm.table(),
         evidence.unchecked,
-        pending[-1].id if len(pending) < len(progress.pending) else None,
-        _read_ages(progress, at),
-        len(progress.stages),
+        pending[-1].id if len(pending) < len(state.pending) else None,
+        _read_ages(state, at),
+        len(state.stages),
     )
 
 
-def read_pending(progress: StudyState, after: int, limit: int, at: int | None = None) -> tuple[PendingTrial, ...]:
+def read_pending(state: StudyState, after: int, limit: int, at: int | None = None) -> tuple[PendingTrial, ...]:
     """Return the first ``limit`` pending trials after number ``after``, those out longest first."""
     if not 1 <= limit <= MAX_PENDING_PAGE or after < 0:
         raise OsrlError(
@@ -208,28 +208,28 @@ def read_pending(progress: StudyState, after: int, limit: int, at: int | None = 
     at = now() if at is None else at
     return tuple(
         PendingTrial(
-            **vars(progress.trial_of(one)),
+            **vars(state.trial_of(one)),
             asked_at=one.at,
             until=one.asked.until,
             overdue=(one.asked.until or at) < at,
         )
-        for one in islice((one for trial, one in progress.pending.items() if trial > after), limit)
+        for one in islice((one for trial, one in state.pending.items() if trial > after), limit)
     )
 
 
-def _read_ages(progress: StudyState, at: int) -> Ages:
-    since = np.fromiter((one.at for one in progress.pending.values()), np.int64, len(progress.pending))
+def _read_ages(state: StudyState, at: int) -> Ages:
+    since = np.fromiter((one.at for one in state.pending.values()), np.int64, len(state.pending))
     longer = [int(np.count_nonzero(at - since >= hours * HOUR)) for hours in (1, 24, 168)]
     counts = -np.diff([since.size, *longer, 0])
     return Ages(*counts.tolist())
 
 
-def _read_alarm(progress: StudyState) -> Alarm | None:
+def _read_alarm(state: StudyState) -> Alarm | None:
     """Return the alarm of the missingness test, with the names of the study."""
-    losses = progress.missingness
+    losses = state.missingness
     if losses is None or not losses.alarm:
         return None
-    created, predictors = progress.created, progress.shape[2]
+    created, predictors = state.created, state.shape[2]
     suspects = tuple(
         Suspect(
             created.tasks[x],

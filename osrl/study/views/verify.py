@@ -1,17 +1,16 @@
-"""Replay: go through a log again, and see whether everything follows from it.
+"""Verification by replay: everything that a study has done must follow from its log.
 
 Nothing is solved: weights are taken from the log. All else is computed anew and compared: which trial
 the policy hands out, with which probabilities, when it wants new weights and in which state, the evidence
 at that time, the verdict, and everything that a snapshot holds. As long as only the versions at hand have
 written, all must agree bit for bit; from then on to 1e-9, with the same draws and the same verdict.
 
-Nothing is taken for granted: rewards must be of the family, names those of the study, the chain of hashes
-unbroken. Where the log can no longer be read, the replay ends, and says how far it got.
+Nothing is assumed: rewards must be of the family, names those of the study, the chain of hashes unbroken. Where the
+log can no longer be read, the replay ends, and says how far it came.
 """
 
 from __future__ import annotations
 
-import copy
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -45,13 +44,13 @@ from osrl.study.state.guardrail import RULE, next_by_harm_limit
 from osrl.study.state.snapshot import all_arrays, facts, unpack
 from osrl.study.state.state import begin
 from osrl.study.storage.base import Snapshot
-from osrl.study.views.evidence import evidence_at_design
+from osrl.study.views.evidence import evidence_at_design, with_own_policy
 
-TOLERANCE = 1e-9
-MOST_PROBLEMS = 20  # that are listed
-_WITHOUT = "has no bits that drew its arm, and the study has no seed"
-_WITH = "has bits of its own, though a seed or nothing has drawn its arm"
-LEAST_HEAD = 12  # letters of a hash that say which event is meant
+TOLERANCE = 1e-9  # relative, where other versions have written
+MAX_PROBLEMS = 20  # that are listed
+_BITS_MISSING = "has no bits that drew its arm, and the study has no seed"
+_BITS_UNEXPECTED = "has bits of its own, though a seed or nothing has drawn its arm"
+MIN_HEAD_LETTERS = 12  # letters of a hash that say which event is meant
 
 
 class Verification(NamedTuple):
@@ -72,7 +71,7 @@ class Verification(NamedTuple):
 
     @property
     def ok(self) -> bool:
-        """Whether everything follows from the log."""
+        """Tell whether everything follows from the log."""
         return not self.problems
 
 
@@ -82,46 +81,46 @@ def verify(events: Iterable[Event], snapshot: Snapshot | None = None, head: str 
     first = next(stream, None)
     if first is None or not isinstance(first.body, Created):
         raise StorageDamaged("the log does not begin with the creation of a study; restore a backup")
-    if head is not None and (len(head) < LEAST_HEAD or head.strip("0123456789abcdef")):
-        raise OsrlError(f"the head is {head!r}; give the hash that was printed, at least {LEAST_HEAD} letters")
+    if head is not None and (len(head) < MIN_HEAD_LETTERS or head.strip("0123456789abcdef")):
+        raise OsrlError(f"the head is {head!r}; give the hash that was printed, at least {MIN_HEAD_LETTERS} letters")
     replay = _Replay(first, snapshot, head)
     replay.compare_all(stream)
-    progress = replay.progress
+    state = replay.state
     return Verification(
-        progress.position,
-        progress.asked,
-        progress.status,
+        state.position,
+        state.asked,
+        state.status,
         replay.exact,
         replay.largest,
-        progress.last.hash,
+        state.last.hash,
         tuple(replay.problems),
         tuple(replay.notes),
     )
 
 
 def _draws_right(created: Created, asked: Asked) -> bool:
-    """Whether an ask has bits of its own exactly where they must have drawn its arm."""
+    """Tell whether an ask has secret bits exactly where they must have drawn its arm."""
     return (created.seed is None and asked.propensities is not None) == (asked.bits is not None)
 
 
 class _Replay:
-    """A progress that is compared with its log, event by event."""
+    """A state that is compared with its log, event by event."""
 
     def __init__(self, first: Event, snapshot: Snapshot | None, head: str | None) -> None:
         assert isinstance(first.body, Created)
         self.created = first.body
-        self.progress = begin(first)
+        self.state = begin(first)
         self.largest = 0.0
         self.problems: list[str] = []
         self.notes: list[str] = []
         self._designed = False
-        self._ruling = False  # the limit of harm may act now
-        self._due: dict[int, str] = {}  # digests of the states, by event, since it is time for new weights
-        self._old: dict[int, float] = {}  # rewards that were corrected
+        self._harm_limit_due = False  # the limit of harm may act now
+        self._due_digests: dict[int, str] = {}  # digests of the states, by event, since it is time for new weights
+        self._corrected: dict[int, float] = {}  # rewards that were corrected
         self._snapshot = snapshot
         self._head = head
-        self._same = 0  # of those who have written, how many had the versions at hand
-        self._look_for_head(first)
+        self._same_writers = 0  # of those who have written, how many had the versions at hand
+        self._match_head(first)
 
     def compare_all(self, events: Iterator[Event]) -> None:
         """Compare every event, as far as the log can be read."""
@@ -132,192 +131,190 @@ class _Replay:
                         self._compare_one(part)
                         continue
                     for pairs in split_block(part):
-                        self._compare_stretch(pairs)
+                        self._compare_block(pairs)
         except OsrlError as error:
-            self._complain(str(error))
+            self._report(str(error))
         except (TypeError, ValueError, ArithmeticError, LookupError, AttributeError) as error:
-            self._complain(f"event {self.progress.position} cannot be replayed ({error!r:.200}); restore a backup")
+            self._report(f"event {self.state.position} cannot be replayed ({error!r:.200}); restore a backup")
         else:
             self._compare_snapshot(None)
         if self._head is not None:
-            self._complain(f"no event has the hash {self._head}: the log is not the one that was noted")
+            self._report(f"no event has the hash {self._head}: the log is not the one that was noted")
 
     def _compare_one(self, event: Event) -> None:
         self._compare_snapshot(event)
         self.compare(event)
-        self._look_for_head(event)
+        self._match_head(event)
 
-    def _compare_stretch(self, pairs: Sequence[TrialPair]) -> None:
+    def _compare_block(self, pairs: Sequence[TrialPair]) -> None:
         """Compare trials that do not overlap, as far as all is bit for bit the same; then one by one."""
-        progress, done = self.progress, 0
-        stretch = new_block(progress, pairs)
-        if stretch is not None:
-            stretch = stretch._replace(rewards=progress.scaled(stretch.rewards))
-        plain = progress.harm is None and stretch is not None
+        state, done = self.state, 0
+        block = new_block(state, pairs)
+        if block is not None:
+            block = block._replace(rewards=state.scaled(block.rewards))
+        plain = state.harm is None and block is not None
         if plain:
             asks: list[Any] = [pair[0].body for pair in pairs]
-            plain = all(ask.design == progress.design and _draws_right(progress.created, ask) for ask in asks)
-        if plain and stretch is not None and self._ordinary(pairs, stretch):
-            done = replay_block(progress, stretch, check=True)
-            progress.skip_block(pairs, stretch, done)
+            plain = all(ask.design == state.design and _draws_right(state.created, ask) for ask in asks)
+        if plain and block is not None and self._is_plain(pairs, block):
+            done = replay_block(state, block, check=True)
+            state.skip_block(pairs, block, done)
             for pair in pairs[:done]:
                 for event in pair:
-                    self._look_for_head(event)
-            if progress.state.outcome.status[0] != RUNNING:
-                verdict = progress.answer()
-                self._complain(f"event {progress.last.seq}: the verdict is None, by replay {verdict}")
+                    self._match_head(event)
+            if state.state.outcome.status[0] != RUNNING:
+                verdict = state.answer()
+                self._report(f"event {state.last.seq}: the verdict is None, by replay {verdict}")
         for pair in pairs[done:]:
             for event in pair:
                 self._compare_one(event)
 
-    def _ordinary(self, pairs: Sequence[TrialPair], stretch: TrialBlock) -> bool:
-        """Whether there is nothing to say about these trials but what the policy says."""
+    def _is_plain(self, pairs: Sequence[TrialPair], block: TrialBlock) -> bool:
+        """Tell whether a replay in bulk is enough to check these trials."""
         times = np.array([event.at for pair in pairs for event in pair])
-        in_order = times[0] >= self.progress.last.at and bool((np.diff(times) >= 0).all())
-        family = self.progress.family
-        rewards = all(family.accepts_reward(reward) for reward in np.unique(stretch.rewards).tolist())
+        in_order = times[0] >= self.state.last.at and bool((np.diff(times) >= 0).all())
+        family = self.state.family
+        rewards = all(family.accepts_reward(reward) for reward in np.unique(block.rewards).tolist())
         snapshot = self._snapshot
         within = snapshot is not None and pairs[0][0].seq <= snapshot.position <= pairs[-1][1].seq
         return in_order and rewards and not within
 
-    def _look_for_head(self, event: Event) -> None:
-        """Whether this is the event whose hash was noted."""
+    def _match_head(self, event: Event) -> None:
+        """Note whether this is the event whose hash was given."""
         if self._head is not None and event.hash.startswith(self._head):
             self.notes.append(f"the head that was given is event {event.seq}")
             self._head = None
 
     @property
     def exact(self) -> bool:
-        """Whether only the versions at hand have written so far."""
-        writers = self.progress.writers
-        while self._same < len(writers) and writers[self._same] == versions():
-            self._same += 1
-        return self._same == len(writers)
+        """Tell whether only the versions at hand have written so far."""
+        writers = self.state.writers
+        while self._same_writers < len(writers) and writers[self._same_writers] == versions():
+            self._same_writers += 1
+        return self._same_writers == len(writers)
 
     def compare(self, event: Event) -> None:
-        """Compare an event with what follows from those before it, then take it in."""
-        progress, body = self.progress, event.body
+        """Compare an event with what follows from those before it, then apply it."""
+        state, body = self.state, event.body
         where = f"event {event.seq}"
-        progress.check_next(event)
-        if event.at < progress.last.at:
-            self._note(f"{where}: the clock ran backwards by {(progress.last.at - event.at) / 1e6:g} seconds")
+        state.check_next(event)
+        if event.at < state.last.at:
+            self._note(f"{where}: the clock ran backwards by {(state.last.at - event.at) / 1e6:g} seconds")
         late = not isinstance(body, Designed) or body.after is not None
-        if late and progress.steps.wants_design(progress.state):
-            self._due[progress.last.seq] = self._digest()
+        if late and state.steps.wants_design(state.state):
+            self._due_digests[state.last.seq] = self._digest()
         told = body.told if isinstance(body, Superseded) else body
-        if isinstance(told, Told | Corrected) and not progress.family.accepts_reward(progress.scaled(told.reward)):
-            self._complain(f"{where}: the reward is {told.reward!r}, which the family does not have")
+        if isinstance(told, Told | Corrected) and not state.family.accepts_reward(state.scaled(told.reward)):
+            self._report(f"{where}: the reward is {told.reward!r}, which the family does not have")
         if isinstance(body, Superseded):
-            self._old[body.trial] = body.told.reward
-        if isinstance(body, Corrected) and self._old.get(body.trial) != body.old:
-            self._complain(f"{where}: the old reward is {body.old!r}, which was not told")
+            self._corrected[body.trial] = body.told.reward
+        if isinstance(body, Corrected) and self._corrected.get(body.trial) != body.old:
+            self._report(f"{where}: the old reward is {body.old!r}, which was not told")
         self._compare_rule(where, event)
         if isinstance(body, Designed):
             self._compare_design(where, body)
         if isinstance(body, Asked):
             self._compare_ask(where, body)
         if isinstance(body, Closed):
-            guess = replace(progress.best_guess(), status="closed")
-            if progress.verdict is not None or body.verdict != guess:
-                self._complain(f"{where}: the verdict is {body.verdict}, by replay {guess}")
+            guess = replace(state.best_guess(), status="closed")
+            if state.verdict is not None or body.verdict != guess:
+                self._report(f"{where}: the verdict is {body.verdict}, by replay {guess}")
         if isinstance(body, Told | Abandoned | Corrected):
-            if not isinstance(body, Abandoned):
-                harm = body.harm if isinstance(body, Told) else None
-                verdict = progress.take(body.trial, body.reward, harm)
+            if isinstance(body, Abandoned):
+                verdict = state.give_up(body.trial, body.ignorable)
             else:
-                verdict = progress.give_up(body.trial, body.ignorable)
-            if progress.verdict is None and verdict != body.verdict:
-                self._complain(f"{where}: the verdict is {body.verdict}, by replay {verdict}")
-            progress.advance(event)
+                verdict = state.take(body.trial, body.reward, body.harm if isinstance(body, Told) else None)
+            if state.verdict is None and verdict != body.verdict:
+                self._report(f"{where}: the verdict is {body.verdict}, by replay {verdict}")
+            state.advance(event)
         else:
-            progress.apply(event)
+            state.apply(event)
         self._designed = isinstance(body, Designed)
         if self._designed:
-            self._due.clear()
+            self._due_digests.clear()
 
     def _compare_rule(self, where: str, event: Event) -> None:
-        """Whether the limit of harm has done what it must, right after a harm was told, and nothing else."""
+        """Compare the actions of the harm limit with those that are due right after a harm was told."""
         body = event.body
         said = body if isinstance(body, ArmsChanged | Paused) and body.by == RULE else None
-        due = next_by_harm_limit(self.progress) if self._ruling else None
+        due = next_by_harm_limit(self.state) if self._harm_limit_due else None
         if self.exact and said != due:
-            self._complain(f"{where}: the limit of harm has done {said}, by replay {due}")
+            self._report(f"{where}: the limit of harm has done {said}, by replay {due}")
         kept = isinstance(body, Superseded) and bool(self.created.revision)  # its harm is
-        self._ruling = said is not None or isinstance(body, Told) or kept
+        self._harm_limit_due = said is not None or isinstance(body, Told) or kept
 
     def _digest(self) -> str:
-        """Of the state that would be solved for now."""
-        now = copy.copy(self.progress)
-        now.state = copy.deepcopy(now.state)
+        """Return the digest of the state that would be solved for now."""
+        now = with_own_policy(self.state)
         now.clear_pending()
         return digest(as_bytes(now.state))
 
     def _compare_late_design(self, where: str, designed: Designed) -> None:
-        """New weights for the state after an earlier event, because others have written meanwhile."""
-        state = self._due.get(designed.after or 0)
-        if state is None:
-            self._complain(f"{where}: new weights as of event {designed.after}, though it was not time")
-        elif self.exact and state != designed.before:
-            self._complain(f"{where}: the state as of event {designed.after} is not the one of the log")
+        """Compare new weights for the state after an earlier event, after which others have written."""
+        due = self._due_digests.get(designed.after or 0)
+        if due is None:
+            self._report(f"{where}: new weights as of event {designed.after}, though it was not time")
+        elif self.exact and due != designed.before:
+            self._report(f"{where}: the state as of event {designed.after} is not the one of the log")
         for name in designed.arrays:
             if not name.startswith(SAMPLING):
-                self._complain(f"{where}: weights of an earlier state change {name}")
+                self._report(f"{where}: weights of an earlier state change {name}")
 
     def _compare_design(self, where: str, designed: Designed) -> None:
-        progress = self.progress
+        state = self.state
         if designed.after is not None:
             self._compare_late_design(where, designed)
             return
-        if not progress.steps.wants_design(progress.state):
-            self._complain(f"{where}: new weights, though it was not time for them")
-        progress.clear_pending()
-        if self.exact and digest(as_bytes(progress.state)) != designed.before:
-            self._complain(f"{where}: the state before new weights is not the one of the log")
-        for name, value in evidence_at_design(progress).items():
+        if not state.steps.wants_design(state.state):
+            self._report(f"{where}: new weights, though it was not time for them")
+        state.clear_pending()
+        if self.exact and digest(as_bytes(state.state)) != designed.before:
+            self._report(f"{where}: the state before new weights is not the one of the log")
+        for name, value in evidence_at_design(state).items():
             if name in designed.arrays:
                 logged = np.array(designed.arrays[name], float)
                 self._difference(where, name, logged, value, self.exact)
 
     def _compare_ask(self, where: str, asked: Asked) -> None:
-        progress = self.progress
+        state = self.state
         same = self.exact
-        if same and not self._designed and progress.steps.wants_design(progress.state):
+        if same and not self._designed and state.steps.wants_design(state.state):
             # An ask that others kept from solving goes on with the weights that there are.
             self._note(f"{where}: it was time for new weights, but there are none")
-        if not _draws_right(progress.created, asked):
-            self._complain(f"{where}: trial {asked.trial} {_WITHOUT if asked.bits is None else _WITH}")
+        if not _draws_right(state.created, asked):
+            self._report(f"{where}: trial {asked.trial} {_BITS_MISSING if asked.bits is None else _BITS_UNEXPECTED}")
             return
-        again = progress.choose(asked.task if asked.given else None, bits=asked.bits)
+        again = state.choose(asked.task if asked.given else None, bits=asked.bits)
         if asked.trial != again.trial or asked.design != again.design:
-            self._complain(
+            self._report(
                 f"{where}: trial {asked.trial} of design {asked.design}, by replay {again.trial} of {again.design}"
             )
         arm, own = ((ask.task, ask.representation, ask.predictor, ask.propensities is None) for ask in (asked, again))
         # On another platform, a tie between arms that are not drawn may be broken otherwise.
         if arm != own and (same or asked.propensities is not None):
-            self._complain(f"{where}: arm {arm[:3]} was handed out, by replay {own[:3]}")
+            self._report(f"{where}: arm {arm[:3]} was handed out, by replay {own[:3]}")
         elif asked.propensities and again.propensities and asked.propensities != again.propensities:
             self._difference(where, "propensities", asked.propensities, again.propensities, same)
 
     def _compare_snapshot(self, event: Event | None) -> None:
         """Compare the state with the snapshot that was kept here, if it was; ``event`` is the next one."""
-        snapshot, position = self._snapshot, self.progress.position
+        snapshot, position = self._snapshot, self.state.position
         if snapshot is None or (snapshot.position > position and event is not None):
             return
         self._snapshot = None
         where = f"snapshot at {snapshot.position}"
         body = None if event is None else event.body
         if not isinstance(body, SnapshotTaken) or body.digest != hashlib.sha256(snapshot.content).hexdigest():
-            self._complain(f"{where}: no event vouches for its content; it is ignored")
+            self._report(f"{where}: no event vouches for its content; it is ignored")
         kept = unpack(snapshot, self.created)
         if kept is None:
             return  # damaged, or of other versions: it would not be used either
-        held, own = facts(kept), facts(self.progress)
+        held, own = facts(kept), facts(self.state)
         for name in own:
             if held[name] != own[name]:
-                self._complain(f"{where}: {name} is {held[name]!r:.100}, by replay {own[name]!r:.100}")
+                self._report(f"{where}: {name} is {held[name]!r:.100}, by replay {own[name]!r:.100}")
         arrays = all_arrays(kept)
-        for name, array in all_arrays(self.progress).items():
+        for name, array in all_arrays(self.state).items():
             self._difference(where, name, arrays[name], array, self.exact)
 
     def _difference(self, where: str, what: str, one: object, other: object, same: bool) -> None:
@@ -331,12 +328,12 @@ class _Replay:
             difference = float(np.max(apart, initial=0.0))
         self.largest = max(self.largest, difference)
         if same or not difference <= TOLERANCE:
-            self._complain(f"{where}: {what} differ by {difference:.1e} from the replay")
+            self._report(f"{where}: {what} differ by {difference:.1e} from the replay")
 
     def _note(self, what: str) -> None:
-        if len(self.notes) < MOST_PROBLEMS:
+        if len(self.notes) < MAX_PROBLEMS:
             self.notes.append(what)
 
-    def _complain(self, problem: str) -> None:
-        if len(self.problems) < MOST_PROBLEMS:
+    def _report(self, problem: str) -> None:
+        if len(self.problems) < MAX_PROBLEMS:
             self.problems.append(problem)
