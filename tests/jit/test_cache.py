@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -12,8 +11,9 @@ import pytest
 
 from osrl.jit.cache import PACKAGE
 from osrl.jit.mode import process
+from tests.support.processes import run_python
 
-pytestmark = pytest.mark.skipif(process.switched_off, reason="nothing is compiled")
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(process.switched_off, reason="nothing is compiled")]
 
 CALL = """
 from osrl.jit import mode
@@ -32,9 +32,7 @@ def run(code: str, cache: Path | None, **variables: str | None) -> tuple[str, li
     given = {"PYTHONPATH": str(PACKAGE.parent), "OSRL_COMPILE": "now", "CI": "true", **variables}
     given |= {"NUMBA_CACHE_DIR": None if cache is None else str(cache)}
     environment = {key: value for key, value in {**os.environ, **given}.items() if value is not None}
-    command = [sys.executable, "-c", code]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    done = run_python("-c", code, env=environment)
     return done.stdout.strip(), done.stderr.splitlines()
 
 

@@ -21,6 +21,7 @@ from osrl.jit import kernel, kernel_in_place
 from osrl.jit.cache import PACKAGE, source_digest
 from osrl.jit.kernels import Kernel, direct
 from tests.oracle import paper as oracle
+from tests.support.processes import run_python
 
 config: Any = numba.core.config
 runtime: Any = numba.core.runtime
@@ -46,10 +47,8 @@ def run(code: str, cache: Path, package: Path = PACKAGE, **variables: str) -> st
     environment = {key: value for key, value in os.environ.items() if not key.startswith("NUMBA_")}
     environment |= {"NUMBA_CACHE_DIR": str(cache), "PYTHONPATH": str(package.parent), "OSRL_COMPILE": "now"}
     environment |= variables
-    done = subprocess.run(
-        [sys.executable, "-c", code], env=environment, cwd=cache, capture_output=True, text=True, check=False
-    )
-    assert (done.returncode, done.stderr) == (0, "")
+    done = run_python("-c", code, env=environment, cwd=cache)
+    assert done.stderr == ""
     return done.stdout.strip()
 
 

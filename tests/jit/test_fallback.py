@@ -5,16 +5,21 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from osrl.jit.cache import PACKAGE
 from osrl.jit.mode import process
+from tests.support.processes import run_python
 
-pytestmark = pytest.mark.skipif(process.switched_off, reason="nothing is compiled")
+PLAIN_TIMEOUT = 600.0  # seconds: plain `njit` compiles everything anew, and takes three times as long
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.timeout(2 * PLAIN_TIMEOUT),
+    pytest.mark.skipif(process.switched_off, reason="nothing is compiled"),
+]
 
 RUNS = """
 import json, sys
@@ -37,9 +42,7 @@ BREAKS = {
 def runs(code: str, cache: Path, *policies: str) -> tuple[list[dict[str, list[int]]], bool, list[str]]:
     """What a new process finds, whether it used Numba's internals, and the lines that it logged."""
     environment = {**os.environ, "PYTHONPATH": str(PACKAGE.parent), "NUMBA_CACHE_DIR": str(cache)}
-    command = [sys.executable, "-c", code + RUNS, *policies]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    done = run_python("-c", code + RUNS, *policies, env=environment, timeout=PLAIN_TIMEOUT)
     found, linked = done.stdout.splitlines()
     return json.loads(found), linked == "True", done.stderr.splitlines()
 

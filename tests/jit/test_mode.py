@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +15,9 @@ from osrl.jit.cache import PACKAGE
 from osrl.jit.mode import process
 from osrl.model.instance import read_instance
 from osrl.study.study import Study
+from tests.support.processes import run_python
+
+pytestmark = pytest.mark.slow
 
 # Plays a study while the clock stands still, changes in the middle as it is told, and prints its log.
 PLAY = """
@@ -49,9 +50,7 @@ def run(code: str, *arguments: str, **variables: str | None) -> tuple[str, str]:
     """What a new process writes on its two outputs; a variable that is None is not there."""
     given = {"PYTHONPATH": str(PACKAGE.parent), "NUMBA_DISABLE_JIT": None, "OSRL_COMPILE": None, **variables}
     environment = {key: value for key, value in {**os.environ, **given}.items() if value is not None}
-    command = [sys.executable, "-c", code, *arguments]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    done = run_python("-c", code, *arguments, env=environment)
     return done.stdout, done.stderr
 
 

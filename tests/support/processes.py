@@ -13,11 +13,15 @@ TIMEOUT = 240.0  # seconds that another process may take; less than the time lim
 
 
 def run_python(
-    *arguments: str, env: Mapping[str, str] | None = None, cwd: Path | None = None, check: bool = True
+    *arguments: str,
+    env: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+    check: bool = True,
+    timeout: float = TIMEOUT,
 ) -> subprocess.CompletedProcess[str]:
     """Run the interpreter of the tests to its end; with ``check``, fail with its errors if it fails."""
     command = [sys.executable, *arguments]
-    done = subprocess.run(command, env=env, cwd=cwd, capture_output=True, text=True, timeout=TIMEOUT, check=False)
+    done = subprocess.run(command, env=env, cwd=cwd, capture_output=True, text=True, timeout=timeout, check=False)
     assert not check or done.returncode == 0, done.stdout + done.stderr
     return done
 
