@@ -54,22 +54,11 @@ if TYPE_CHECKING:
     from osrl.study.state.trial import Trial
     from osrl.study.study import Study
 
-_HOME = {
+_MODULES = {  # of all names but the errors
     "Allocation": "osrl.allocation",
     "Instance": "osrl.model.instance",
     "LowerBound": "osrl.bounds.lower",
     "Needs": "osrl.allocation",
-    "AccessRefused": "osrl.errors",
-    "BudgetSpent": "osrl.errors",
-    "OsrlError": "osrl.errors",
-    "RewardRefused": "osrl.errors",
-    "StorageBusy": "osrl.errors",
-    "StorageDamaged": "osrl.errors",
-    "StorageError": "osrl.errors",
-    "StudyEnded": "osrl.errors",
-    "StudyPaused": "osrl.errors",
-    "UnknownStudy": "osrl.errors",
-    "UnknownTrial": "osrl.errors",
     "Runs": "osrl.simulation.runs",
     "Study": "osrl.study.study",
     "Trial": "osrl.study.state.trial",
@@ -114,9 +103,9 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOME:
+    if name not in __all__:
         raise AttributeError(f"module 'osrl' has no attribute {name!r}")
-    return getattr(importlib.import_module(_HOME[name]), name)
+    return getattr(importlib.import_module(_MODULES.get(name, "osrl.errors")), name)
 
 
 def __dir__() -> list[str]:

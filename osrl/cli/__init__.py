@@ -23,9 +23,8 @@ from osrl.cli.analyse import analyse
 from osrl.cli.bound import bound
 from osrl.cli.paper import paper
 from osrl.cli.plan import plan
-from osrl.cli.rules import rules
 from osrl.cli.serve import serve
-from osrl.cli.simulate import simulate
+from osrl.cli.simulate import rules, simulate
 from osrl.cli.study import app as study
 from osrl.cli.token import app as token
 from osrl.cli.warm_up import warm_up
@@ -38,13 +37,13 @@ atexit.register(gc.freeze)
 
 # Without markup, usage errors are three plain lines; tracebacks are Python's own, without local values.
 app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
-app.command()(bound)
+app.command(help="How many samples any policy needs, and how best to spread them.")(bound)
 app.command()(simulate)
 app.command()(paper)
-app.command()(plan)
+app.command(help="How many trials to expect, if the means are as guessed.")(plan)
 app.command()(rules)
 app.add_typer(study, name="study")
-app.command()(analyse)
+app.command(help="What a log of trials proves, whatever rule collected it.")(analyse)
 app.command()(serve)
 app.add_typer(token, name="token")
 app.command("warm-up")(warm_up)

@@ -73,7 +73,7 @@ def analyse(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """What a log of trials proves, whatever rule collected it."""
+    """Print what a log of trials proves, whatever rule collected it."""
     with working("reading the log ..."):
         # Here, not above: these load kernels, which help and usage errors do not need.
         from osrl.analysis.verdict import analyse as run

@@ -27,7 +27,7 @@ def bound(
     sigma: Annotated[float | None, typer.Option(help="The paper's regulariser, for K_G_sigma.  [default: 1e5]")] = None,
     as_json: Json = False,
 ) -> None:
-    """How many samples any policy needs, and how best to spread them."""
+    """Print how many samples any policy needs, and how best to spread them."""
     with working("computing the bounds ..."):
         # Here, not above: these compile and load kernels, which help and usage errors do not need.
         from osrl.bounds.lower import DEFAULT_SIGMA, lower_bound

@@ -63,7 +63,7 @@ def plan(
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="Write the chart there, as PNG and PDF.")] = None,
     as_json: Json = False,
 ) -> None:
-    """How many trials to expect, if the means are as guessed."""
+    """Print how many trials to expect, if the means are as guessed."""
     with working("loading ..."):
         # Here, not above: these load kernels, which help and usage errors do not need.
         from osrl.report.plan import PlanReport, SweepReport

@@ -1,4 +1,4 @@
-"""`osrl simulate`: replications of policies on an instance."""
+"""`osrl simulate`: replications of policies on an instance. `osrl rules`: the rules that can be paired."""
 
 from __future__ import annotations
 
@@ -97,3 +97,10 @@ def _risks(name: str, given: str | None) -> list[float] | None:
         return None if given is None else [float(risk) for risk in given.split(",")]
     except ValueError:
         raise OsrlError(f"{name} is {given!r}; give risks such as 0.1 or 0.1,0.05") from None
+
+
+def rules(as_json: Json = False) -> None:
+    """List the rules that osrl simulate --sample and --stop take, and what is proved."""
+    with working("loading ..."):
+        from osrl.report.rules import RulesReport
+    print_report(RulesReport(), as_json)

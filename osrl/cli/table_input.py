@@ -1,4 +1,4 @@
-"""Rows of a file or of standard input, CSV or JSON Lines: which trials are meant, and their rewards."""
+"""Input of many trials at once: rows of a file or of standard input, as CSV or JSON Lines."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from typing import Any
 
 from osrl.errors import OsrlError
 
-MOST_BYTES = 50_000_000
+MAX_FILE_BYTES = 50_000_000
 _GUARDED = re.compile(r"^'('*[=+\-@])")  # as an export writes what a spreadsheet would take for a formula
 
 
 def read_rows(file: str, columns: Sequence[str]) -> list[dict[str, Any]]:
-    """Tables with ``trial`` or ``key`` and the other ``columns``, one for each row; - is standard input.
+    """Read ``trial`` or ``key`` and the other ``columns`` of each row of a file; - is standard input.
 
     A file whose first letter is a brace is JSON Lines, any other is CSV with a heading.
     """
@@ -46,7 +46,7 @@ def read_rows(file: str, columns: Sequence[str]) -> list[dict[str, Any]]:
 
 
 def read_cell(name: str, cell: str) -> Any:
-    """A trial as its number or token, a reward as a number; the rest is text."""
+    """Read a trial as its number or token, a reward as a number, and the rest as text."""
     if name == "trial":
         return int(cell) if cell.isascii() and cell.isdigit() else cell
     if name == "reward":
@@ -55,7 +55,7 @@ def read_cell(name: str, cell: str) -> Any:
 
 
 def read_reward(text: str) -> float | bool | str:
-    """A reward as people write it: a number, true or false; what is neither is refused by its family."""
+    """Read a number, true or false; its family will refuse a text that is neither."""
     if text.lower() in ("true", "false"):
         return text.lower() == "true"
     try:
@@ -66,12 +66,12 @@ def read_reward(text: str) -> float | bool | str:
 
 def _read(file: str) -> str:
     if file == "-":
-        content = sys.stdin.buffer.read(MOST_BYTES + 1)
+        content = sys.stdin.buffer.read(MAX_FILE_BYTES + 1)
     else:
         with Path(file).open("rb") as opened:
-            content = opened.read(MOST_BYTES + 1)
-    if len(content) > MOST_BYTES:
-        raise ValueError(f"more than {MOST_BYTES:,} bytes; split it")
+            content = opened.read(MAX_FILE_BYTES + 1)
+    if len(content) > MAX_FILE_BYTES:
+        raise ValueError(f"more than {MAX_FILE_BYTES:,} bytes; split it")
     return content.decode("utf-8-sig")
 
 

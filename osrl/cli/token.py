@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from osrl.cli.output import echo, print_json
+from osrl.cli.options import Json
+from osrl.cli.output import echo, print_json, print_result
 from osrl.cli.serve import MISSING
 from osrl.errors import OsrlError
 
@@ -21,7 +22,6 @@ app = typer.Typer(
 )
 
 Place = Annotated[str, typer.Argument(metavar="DB", help="A SQLite file, or the URL of a PostgreSQL database.")]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 
 
 @app.command()
@@ -41,7 +41,7 @@ def create(
 
         made = create_token(storage, role, study, label)
     if as_json:
-        print_json(made._asdict())
+        print_json(vars(made))
     else:
         typer.echo(made.token)
         echo(f"token {made.id} is ready; note it now, it is not shown again", err=True)
@@ -58,7 +58,7 @@ def list_all(place: Place, as_json: Json = False) -> None:
         prepare_tables(storage)
         found = list_tokens(storage)
     if as_json:
-        print_json({"tokens": [each._asdict() for each in found]})
+        print_json({"tokens": [vars(each) for each in found]})
         return
     for each in found:
         what = "all studies" if each.everywhere else each.study or "a study that was deleted"
@@ -79,14 +79,11 @@ def revoke(
         from osrl.service.tokens import revoke_token
 
         revoke_token(storage, id)
-    if as_json:
-        print_json({"revoked": id})
-    else:
-        echo(f"token {id} is revoked")
+    print_result(as_json, {"revoked": id}, f"token {id} is revoked")
 
 
 def _storage(place: str, *, make: bool = False) -> SqlStorage:
-    """The database of the tokens."""
+    """Open the database of the tokens."""
     try:
         from osrl.study.storage.sql import SqlStorage
     except ModuleNotFoundError:

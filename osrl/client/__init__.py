@@ -3,7 +3,6 @@
 - `endpoints`: the requests and results of each call, without any network
 - `transport`: runs calls, blocking or awaited; repeats lost requests without handing out a trial twice
 - `remote`, `remote_async`: `RemoteStudy` with the methods of `Study`, and the same to be awaited
-- `loop`: ask, await a function, tell, until the study ends
 - `decode`, `files`: documents and files of the server
 """
 

@@ -2,21 +2,29 @@
 
 Its methods are those of `RemoteStudy`, to be awaited; the properties of `RemoteStudy` are methods, too. The
 function of a run is awaited as well.
+
+A run ends as in `osrl.study.operations.loop`: when the function fails, no more trials are handed out, those
+that are running are finished and told, and then the error is raised. When the run is cancelled, it does not
+wait: trials that have not reported stay pending.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
 from datetime import timedelta
 from functools import update_wrapper
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from osrl.client.endpoints import Exchange, StudyEndpoints, find_study
-from osrl.client.loop import Function, run_study_async
 from osrl.client.transport import AsyncTransport
+from osrl.errors import BudgetSpent, StudyEnded
+from osrl.study.operations.loop import Result, Told, check_counts, read_result
+from osrl.study.state.trial import Trial
 
 P = ParamSpec("P")
 T = TypeVar("T")
+Function = Callable[[Trial], Awaitable[Result]]
 
 
 async def connect_async(url: str, token: str | None = None, study: str | None = None) -> AsyncRemoteStudy:
@@ -99,7 +107,26 @@ class AsyncRemoteStudy:
 
         ``workers`` trials are out at the same time.
         """
-        return await run_study_async(self, function, workers, task, lease, retries, by)
+        check_counts(workers, retries)
+        ended, errors = False, list[Exception]()
+
+        async def work() -> None:
+            nonlocal ended
+            try:
+                while not ended:
+                    trial = await self.ask(task, lease=lease)
+                    reward, harm = await _run_trial(function, trial, retries)
+                    await self.tell(trial, reward, harm=harm, by=by)
+            except (StudyEnded, BudgetSpent):
+                ended = True
+            except Exception as error:
+                ended = True
+                errors.append(error)
+
+        await asyncio.gather(*(work() for _ in range(workers)))
+        if errors:
+            raise errors[0]
+        return await self.verdict()
 
     recover = _method(StudyEndpoints.recover)
     pause = _method(StudyEndpoints.pause)
@@ -119,3 +146,17 @@ class AsyncRemoteStudy:
 
     async def __aexit__(self, *error: object) -> None:
         await self.close()
+
+
+async def _run_trial(function: Function, trial: Trial, retries: int) -> Told:
+    """Return the result of a trial; call the function again where it fails."""
+    while True:
+        try:
+            result = await function(trial)
+        except Exception as error:
+            if not retries:
+                error.add_note(f"trial {trial.id} has not reported: tell its reward, or abandon it")
+                raise
+            retries -= 1
+        else:
+            return read_result(result, trial)

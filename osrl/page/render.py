@@ -29,6 +29,12 @@ def asset_digest(name: str) -> str:
 
 
 @cache
+def style_digest(name: str) -> str:
+    """Return the digest of a style sheet that a content security policy allows inside a page."""
+    return base64.b64encode(hashlib.sha256(asset(name).encode()).digest()).decode()
+
+
+@cache
 def _environment() -> Environment:
     environment = new_environment("osrl.page")
     environment.globals["asset_digest"] = asset_digest
@@ -52,10 +58,14 @@ def message_page(title: str, text: str, *, root: str) -> str:
     return template.render(title=title, text=text, root=root, frozen=False)
 
 
+def sign_in_page(why: str, *, root: str, wanted: str) -> str:
+    """Return the page on which a person gives a token; it continues to the path that was ``wanted``."""
+    template = _environment().get_template("sign_in.html")
+    return template.render(why=why, root=root, wanted=wanted, style=Markup(asset("sign_in.css")))
+
+
 def frozen_page(name: str, snapshot: PageSnapshot) -> str:
     """Return the page as one file, which loads nothing and runs nothing."""
-    style = asset("page.css")
-    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     view = page_view(name, snapshot)
     template = _environment().get_template("study.html")
     return template.render(
@@ -64,6 +74,6 @@ def frozen_page(name: str, snapshot: PageSnapshot) -> str:
         may=(),
         due=False,
         frozen=True,
-        style=Markup(style),
-        policy=f"default-src 'none'; style-src 'sha256-{digest}'",
+        style=Markup(asset("page.css")),
+        policy=f"default-src 'none'; style-src 'sha256-{style_digest('page.css')}'",
     )

@@ -6,9 +6,6 @@ Every answer has the headers of `SECURITY`, and no error says more than a senten
 from __future__ import annotations
 
 import asyncio
-import base64
-import hashlib
-import html
 import logging
 import re
 from collections.abc import Awaitable, Callable, Sequence
@@ -19,6 +16,7 @@ from starlette.responses import HTMLResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from osrl.errors import AccessRefused, OsrlError, StorageBusy
+from osrl.page.render import sign_in_page, style_digest
 from osrl.service.problems import Refusal, failure_response, problem_response
 from osrl.service.routing import GRANT, normalise_path
 from osrl.service.tokens import Grant
@@ -46,26 +44,8 @@ SECURITY = {
 _SECURITY = [(name.encode(), value.encode()) for name, value in SECURITY.items()]
 _LOG = logging.getLogger("osrl.service")
 
-SIGN_IN = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><title>osrl: sign in</title>
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark"><link rel="icon" href="data:,"><style>{style}</style></head>
-<body><main><h1>Sign in</h1>
-<p>{why}</p>
-<form method="post" action="{root}/session"><input type="hidden" name="to" value="{wanted}">
-<p><label>Token <input name="token" type="password" autocomplete="current-password" required></label></p>
-<p><button>Sign in</button></p>
-</form></main></body></html>
-"""
-_STYLE = (
-    "body{margin:12vh auto;max-width:26rem;padding:0 1.25rem;font:16px/1.5 system-ui,sans-serif}"
-    "h1{font-size:1.6rem;margin:0}label{display:block}input{display:block;width:100%;box-sizing:border-box;"
-    "font:inherit;padding:.45rem .6rem;margin-top:.2rem;border:1px solid #87909a;border-radius:6px}"
-    "button{font:inherit;padding:.4rem 1rem;border:0;border-radius:6px;background:#1766c2;color:#fff}"
-)
 _PATH = re.compile(r"/(?![/\\])[!#-;=?-\[\]_a-z~]*")  # of an address, without quotes and angle brackets
 MAX_PATH_LENGTH = 2_000  # of a path to continue to after signing in
-_STYLE_HASH = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
 
 
 class SecurityMiddleware:
@@ -183,9 +163,8 @@ def _unknown(why: str, headers: dict[bytes, str], scope: Scope, root: str) -> Re
 
 def sign_in(why: str, root: str, wanted: str, headers: dict[str, str] | None = None) -> Response:
     """Return the page on which a person gives a token; from there it continues to the page that was wanted."""
-    given = {"why": why, "root": root, "wanted": path_within(wanted, root)}
-    page = SIGN_IN.format(style=_STYLE, **{name: html.escape(value) for name, value in given.items()})
-    own = POLICY.replace("style-src 'self'", f"style-src 'sha256-{_STYLE_HASH}'")
+    page = sign_in_page(why, root=root, wanted=path_within(wanted, root))
+    own = POLICY.replace("style-src 'self'", f"style-src 'sha256-{style_digest('sign_in.css')}'")
     # The browser has to say where the form comes from.
     policy = {"content-security-policy": own.format(forms="'self'"), "referrer-policy": "same-origin"}
     return HTMLResponse(page, 401, {**policy, **(headers or {})})

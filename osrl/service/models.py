@@ -6,6 +6,7 @@ from typing import Annotated, Any, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
+from osrl.service.tokens import TokenRecord
 from osrl.study.settings import DEFAULT_NAME, DEFAULTS, CreateOptions
 
 Text = Annotated[str, Field(max_length=10_000)]
@@ -277,26 +278,7 @@ class StudiesDocument(BaseModel):
     studies: list[SummaryDocument]
 
 
-class TokenDocument(BaseModel):
-    """A token, without its secret."""
-
-    id: str
-    role: str
-    study: str | None
-    everywhere: bool
-    label: str | None
-    at: int
-    revoked_at: int | None
-
-
 class TokensDocument(BaseModel):
     """All tokens that may be seen."""
 
-    tokens: list[TokenDocument]
-
-
-class SecretDocument(BaseModel):
-    """A new token: it is shown this once."""
-
-    id: str
-    token: str
+    tokens: list[TokenRecord]

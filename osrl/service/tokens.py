@@ -22,6 +22,7 @@ import secrets
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from threading import Lock
 from typing import Any, Literal, NamedTuple
 
@@ -97,15 +98,17 @@ def read_role(role: str) -> str:
     return role
 
 
-class NewToken(NamedTuple):
-    """A token that was made now, and will not be shown again."""
+@dataclass(frozen=True)
+class NewToken:
+    """A new token: it is shown this once."""
 
     id: str
     token: str
 
 
-class TokenRecord(NamedTuple):
-    """A token without its secret; times in microseconds since 1970 (UTC)."""
+@dataclass(frozen=True)
+class TokenRecord:
+    """A token, without its secret; times in microseconds since 1970 (UTC)."""
 
     id: str
     role: str

@@ -84,7 +84,7 @@ def test_signing_in_leads_to_the_page_that_was_wanted(path: str, root: str) -> N
         origin = server.url.removesuffix(root)
         page = browser.get(origin + wanted, headers={"Accept": "text/html"})
         assert page.status_code == 401
-        shown = wanted.replace("&", "&amp;").replace("'", "&#x27;")
+        shown = wanted.replace("&", "&amp;").replace("'", "&#39;")
         assert f'name="to" value="{shown}"' in page.text
         wrong = browser.post(f"{server.url}/session", data={"token": "x", "to": wanted})
         assert wrong.status_code == 401 and f'name="to" value="{shown}"' in wrong.text
