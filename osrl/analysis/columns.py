@@ -41,7 +41,7 @@ def name_columns(source: Source, columns: Mapping[str, str]) -> tuple[Source, li
         if role not in (*NEEDED, *OPTIONAL):
             raise OsrlError(f"there is no role {role!r}; map {', '.join((*NEEDED, *OPTIONAL))}")
         if name not in frame.columns:
-            raise OsrlError(f"there is no column {name!r}; {_there(frame.columns, name)}")
+            raise OsrlError(f"there is no column {name!r}; {_columns_hint(frame.columns, name)}")
     chosen, absent = dict(columns), []
     for role in (*NEEDED, *OPTIONAL):
         if role in chosen or role in frame.columns:
@@ -56,7 +56,7 @@ def name_columns(source: Source, columns: Mapping[str, str]) -> tuple[Source, li
         raise OsrlError(
             f"there is no column {' and no column '.join(map(repr, absent))}; a table of trials has "
             f"{', '.join(NEEDED)}. Say which is which with --columns {absent[0]}=NAME,...; "
-            f"{_there(frame.columns, absent[0])}"
+            f"{_columns_hint(frame.columns, absent[0])}"
         )
     twice = [name for name, number in Counter(chosen.values()).items() if number > 1]
     if twice:
@@ -69,11 +69,11 @@ def name_columns(source: Source, columns: Mapping[str, str]) -> tuple[Source, li
 def find_column(source: Source, column: str, what: str) -> pl.Series:
     """Return the column of this name, before columns have ours; ``what`` it is for."""
     if column not in source.frame.columns:
-        raise OsrlError(f"there is no column {column!r} {what}; {_there(source.frame.columns, column)}")
+        raise OsrlError(f"there is no column {column!r} {what}; {_columns_hint(source.frame.columns, column)}")
     return source.frame[column]
 
 
-def _there(columns: Sequence[str], wanted: str) -> str:
+def _columns_hint(columns: Sequence[str], wanted: str) -> str:
     """Return the columns that are there, and the one that may have been meant."""
     close = get_close_matches(normalise_name(wanted), [normalise_name(name) for name in columns], n=1, cutoff=0.75)
     meant = next((name for name in columns if close and normalise_name(name) == close[0]), None)

@@ -94,7 +94,7 @@ def read_source(path: Path) -> Source:
     if suffix not in (*TEXT_SUFFIXES, *JSON_LINES_SUFFIXES):
         excel = "; save the sheet as CSV" if suffix in (".xlsx", ".xls", ".ods") else ""
         raise OsrlError(f"unknown suffix {path.suffix!r}; give {ACCEPTED}{excel}")
-    content = _text(_unpack(path))
+    content = _decode(_unpack(path))
     return _read_lines(content) if suffix in JSON_LINES_SUFFIXES else _read_text(content)
 
 
@@ -115,7 +115,7 @@ def _unpack(path: Path) -> bytes:
         raise OsrlError(f"cannot be read ({short(error)}); give {ACCEPTED}") from None
 
 
-def _text(content: bytes) -> str:
+def _decode(content: bytes) -> str:
     """Decode a file: UTF-8, or UTF-16 where its first bytes say so."""
     try:
         text = content.decode("utf-16" if content.startswith(_UTF_16) else "utf-8-sig")
@@ -135,7 +135,7 @@ def _read_text(text: str) -> Source:
     if not text.strip():
         raise OsrlError(f"it is empty; give {ACCEPTED}")
     text = text.lstrip("\r\n")
-    separator = _separator(text)
+    separator = _find_separator(text)
     header = next(_records(text, separator))[1]
     if twice := [name for i, name in enumerate(header) if name in header[:i]]:
         raise OsrlError(f"line 1: column {twice[0]!r} is there twice; leave one of them out")
@@ -158,7 +158,7 @@ def _read_text(text: str) -> Source:
     return Source(frame.filter(there), lambda i: f"line {lines()[int(rows[i]) + 1]}", Problems(), separator)
 
 
-def _separator(text: str) -> str:
+def _find_separator(text: str) -> str:
     """Return the separator that stands most often in the first line, outside of quotation marks."""
     first = text.split("\n", 1)[0]
     bare = "".join(first.split('"')[::2])

@@ -105,14 +105,17 @@ def statement_grid(title: str, statements: Sequence[Statement]) -> Grid:
     return Grid(
         title,
         ("the paper says", "policy", "published", "ours", "verdict"),
-        [[*_said_once(list(same), footnotes)] for _, same in groupby(statements, key=lambda statement: statement.text)],
+        [
+            [*_statement_rows(list(same), footnotes)]
+            for _, same in groupby(statements, key=lambda statement: statement.text)
+        ],
         right=frozenset((3,)),
         wrapped=frozenset((0,)),
         notes=footnotes.notes(),
     )
 
 
-def _said_once(statements: Sequence[Statement], footnotes: Footnotes) -> Iterator[list[str | Cell]]:
+def _statement_rows(statements: Sequence[Statement], footnotes: Footnotes) -> Iterator[list[str | Cell]]:
     for i, one in enumerate(statements):
         text = "" if i else one.text
         yield [text, one.source, one.published, f"{one.ours:.1%}", footnotes.cell(one.verdict)]

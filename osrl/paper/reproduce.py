@@ -107,21 +107,21 @@ def reproduce(
         if value is not None and not least <= value < 2**63:
             raise OsrlError(f"{name} is {value}; give a whole number, at least {least}")
     experiment = Experiment(Instance.load("paper"), runs, seed, workers, released, progress)
-    folder = _opened(Path(out), {"runs": runs, "seed": seed})
-    made = [_make(name, experiment, folder) for name in wanted]
+    folder = _open_folder(Path(out), {"runs": runs, "seed": seed})
+    made = [_make_part(name, experiment, folder) for name in wanted]
     files = [*_write_tables(made, folder), *_write_figures(made, folder, experiment.progress_for("figures")), REPORT]
     replace_file(folder / REPORT, page_of(made, runs, seed, summary(made)).encode())
     return Reproduction(runs, seed, made, folder, files)
 
 
-def _make(name: str, experiment: Experiment, folder: Path) -> ReportPart:
+def _make_part(name: str, experiment: Experiment, folder: Path) -> ReportPart:
     if name == "table1":
         return table_1_part(experiment, folder / "runs")
     makers = {"table2": table_2_part, "figures": figures_part, "pairs": pairs_part, "others": baselines_part}
     return makers[name](experiment)
 
 
-def _opened(folder: Path, settings: dict[str, int]) -> Path:
+def _open_folder(folder: Path, settings: dict[str, int]) -> Path:
     """Open the folder, new or with results of the same settings; refuse anything else."""
     if folder.exists() and not folder.is_dir():
         raise OsrlError(f"{folder} is a file; name a folder for the results")

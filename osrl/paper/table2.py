@@ -202,7 +202,7 @@ def figure_2(instance: Instance, rows: Sequence[Shares]) -> Figure:
     marks = [(row.label, row.colour, row.shares) for row in rows if row.label == OPTIMUM]
     colours = {label: colour for label, colour, _ in bars + marks}
     panels = [
-        _panel(_long(arms, bars, x), _long(arms, marks, x), colours).properties(title=f"task {task}")
+        _panel(_long_frame(arms, bars, x), _long_frame(arms, marks, x), colours).properties(title=f"task {task}")
         for x, task in enumerate(instance.tasks)
     ]
     caption = (
@@ -212,7 +212,7 @@ def figure_2(instance: Instance, rows: Sequence[Shares]) -> Figure:
     return Figure("table-2", caption, alt.hconcat(*panels, spacing=24))
 
 
-def _long(arms: Sequence[str], sources: Sequence[tuple[str, str, Floats]], x: int) -> pl.DataFrame:
+def _long_frame(arms: Sequence[str], sources: Sequence[tuple[str, str, Floats]], x: int) -> pl.DataFrame:
     """Return one row for each source and arm of task ``x``."""
     pairs = [
         (label, arm, share) for label, _, shares in sources for arm, share in zip(arms, shares[x].flat, strict=True)

@@ -83,7 +83,7 @@ def read_campaign(
     seed = read_whole("seed", seed, 0, "a whole number from 0 to 2^63 - 1")
     if budget is not None:
         budget = read_whole("budget", budget, 1, "the largest number of samples of a run, at least 1")
-    wanted = _wanted(policy, threshold, sample, stop)
+    wanted = _requested_policies(policy, threshold, sample, stop)
     policies = [each for each, _ in wanted]
     chosen = _options_of(policies, options or {})
     risks = read_risk_pairs(delta, delta_g, delta_h)
@@ -116,7 +116,7 @@ def read_campaign(
     known = [versions(each) for each, _ in groups]
     campaign = Campaign(_jobs(manifest, modules, known, source), runs, manifest)
     for job in campaign.jobs:
-        _try_out(job)
+        _check_options_of_job(job)
     return campaign
 
 
@@ -160,7 +160,7 @@ def digest(manifest: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def _try_out(job: Job) -> None:
+def _check_options_of_job(job: Job) -> None:
     """Make one state, so that options which the policy cannot use are refused before anything runs."""
     try:
         job.new_state(new_key(job.seed, 0))
@@ -178,7 +178,7 @@ def read_whole(name: str, value: object, least: int, meaning: str) -> int:
     return int(value)
 
 
-def _distinct(name: str, given: str | Sequence[str]) -> list[str]:
+def _distinct_names(name: str, given: str | Sequence[str]) -> list[str]:
     """Return one name or several, each once."""
     names = [given] if isinstance(given, str) else list(given)
     if not names:
@@ -189,7 +189,7 @@ def _distinct(name: str, given: str | Sequence[str]) -> list[str]:
     return names
 
 
-def _wanted(
+def _requested_policies(
     policy: str | Sequence[str] | None,
     threshold: str | Sequence[str] | None,
     sample: str | Sequence[str] | None,
@@ -200,8 +200,8 @@ def _wanted(
         raise OsrlError("a pair needs both rules; give sample and stop, such as tas and glr-kk")
     pairs: dict[str, tuple[Policy, list[str] | None]] = {}
     if sample is not None and stop is not None:
-        for one in _distinct("sampling rule", sample):
-            for name in _distinct("stopping rule", stop):
+        for one in _distinct_names("sampling rule", sample):
+            for name in _distinct_names("stopping rule", stop):
                 other, level = split_stop(name)
                 both = pair(one, other)
                 levels = pairs.setdefault(both.name, (both, []))[1]
@@ -211,8 +211,8 @@ def _wanted(
             if threshold is not None:
                 raise OsrlError("a pair names its threshold with its stopping rule; give stop as glr-kk")
             return list(pairs.values())
-    policies = [find(name) for name in _distinct("policy", DEFAULT_POLICY if policy is None else policy)]
-    names = [] if threshold is None else _distinct("threshold", threshold)
+    policies = [find(name) for name in _distinct_names("policy", DEFAULT_POLICY if policy is None else policy)]
+    names = [] if threshold is None else _distinct_names("threshold", threshold)
     return [*((each, _thresholds_of(each, names, policies)) for each in policies), *pairs.values()]
 
 

@@ -131,7 +131,7 @@ def plan(
     tolerances = read_tolerances(epsilon, epsilon_g, epsilon_h)
     epsilons = tolerances[0] / (limits[1] - limits[0]), tolerances[1] / (limits[1] - limits[0])
     protocol = read_protocol(instance, loss, delay, batch, shares, per_day, costs, ignorable)
-    names = _names(policy, tolerant=max(epsilons) > 0 or not protocol.plain)
+    names = _policy_names(policy, tolerant=max(epsilons) > 0 or not protocol.plain)
     bound = None
     if instance.in_model_class or max(epsilons) == 0:
         bound = lower_bound(
@@ -182,7 +182,7 @@ def scale_gaps(instance: Instance, gaps: float) -> Instance:
     return replace(instance, means=best - gaps * (best - instance.means))
 
 
-def _names(policy: str | Sequence[str] | None, tolerant: bool) -> list[str]:
+def _policy_names(policy: str | Sequence[str] | None, tolerant: bool) -> list[str]:
     """Return the policies that are asked for."""
     if policy is None:
         return [DEFAULT_POLICY]

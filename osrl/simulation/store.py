@@ -84,7 +84,7 @@ class ResultsStore:
 
     def parts(self, job: int) -> list[ChunkFile]:
         """Return the files with finished runs of a job, in order."""
-        return sorted((part for part in self._parts.values() if part.header.job == job), key=_place)
+        return sorted((part for part in self._parts.values() if part.header.job == job), key=_run_order)
 
     def gaps(self, job: int) -> list[range]:
         """Return the runs of a job that no file holds."""
@@ -111,16 +111,16 @@ class ResultsStore:
         try:
             self._open()
         except BaseException:
-            self._let_go()
+            self._unlock()
             raise
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._let_go()
+        self._unlock()
 
-    def _let_go(self) -> None:
+    def _unlock(self) -> None:
         """Unlock the folder for other processes."""
         if self._lock is not None:
             os.close(self._lock)
@@ -184,7 +184,7 @@ class ResultsStore:
             else:
                 lost.append(path)
         end = (-1, 0)  # of the runs that are there: a job, and the first run of it that is not
-        for part in sorted(parts, key=_place):
+        for part in sorted(parts, key=_run_order):
             if (part.header.job, part.header.first) < end:
                 lost.append(part.path)
             else:
@@ -205,7 +205,7 @@ class ResultsStore:
             ) from None
 
 
-def _place(part: ChunkFile) -> tuple[int, int, int]:
+def _run_order(part: ChunkFile) -> tuple[int, int, int]:
     """Return the sort key of a file: by runs; of those that begin with the same run, the longest first."""
     return part.header.job, part.header.first, -part.header.runs
 
