@@ -149,10 +149,11 @@ def fill(study: Study, trials: int) -> None:
         for _ in range(min(5_000, trials - state.asked)):
             if (designed := state.solve()) is not None:
                 transaction.record(designed)
-            asked = state.choose(None)
-            transaction.apply(asked)
+            choice = state.choose(None)
+            transaction.issue(choice)
             reward = float(rng.randrange(2))
-            transaction.record(Told(asked.trial, reward, state.take(asked.trial, reward)))
+            trial = choice.asked.trial
+            transaction.record(Told(trial, reward, state.apply_reward(trial, reward)))
 
     while study.trials < trials:
         study._session.write(grow)

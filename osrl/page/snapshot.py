@@ -24,7 +24,7 @@ from osrl.study.log.events import (
     Told,
     Unpaused,
 )
-from osrl.study.state.state import StudyState, begin
+from osrl.study.state.state import StudyState, initial_state
 from osrl.study.views.evidence import read_hypotheses, share_of_limit
 from osrl.study.views.forecast import look_ahead
 from osrl.study.views.status import Status, read_status
@@ -95,7 +95,7 @@ class Timeline:
     """The history of a log, collected event by event; ``state`` is the state of the study at its end."""
 
     def __init__(self, first: Event) -> None:
-        self.state: StudyState = begin(first)
+        self.state: StudyState = initial_state(first)
         self._points: list[Point] = []
         self._ruled_out: dict[Key, int] = {}
         self._told_at: deque[int] = deque(maxlen=RECENT_RESULTS)

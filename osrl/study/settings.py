@@ -23,7 +23,7 @@ from osrl.policies.registry import find
 from osrl.study.log.events import REVISION, Created
 from osrl.study.log.versions import versions
 from osrl.study.state.constants import constants_of
-from osrl.study.state.stages import new_state
+from osrl.study.state.policy_state import new_policy_state
 
 MOST = 2**63 - 1
 
@@ -177,7 +177,7 @@ def _options(policy: Policy, given: Mapping[str, Any]) -> dict[str, Any]:
 def _try_out(created: Created) -> Any:
     """Make one state, so that options which the policy cannot use are refused before anything is stored."""
     try:
-        return new_state(created)
+        return new_policy_state(created)
     except OsrlError:
         raise
     except (TypeError, ValueError, ArithmeticError) as error:

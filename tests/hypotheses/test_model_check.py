@@ -109,7 +109,7 @@ def _expect_no_gain(progress: StudyState, x: int, means: Any) -> None:
     expected = np.zeros((4, 4, beta.size))
     for a in range(4):
         ticket = np.zeros(size)
-        progress.steps.write_ticket(progress.state, x, a, weights, ticket)
+        progress.steps.write_ticket(progress.policy_state, x, a, weights, ticket)
         terms = ticket.reshape(-1, 4)[-8:]
         for i in range(8):
             b, c = (a, i) if i < 4 else (i - 4, a)

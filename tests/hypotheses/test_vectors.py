@@ -14,7 +14,7 @@ from osrl.hypotheses.state import IN_TASK, new_hypotheses
 from osrl.hypotheses.trials import observe_reward, ticket_size, write_trial_ticket
 from osrl.model.families import Family
 from osrl.study.log.export import read_log
-from osrl.study.state.state import begin
+from osrl.study.state.state import initial_state
 from tests.support.instances import Array, refused
 from tests.support.trajectories import log_file
 
@@ -103,7 +103,7 @@ def test_no_representation_is_ruled_out_later_than_without_them(by_counts: bool)
 
 def test_a_study_that_was_begun_before_there_were_vectors_does_without_them() -> None:
     for name in ("osrl", "uniform", "osrl-gaussian"):
-        fold = begin(next(iter(read_log(log_file(name)))))
+        fold = initial_state(next(iter(read_log(log_file(name)))))
         assert fold.hypotheses is not None and fold.hypotheses.struck.shape == (2, 0)
 
 

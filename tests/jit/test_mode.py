@@ -77,7 +77,7 @@ def test_an_empty_cache_and_a_full_one_give_the_same_log(tmp_path: Path, policy:
 def test_a_snapshot_counts_in_both_ways(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is taken by a process that interprets, and used by this one, which does not."""
     place = str(tmp_path / "study.db")
-    often = "import osrl.study.operations.session as session; session.EVERY = 50\n" + PLAY
+    often = "import osrl.study.operations.session as session; session.SNAPSHOT_INTERVAL = 50\n" + PLAY
     run(often, place, "osrl", "bernoulli", "")
     with Study.open(place) as study:
         kept = study._session.snapshot()

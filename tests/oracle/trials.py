@@ -34,7 +34,7 @@ def handed_out(study: Study) -> list[list[Any]]:
 
 def evidence_of(study: Study, trials: list[Any]) -> tuple[Any, Any]:
     """Return the log evidence of these trials alone: against representations, and predictors."""
-    tests = StudyState(study.settings).state.stopping
+    tests = StudyState(study.settings).policy_state.stopping
     tests.limits[:] = math.inf  # nothing is rejected on the way
     for x, a, ticket, end in trials:
         if end == PENDING:

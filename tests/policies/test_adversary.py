@@ -97,7 +97,7 @@ def other_process() -> Other:
 
 def evidence_after_each(study: Study, trials: list[Any]) -> Iterator[tuple[Any, Any]]:
     """Log evidence before any of these trials, then after each of them, by their true rewards."""
-    tests = StudyState(study.settings).state.stopping
+    tests = StudyState(study.settings).policy_state.stopping
     tests.limits[:] = math.inf  # nothing is rejected on the way
     refresh_evidence(tests)
     yield tests.evidence_g.copy(), tests.evidence_h.copy()
@@ -242,9 +242,9 @@ TestAdversary = Adversary.TestCase
 
 @pytest.mark.parametrize("mistake", ["pending trials are forgotten", "a loss is left out"])
 def test_a_deliberate_mistake_is_found_out(mistake: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    give_up = StudyState.give_up
+    give_up = StudyState.apply_loss
     if mistake == "a loss is left out":
-        monkeypatch.setattr(StudyState, "give_up", lambda self, trial, ignorable: give_up(self, trial, True))
+        monkeypatch.setattr(StudyState, "apply_loss", lambda self, trial, ignorable: give_up(self, trial, True))
     else:
         monkeypatch.setattr(StudyState, "count_pending", lambda self: self.clear_pending())
     without_shrinking = settings(Adversary.TestCase.settings, max_examples=15, phases=[Phase.generate])

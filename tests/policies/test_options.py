@@ -204,7 +204,7 @@ def test_a_study_looks_at_vectors_as_often_as_when_it_was_begun() -> None:
 def test_a_study_goes_on_with_the_tilts_that_it_began_with(rule: dict[str, Any]) -> None:
     """Those of its log, also where this program has more; osrl 0.1 had one tilt for both arms of a pair."""
     created = MemoryStudy(tasks=1, representations=2, predictors=2, delta=0.1, **rule).progress.created
-    tilts = tilts_of(StudyState(created).state)
+    tilts = tilts_of(StudyState(created).policy_state)
     assert tilts is not None
     made = new_tilts(0.25 if "family" in rule else 0.0)
     assert (tilts.grid == made.grid).all() and (tilts.shares == made.shares).all()
@@ -214,7 +214,7 @@ def test_a_study_goes_on_with_the_tilts_that_it_began_with(rule: dict[str, Any])
         "tilts.weight": np.log([0.5, 0.4]).tolist(),
         "tilts.mixture": math.log(0.1),
     }
-    tilts = tilts_of(StudyState(replace(created, evidence={**kept, **old})).state)
+    tilts = tilts_of(StudyState(replace(created, evidence={**kept, **old})).policy_state)
     assert tilts is not None
     assert tilts.by_pairs and tilts.grid[TILT_UP].tolist() == tilts.grid[TILT_DOWN].tolist() == [0.2, 0.4]
     with refused("sum to"):
@@ -223,7 +223,7 @@ def test_a_study_goes_on_with_the_tilts_that_it_began_with(rule: dict[str, Any])
 
 def test_the_first_studies_that_stopped_by_counts_had_no_constants_in_their_log() -> None:
     created = MemoryStudy(tasks=1, representations=2, predictors=2, delta=0.1, policy="osrl-sc", threshold="sharp")
-    tilts = tilts_of(StudyState(replace(created.progress.created, evidence={})).state)
+    tilts = tilts_of(StudyState(replace(created.progress.created, evidence={})).policy_state)
     assert tilts is not None and tilts.by_pairs
     assert tilts.grid[TILT_UP].tolist() == pytest.approx([0.05, 0.1, 0.2, 0.4, 0.8])
     assert math.exp(tilts.shares[0, 0]) == pytest.approx(0.15)

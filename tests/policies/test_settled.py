@@ -35,7 +35,7 @@ def play(study: MemoryStudy, trials: int, rng: random.Random) -> list[Asked]:
 
 def is_settled(study: MemoryStudy) -> bool:
     """Whether one representation is left, and one predictor of it in the easy task."""
-    hypotheses = study.progress.state.stopping
+    hypotheses = study.progress.policy_state.stopping
     return list(hypotheses.possible_g) == [True, False, False] and hypotheses.possible_h[0, :2].sum() == 1
 
 
@@ -73,7 +73,7 @@ def test_a_holdout_that_is_no_share_is_refused(holdout: float) -> None:
 def test_with_a_tolerance_a_task_is_settled_by_it() -> None:
     """Of two predictors that are equal one is played, once the other is not better by the tolerance."""
     study, rng = MemoryStudy(**NAMES, seed=2, epsilon_h=0.2), random.Random(2)
-    hypotheses = study.progress.state.stopping
+    hypotheses = study.progress.policy_state.stopping
     for _ in range(2000):
         one = study.ask(HARD)
         _, g, h = study.arm(one)
@@ -87,7 +87,7 @@ def test_with_a_tolerance_a_task_is_settled_by_it() -> None:
 def test_a_task_is_not_settled_before_its_model_check_is_done() -> None:
     """Arms that are ruled out are drawn until it is, then the answer is played."""
     study, rng = settled(options={"model_check": 0.1})
-    check = study.progress.state.stopping.check
+    check = study.progress.policy_state.stopping.check
     before: list[int] = []
     after: list[int] = []
     for _ in range(3000):
@@ -105,7 +105,7 @@ def test_a_task_is_not_settled_before_its_model_check_is_done() -> None:
 def test_a_trial_without_a_choice_is_no_evidence() -> None:
     """Whatever it brings, late or never, the wealth of every bet stays as it is."""
     study, rng = settled()
-    wealth = study.progress.state.stopping.wealth
+    wealth = study.progress.policy_state.stopping.wealth
     before = wealth.copy()
     for reward in (0.0, 1.0, 0.0, None):
         one = study.ask(EASY)
@@ -162,7 +162,7 @@ def test_a_study_of_before_goes_on_as_it_was(tmp_path: Path) -> None:
     assert all(max(one.propensities or []) < 0.5 for one in easy)
     created = study.progress.created
     old = replace(created, options={name: created.options[name] for name in ("growth", "explore")})
-    assert StudyState(old).state.sampling.holdout == 1.0
+    assert StudyState(old).policy_state.sampling.holdout == 1.0
     with Study.create(str(tmp_path / "new.db"), **NAMES) as fresh:
         assert fresh.settings.options["holdout"] == 0.0
 

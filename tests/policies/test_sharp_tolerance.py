@@ -19,7 +19,7 @@ from osrl.policies.stopping.sharp_counts import epsilon_answer, epsilon_predicto
 from osrl.study.log.events import Created
 from osrl.study.log.export import read_log
 from osrl.study.state.constants import set_constants
-from osrl.study.state.stages import new_state
+from osrl.study.state.policy_state import new_policy_state
 from osrl.study.study import Study
 from tests.validation.tolerances import CHAIN, CHAIN_G, CROSSED, EPSILON, EXACTLY, RISK, TIES, TWINS, WORSE
 
@@ -119,4 +119,4 @@ def test_a_study_ends_within_the_tolerance_and_its_log_replays(tmp_path: Path) -
     assert isinstance(created, Created) and {"tolerance.limits", "limits.h"} <= created.evidence.keys()
     wrong = replace(created, evidence={**created.evidence, "limits.g": [0.1]})
     with pytest.raises(StorageDamaged, match="limits"):
-        set_constants(new_state(wrong), wrong)
+        set_constants(new_policy_state(wrong), wrong)

@@ -19,7 +19,7 @@ import osrl
 from osrl.errors import OsrlError, StudyEnded
 from osrl.study.log.chain import next_event
 from osrl.study.settings import new_settings
-from osrl.study.state.state import begin
+from osrl.study.state.state import initial_state
 from osrl.study.study import Study
 from tests.support.commands import Capture, printed
 from tests.support.instances import refused
@@ -95,7 +95,7 @@ def test_the_budget_can_be_raised(place: str) -> None:
 
 @pytest.mark.parametrize("changes", [{}, {"epsilon": 0.1}, {"policy": "uniform"}, {"policy": "tas"}])
 def test_a_withdrawn_representation_is_not_asked_for_again(place: str, changes: Any, monkeypatch: Any) -> None:
-    monkeypatch.setattr("osrl.study.operations.session.EVERY", 17)
+    monkeypatch.setattr("osrl.study.operations.session.SNAPSHOT_INTERVAL", 17)
     with new_study(place, **{**THREE, "delta": 0.01, **changes}) as study:
         play(study, 25, means=CHANCES)
         old = study.ask()
@@ -147,7 +147,7 @@ def test_a_predictor_goes_and_another_comes(place: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("changes", [{}, {"epsilon": 0.1}, {"policy": "uniform"}, GAUSSIAN])
 def test_a_task_goes_and_another_comes(place: str, changes: Any, tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.setattr("osrl.study.operations.session.EVERY", 17)
+    monkeypatch.setattr("osrl.study.operations.session.SNAPSHOT_INTERVAL", 17)
     with new_study(place, **{"policy": "osrl", "delta": 0.1, **changes}) as study:
         play(study, 20, means=CHANCES)
         study.ask("old", key="arrived")
@@ -240,12 +240,12 @@ def attacked(seed: int) -> tuple[bool, bool]:
     ]
     rest: dict[str, Any] = {**dict.fromkeys(unused), "family": "bernoulli", "policy": "osrl"}
     created = new_settings(**arms, **rest, delta=RISK, seed=seed)
-    progress, rng = begin(next_event(None, created)), random.Random(seed)
+    progress, rng = initial_state(next_event(None, created)), random.Random(seed)
 
     def step() -> None:
-        asked = progress.choose(None)
+        asked = progress.choose(None).asked
         progress.apply(next_event(progress.last, asked))
-        progress.take(asked.trial, float(rng.random() < WORST[asked.representation][asked.predictor]))
+        progress.apply_reward(asked.trial, float(rng.random() < WORST[asked.representation][asked.predictor]))
 
     while progress.hypotheses.possible_g[0] and progress.asked < 150:  # type: ignore[union-attr]
         step()

@@ -13,7 +13,7 @@ import pytest
 from scipy.stats import binom
 
 from osrl.evidence.intervals import mean_intervals
-from osrl.study.state.arm_totals import SUM, TOLD
+from osrl.study.state.totals import SUM, TOLD
 from osrl.study.study import Study
 from osrl.study.views.arms import COVERAGE, ArmRate, read_rates, reconciled
 from tests.support.commands import Capture, printed
@@ -242,7 +242,7 @@ def test_rewards_after_the_verdict_cannot_contradict_it(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("changes", [{"policy": "osrl"}, {"policy": "tas"}, {"policy": "uniform"}])
 def test_the_rates_of_a_study(place: str, changes: Any, monkeypatch: Any) -> None:
-    monkeypatch.setattr("osrl.study.operations.session.EVERY", 15)
+    monkeypatch.setattr("osrl.study.operations.session.SNAPSHOT_INTERVAL", 15)
     with new_study(place, delta=1e-6, **changes) as study:
         late_and_lost(study, 40)
         frame, history = study.arms, study.history

@@ -117,7 +117,7 @@ def test_a_verdict_ends_what_comes_after_it(path: str) -> None:
 
 def test_a_call_that_breaks_off_takes_nobody_with_it(path: str) -> None:
     def torn(transaction: WriteTransaction, weights: Redesign) -> None:
-        transaction.apply(transaction.state.choose(None))
+        transaction.issue(transaction.state.choose(None))
         raise OsrlError("after a change")
 
     with new_study(path) as study:

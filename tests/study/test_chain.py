@@ -124,7 +124,7 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A study with a snapshot, to be tampered with."""
     found = tmp_path_factory.mktemp("sound") / "study.db"
     with new_study(str(found), policy="osrl", delta=0.01) as study, pytest.MonkeyPatch.context() as patch:
-        patch.setattr("osrl.study.operations.session.EVERY", 20)
+        patch.setattr("osrl.study.operations.session.SNAPSHOT_INTERVAL", 20)
         play(study, 25)
         assert study.verdict == "running" and any(isinstance(e.body, SnapshotTaken) for e in study.events())
     return found

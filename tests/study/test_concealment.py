@@ -15,7 +15,7 @@ from osrl.cli import main
 from osrl.report.sentences import remarks
 from osrl.study.log.chain import read_event
 from osrl.study.log.events import SECRET_BITS, Asked, Event
-from osrl.study.state.bulk_replay import LEAST
+from osrl.study.state.bulk_replay import MIN_BLOCK
 from osrl.study.study import Study
 from osrl.study.views.verify import verify
 from tests.support.memory_study import MemoryStudy
@@ -126,7 +126,7 @@ def test_a_log_of_secret_draws_replays(policy: str, tmp_path: Path) -> None:
     place, file = tmp_path / "a.db", tmp_path / "log.jsonl"
     with begin(place, policy=policy, delta=1e-30) as study:
         late_and_lost(study, 40)
-        play(study, LEAST + 20)
+        play(study, MIN_BLOCK + 20)
     with Study.open(str(place)) as study:
         study.ask()
         assert study.verify().problems == ()
@@ -143,7 +143,7 @@ def test_a_log_of_secret_draws_replays(policy: str, tmp_path: Path) -> None:
 def log(tmp_path: Path) -> list[Event]:
     """A long one, in which every trial is told before the next is asked for."""
     with begin(tmp_path / "long.db") as study:
-        play(study, LEAST + 5)
+        play(study, MIN_BLOCK + 5)
         return list(study._session.events())
 
 

@@ -108,7 +108,7 @@ def test_a_correction_may_end_the_study_as_a_late_report_may(policy: str, path: 
 
     def verdicts(study: Study, trial: Trial) -> list[Verdict | None]:
         with study._session.reading() as progress:
-            return [copy.deepcopy(progress).take(trial.id, reward) for reward in (0.0, 1.0)]
+            return [copy.deepcopy(progress).apply_reward(trial.id, reward) for reward in (0.0, 1.0)]
 
     with new_study(path, policy=policy, delta=0.2) as study, Study.open(path) as reader:
         last = study.ask()

@@ -275,7 +275,7 @@ def test_a_backup_is_opened_without_replaying_all_of_it(
     place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The last snapshot goes with the log, and so it does when the backup is restored; not a wrong one."""
-    monkeypatch.setattr("osrl.study.operations.session.EVERY", 20)
+    monkeypatch.setattr("osrl.study.operations.session.SNAPSHOT_INTERVAL", 20)
     file, back = tmp_path / "backup.db", tmp_path / "back.db"
     with new_study(place) as study:
         play(study, 25)

@@ -33,8 +33,8 @@ RUNS, ROUNDS = 2000, 150
 
 
 def test_a_harmful_representation_is_withdrawn(place: str, monkeypatch: Any) -> None:
-    monkeypatch.setattr("osrl.study.operations.session.EVERY", 30)
-    monkeypatch.setattr("osrl.study.state.bulk_replay.LEAST", 3)
+    monkeypatch.setattr("osrl.study.operations.session.SNAPSHOT_INTERVAL", 30)
+    monkeypatch.setattr("osrl.study.state.bulk_replay.MIN_BLOCK", 3)
     rng = random.Random(0)
     with new_study(place, **THREE) as study:
         for _ in range(150):
@@ -99,9 +99,9 @@ def test_the_harmless_are_hardly_ever_withdrawn(forgetful: bool, monkeypatch: An
             hurt = rng.random() < 0.3
             lost = not hurt and rng.random() < 0.4
             if not (lost and forgetful):
-                harm.hand_out("g", "h")
+                harm.issue("g", "h")
             if not lost:
-                harm.take("g", "h", float(hurt))
+                harm.tell("g", "h", float(hurt))
             if harm.found() is not None:
                 limit = True
                 break
@@ -127,8 +127,8 @@ def test_the_harmless_are_hardly_ever_withdrawn_over_many_stages(revision: int) 
     for _ in range(runs):
         harm, stages = Harm(created, 0.3), 0
         while stages < 40:
-            harm.hand_out("g", "h")
-            harm.take("g", "h", float(rng.random() < 0.3))
+            harm.issue("g", "h")
+            harm.tell("g", "h", float(rng.random() < 0.3))
             if harm.found() is not None:
                 alarms += 1
                 break
@@ -143,7 +143,7 @@ def test_the_harmless_are_hardly_ever_withdrawn_over_many_stages(revision: int) 
 
 def test_harm_counts_over_a_withdrawal(place: str, monkeypatch: Any) -> None:
     """What was known before a stage still counts, and so does the harm of trials that were out."""
-    monkeypatch.setattr("osrl.study.operations.session.EVERY", 10)
+    monkeypatch.setattr("osrl.study.operations.session.SNAPSHOT_INTERVAL", 10)
     with new_study(place, **{**THREE, "predictors": ["low", "high"]}) as study:
         for _ in range(12):
             study.tell(study.ask(), 1, harm=0.0)

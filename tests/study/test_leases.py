@@ -39,7 +39,7 @@ def test_the_end_of_a_lease_marks_a_trial_and_takes_nothing_back(place: str, mon
 
 
 def test_a_lease_survives_a_snapshot_and_a_file(path: str, tmp_path: Any, monkeypatch: Any) -> None:
-    monkeypatch.setattr("osrl.study.operations.session.EVERY", 5)
+    monkeypatch.setattr("osrl.study.operations.session.SNAPSHOT_INTERVAL", 5)
     with new_study(path, policy="uniform", delta=1e-6) as study:
         study.ask(lease=timedelta(minutes=30))
         play(study, 10)

@@ -75,10 +75,10 @@ def test_trials_that_were_counted_one_by_one_are_counted_at_once_with_the_same_b
         MissingnessMonitor(hypotheses, MISSINGNESS_LEVEL),
     )
     for each in (one_by_one, at_once):
-        each.hand_out(1, 0, propensities[0])  # which is still out: what is pending is no whole number
+        each.issue(1, 0, propensities[0])  # which is still out: what is pending is no whole number
     for x, a, drawn in zip(tasks.tolist(), arms.tolist(), propensities, strict=True):
-        one_by_one.end(x, a, one_by_one.hand_out(x, a, drawn), ignorable=False, final=False)
-    at_once.count_all(tasks, arms, propensities)
+        one_by_one.end(x, a, one_by_one.issue(x, a, drawn), ignorable=False, final=False)
+    at_once.count_block(tasks, arms, propensities)
     for (name, array), (_, other) in zip(one_by_one.arrays(), at_once.arrays(), strict=True):
         assert array.tobytes() == other.tobytes(), name
 
@@ -120,7 +120,7 @@ def alarms_over_stages(runs: int, carried: bool) -> int:
         rng, losses, stages, trials = random.Random(seed), MissingnessMonitor(hypotheses, MISSINGNESS_LEVEL), 0, 0
         while stages < 150:
             a, trials = rng.randrange(4), trials + 1
-            if losses.end(0, a, losses.hand_out(0, a, weights), rng.random() < 0.3, final=False):
+            if losses.end(0, a, losses.issue(0, a, weights), rng.random() < 0.3, final=False):
                 found += 1
                 break
             if trials % 60 == 0 or missingness_evidence(losses.watch) < -0.6:
@@ -167,7 +167,7 @@ def play_until_alarm(study: Study, seed: int, most: int = 400) -> None:
 
 def test_after_the_alarm_every_loss_counts_by_its_worst_reward(tmp_path: Path, monkeypatch: Any) -> None:
     """Against a plain computation from the log, in which no loss is ignorable; and everything is replayed."""
-    monkeypatch.setattr("osrl.study.operations.session.EVERY", 25)
+    monkeypatch.setattr("osrl.study.operations.session.SNAPSHOT_INTERVAL", 25)
     path = str(tmp_path / "study.db")
     with new_study(path, policy="osrl", delta=1e-6) as study:
         play_until_alarm(study, 1)
@@ -200,7 +200,7 @@ def test_an_alarm_takes_back_what_rested_on_losses_that_were_left_out() -> None:
                 study.abandon(asked.trial, ignorable=True)
             else:
                 study.tell(asked.trial, rng.random() < [0.95, 0.948, *[0.02] * 6][h])
-            possible = study.progress.state.stopping.possible_h[0, 0]
+            possible = study.progress.policy_state.stopping.possible_h[0, 0]
             ruled_out |= not possible and not study.progress.alarm
             if study.progress.alarm and ruled_out:
                 assert possible and study.running

@@ -33,8 +33,8 @@ from osrl.hypotheses.trials import (
 )
 from osrl.policies.state_arrays import differences
 from osrl.study.log.events import Event, SnapshotTaken
-from osrl.study.state.constants import LATE
-from osrl.study.state.in_order import NO_LIMIT, PASSED, AtOnce, InOrderEvidence
+from osrl.study.state.constants import PENDING_SUMS
+from osrl.study.state.in_order import MAX_PASSED, NO_LIMIT, InOrderEvidence, InOrderLimits
 from osrl.study.state.snapshot import all_arrays, facts, pack, unpack
 from osrl.study.state.state import StudyState
 from osrl.study.storage.base import Snapshot
@@ -108,7 +108,7 @@ def test_sums_of_worst_factors_do_not_depend_on_the_order() -> None:
         if rng.random() < 0.7:
             study.tell(out.pop(rng.randrange(len(out))), float(rng.random() < 0.5))
     progress = study.progress
-    assert len(progress.pending) > 20 and progress.late is not None and progress.hypotheses is not None
+    assert len(progress.pending) > 20 and progress.pending_sums is not None and progress.hypotheses is not None
     again, plain = new_pending_sums(progress.hypotheses), StudyState(progress.created).hypotheses
     assert plain is not None and plain.check is not None
     trials = list(progress.pending.values())
@@ -117,9 +117,9 @@ def test_sums_of_worst_factors_do_not_depend_on_the_order() -> None:
         pend_trial(plain, one.x, one.a, one.ticket)
     for one in trials[:5]:
         count_pending(progress.hypotheses, again, one.x, one.a, one.ticket, TRIAL_ENDED)
-    assert np.array_equal(progress.late.sums, again.sums)
-    assert np.array_equal(progress.late.compared, again.compared) and again.compared.any()
-    assert np.array_equal(progress.late.checked, again.checked) and again.checked.any()
+    assert np.array_equal(progress.pending_sums.sums, again.sums)
+    assert np.array_equal(progress.pending_sums.compared, again.compared) and again.compared.any()
+    assert np.array_equal(progress.pending_sums.checked, again.checked) and again.checked.any()
     for one in trials[:5]:
         count_pending(progress.hypotheses, again, one.x, one.a, one.ticket, TRIAL_ISSUED)
     pairs = [
@@ -136,9 +136,9 @@ def test_a_study_counts_all_that_are_pending_at_the_moment() -> None:
     """The evidence shown is that of a study which counts them one by one, and no more than that."""
     studies = [MemoryStudy(**NAMES, seed=3, epsilon=0.2) for _ in range(2)]
     created = studies[1].progress.created
-    others = {name: value for name, value in created.evidence.items() if name not in LATE}
+    others = {name: value for name, value in created.evidence.items() if name not in PENDING_SUMS}
     studies[1].progress = StudyState(replace(created, evidence=others))
-    assert studies[0].progress.late is not None and studies[1].progress.late is None
+    assert studies[0].progress.pending_sums is not None and studies[1].progress.pending_sums is None
     rng = random.Random(4)
     for _ in range(120):
         asked = [study.ask() for study in studies]
@@ -168,7 +168,7 @@ def test_trials_that_hold_up_others_are_not_passed_all_at_once(monkeypatch: pyte
         study.tell(study.ask().trial, 1.0)
         passed.append(len(prefix.passed))
     steps = np.diff(passed)
-    assert steps.max() == PASSED and passed[-1] == 60 and len(prefix.ended) <= 5
+    assert steps.max() == MAX_PASSED and passed[-1] == 60 and len(prefix.ended) <= 5
 
 
 def test_trials_that_have_waited_are_taken_in_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -177,8 +177,8 @@ def test_trials_that_have_waited_are_taken_in_a_few_at_a_time(monkeypatch: pytes
     studies = [MemoryStudy(**NAMES, seed=6) for _ in range(2)]
     few, all_at_once = (study.progress.in_order for study in studies)
     assert few is not None and all_at_once is not None
-    monkeypatch.setattr(few, "_at_once", AtOnce(PASSED, 16))
-    monkeypatch.setattr(all_at_once, "_at_once", NO_LIMIT)
+    monkeypatch.setattr(few, "_limits", InOrderLimits(MAX_PASSED, 16))
+    monkeypatch.setattr(all_at_once, "_limits", NO_LIMIT)
     taken = 0
 
     def count(hypotheses: Any, ended: Any) -> bool:
@@ -250,10 +250,10 @@ ACTS = st.lists(
 
 def recounted(progress: StudyState) -> tuple[Any, Any]:
     """The sums of `PendingSums`, computed anew from the tickets of the trials that are pending in this stage."""
-    assert progress.hypotheses is not None and progress.late is not None
+    assert progress.hypotheses is not None and progress.pending_sums is not None
     bets, wider = progress.hypotheses.bets.beta, progress.hypotheses.tolerance.bets.beta
     n, predictors = progress.shape[1] * progress.shape[2], progress.shape[2]
-    sums, compared = np.zeros_like(progress.late.sums), np.zeros_like(progress.late.compared)
+    sums, compared = np.zeros_like(progress.pending_sums.sums), np.zeros_like(progress.pending_sums.compared)
     for one in progress.pending.values():
         if one.stage != len(progress.stages):
             continue
@@ -306,15 +306,15 @@ def test_kept_sums_are_those_of_a_recount(
         Study.create(place, **NAMES, epsilon=epsilon, seed=1) as study,
     ):
         patch.setattr("osrl.study.state.in_order.WINDOW", 3)
-        patch.setattr("osrl.study.operations.session.EVERY", 20)
+        patch.setattr("osrl.study.operations.session.SNAPSHOT_INTERVAL", 20)
         said: list[int] = []
         for what, which in acts:
             act(study, what, which, said)
             with study._session.reading() as progress:
-                assert progress.late is not None
+                assert progress.pending_sums is not None
                 expected = recounted(progress)
-                assert np.array_equal(progress.late.sums, expected[0])
-                assert np.array_equal(progress.late.compared, expected[1])
+                assert np.array_equal(progress.pending_sums.sums, expected[0])
+                assert np.array_equal(progress.pending_sums.compared, expected[1])
         if close:
             study.close("enough")
         assert_sound(study)
@@ -379,8 +379,8 @@ def test_parts_go_when_few_of_their_trials_wait() -> None:
 
 def test_parts_that_are_damaged_are_written_again(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """By whoever finds it out; until then the log is replayed."""
-    monkeypatch.setattr("osrl.study.operations.session.EVERY", 20)
-    monkeypatch.setattr("osrl.study.state.snapshot_parts.LEAST", 3)
+    monkeypatch.setattr("osrl.study.operations.session.SNAPSHOT_INTERVAL", 20)
+    monkeypatch.setattr("osrl.study.state.snapshot.MIN_PART", 3)
     with Study.create(path, **NAMES, seed=1) as study:
         for _ in range(4):
             study.ask(n=25)
@@ -397,8 +397,8 @@ def test_parts_that_are_damaged_are_written_again(path: str, monkeypatch: pytest
 
 
 def test_parts_that_are_gone_are_written_again(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("osrl.study.operations.session.EVERY", 20)
-    monkeypatch.setattr("osrl.study.state.snapshot_parts.LEAST", 3)
+    monkeypatch.setattr("osrl.study.operations.session.SNAPSHOT_INTERVAL", 20)
+    monkeypatch.setattr("osrl.study.state.snapshot.MIN_PART", 3)
     with Study.create(path, **NAMES, seed=1) as study:
         for _ in range(4):
             study.ask(n=25)

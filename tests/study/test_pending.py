@@ -11,6 +11,7 @@ from scipy.stats import binom
 
 from osrl.hypotheses.summary import Hypothesis
 from osrl.study.log.events import Abandoned, Created, Told
+from osrl.study.state.bulk_replay import apply_all
 from osrl.study.state.state import StudyState
 from osrl.study.study import Study
 from osrl.study.views.evidence import read_hypotheses
@@ -58,7 +59,7 @@ def compare_with_oracle(study: Study) -> list[bool]:
 def test_a_trial_that_never_ends_does_not_hold_up_the_others(path: str, monkeypatch: Any) -> None:
     """The first trial never reports: what is remembered is bounded, and the evidence is a lower bound."""
     monkeypatch.setattr("osrl.study.state.in_order.WINDOW", 5)
-    monkeypatch.setattr("osrl.study.operations.session.EVERY", 10)
+    monkeypatch.setattr("osrl.study.operations.session.SNAPSHOT_INTERVAL", 10)
     with new_study(path, policy="osrl", delta=1e-4) as study:
         stuck = study.ask()
         for part in range(3):
@@ -127,7 +128,7 @@ def test_a_loss_counts_by_its_worst_reward(path: str) -> None:
         for end in (Told(trial.id, 0.0), Told(trial.id, 1.0), Abandoned(trial.id, False)):
             assert isinstance(events[0].body, Created)
             progress = StudyState(events[0].body)
-            progress.apply_all([*events[1:], events[-1]._replace(seq=len(events), body=end)])
+            apply_all(progress, [*events[1:], events[-1]._replace(seq=len(events), body=end)])
             evidence[end] = np.array([each.log_evidence for each in read_hypotheses(progress)])
         bad, good, lost = evidence.values()
         assert (lost <= np.minimum(bad, good) + 1e-12).all() and (lost < before).any()

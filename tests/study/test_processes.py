@@ -39,7 +39,7 @@ KILLS = 40  # on each backend; `make torture` has many more
 
 def test_writers_killed_at_any_moment_lose_nothing(place: str, tmp_path: Path, monkeypatch: Any) -> None:
     """SIGKILL, hundreds of times: all that was acknowledged is there, no event is torn, the study goes on."""
-    monkeypatch.setattr("osrl.study.operations.session.EVERY", 40)  # kills hit snapshots too
+    monkeypatch.setattr("osrl.study.operations.session.SNAPSHOT_INTERVAL", 40)  # kills hit snapshots too
     rng = random.Random(0)
     # Equal rewards for all arms: no verdict comes in the way of the kills.
     with new_study(place, policy="osrl", delta=1e-5) as study:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from osrl.errors import RewardRefused
-from osrl.study.state import bulk_replay as stretch
+from osrl.study.state import bulk_replay
 from osrl.study.study import Study
 from tests.support.commands import Capture, printed
 from tests.support.instances import refused
@@ -29,7 +29,7 @@ def spend(study: Study, trials: int, scale: float = 300.0, low: float = -50.0) -
 
 def test_a_revenue_is_judged_as_a_share_of_its_range(place: str, tmp_path: Path, monkeypatch: Any) -> None:
     """The same study as with rewards in [0, 1], in other units; also when it is replayed in stretches."""
-    monkeypatch.setattr(stretch, "LEAST", 3)
+    monkeypatch.setattr(bulk_replay, "MIN_BLOCK", 3)
     with (
         new_study(place, **REVENUE, epsilon=30.0) as study,
         new_study(place, name="unit", family="bounded", policy="osrl", epsilon=0.1) as unit,

@@ -8,21 +8,24 @@ import pytest
 
 from osrl.policies.state_arrays import contents, differences
 from osrl.study.log.events import Created, Event, SnapshotTaken, Verdict
+from osrl.study.state.bulk_replay import apply_all
 from osrl.study.state.snapshot import pack, unpack
-from osrl.study.state.state import StudyState, begin
+from osrl.study.state.state import StudyState, initial_state
 from osrl.study.storage.base import Snapshot
 from osrl.study.study import Study
 from tests.support.studies import assert_sound, folded, late_and_lost, new_study, play
 
 
 def test_a_snapshot_gives_the_same_state_as_the_log(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("osrl.study.operations.session.EVERY", 20)
+    monkeypatch.setattr("osrl.study.operations.session.SNAPSHOT_INTERVAL", 20)
     with new_study(place, policy="osrl", delta=0.01) as study:
         late_and_lost(study, 40)
         kept = study._storage.snapshot(study._session.number)
         assert kept is not None and kept.position > 20
         with Study.open(place) as other:
-            assert differences(contents(other._session.refresh().state), contents(folded(study).state)) == []
+            assert (
+                differences(contents(other._session.refresh().policy_state), contents(folded(study).policy_state)) == []
+            )
             assert other.pending == study.pending
             waiting = other.pending
             other.tell(waiting[0], 1)
@@ -44,14 +47,14 @@ def test_who_had_much_to_replay_spares_the_next_process(path: str, monkeypatch: 
 
 
 def test_a_correction_replays_what_follows_the_snapshot(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("osrl.study.operations.session.EVERY", 20)
+    monkeypatch.setattr("osrl.study.operations.session.SNAPSHOT_INTERVAL", 20)
     begun: list[Event] = []
 
     def noted(first: Event) -> StudyState:
         begun.append(first)
-        return begin(first)
+        return initial_state(first)
 
-    monkeypatch.setattr("osrl.study.operations.session.begin", noted)
+    monkeypatch.setattr("osrl.study.operations.session.initial_state", noted)
     with new_study(path, policy="uniform", delta=1e-9) as study:
         play(study, 12)
         trial = study.ask()
@@ -92,7 +95,7 @@ def test_a_snapshot_that_cannot_be_used_is_ignored(path: str, monkeypatch: pytes
 @pytest.mark.parametrize(
     ("change", "complaint"),
     [
-        (lambda progress: progress.state.sampling.shares.__setitem__((0, 0, 0), 0.4), "shares differ"),
+        (lambda progress: progress.policy_state.sampling.shares.__setitem__((0, 0, 0), 0.4), "shares differ"),
         (
             lambda progress: setattr(progress, "verdict", Verdict("decided", ["B", "B"], ["low", "low"])),
             "verdict is",
@@ -108,7 +111,7 @@ def test_a_wrong_snapshot_is_not_used_and_found_by_verify(
     path: str, monkeypatch: pytest.MonkeyPatch, change: Any, complaint: str
 ) -> None:
     """Whoever puts another one in its place, with a verdict of his own perhaps, is not believed."""
-    monkeypatch.setattr("osrl.study.operations.session.EVERY", 20)
+    monkeypatch.setattr("osrl.study.operations.session.SNAPSHOT_INTERVAL", 20)
     with new_study(path, policy="osrl", delta=0.01) as study:
         play(study, 5)
         trials = study.ask(n=25)
@@ -117,7 +120,7 @@ def test_a_wrong_snapshot_is_not_used_and_found_by_verify(
         progress = StudyState(study.settings)
         progress.last = events[0]
         assert kept is not None
-        progress.apply_all(events[1 : kept.position])
+        apply_all(progress, events[1 : kept.position])
         assert pack(progress) == kept and progress.pending
         change(progress)
         with study._storage.lock_log(study._session.number) as log:
@@ -128,4 +131,4 @@ def test_a_wrong_snapshot_is_not_used_and_found_by_verify(
     with Study.open(path) as study:
         assert (study.verdict, len(study.pending)) == ("running", 25)
         study.tell(trials[0], 1)
-        assert differences(contents(study._session.refresh().state), contents(folded(study).state)) == []
+        assert differences(contents(study._session.refresh().policy_state), contents(folded(study).policy_state)) == []

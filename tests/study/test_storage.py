@@ -216,7 +216,7 @@ def limited(tmp_path: Path) -> Iterator[tuple[str, str]]:
 def test_a_role_without_update_and_delete_runs_a_study(limited: tuple[str, str], tmp_path: Path) -> None:
     owned, place = limited
     with Study.open(place) as study, pytest.MonkeyPatch.context() as patch:
-        patch.setattr("osrl.study.operations.session.EVERY", 20)
+        patch.setattr("osrl.study.operations.session.SNAPSHOT_INTERVAL", 20)
         play(study, 15)
         lost, late, wrong = study.ask(n=3)
         study.abandon(lost, reason="the battery was empty")

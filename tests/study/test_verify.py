@@ -23,11 +23,11 @@ from osrl.study.log.chain import read_event
 from osrl.study.log.events import Asked, Created, Designed, Event, Told, VersionsChanged
 from osrl.study.log.versions import versions
 from osrl.study.operations import session
-from osrl.study.state import bulk_replay as stretch
-from osrl.study.state import snapshot
+from osrl.study.state import bulk_replay, snapshot
+from osrl.study.state.bulk_replay import apply_all
 from osrl.study.state.constants import CONTEST_RISK, set_constants
+from osrl.study.state.policy_state import new_policy_state
 from osrl.study.state.snapshot import facts
-from osrl.study.state.stages import new_state
 from osrl.study.state.state import StudyState
 from osrl.study.study import Study
 from osrl.study.views.verify import verify
@@ -49,7 +49,7 @@ def rewards(study: Study, seed: int) -> Iterator[None]:
         progress = study._session.refresh()
         x = progress.index_of(0, trial.task)
         a = progress.index_of(1, trial.representation) * H + progress.index_of(2, trial.predictor)
-        value = draw_reward(world, stream(progress.state), x, a)
+        value = draw_reward(world, stream(progress.policy_state), x, a)
         study.tell(trial, value)
         yield
 
@@ -71,7 +71,7 @@ def test_a_study_is_the_simulation_one_step_at_a_time(path: str, policy: str, bu
     with Study.create(path, tasks=2, representations=2, predictors=2, policy=policy, seed=seed, delta=delta,
                       budget=budget) as study:  # fmt: skip
         rounds = sum(1 for _ in rewards(study, seed))
-        stepped = contents(study._session.refresh().state)
+        stepped = contents(study._session.refresh().policy_state)
         key = new_key(seed, 0)
         rule = find(policy)
         problem = Problem(EASY.shape, EASY.family, (Criterion(rule.thresholds[0], delta, delta),))
@@ -147,10 +147,10 @@ def test_an_older_log_of_track_and_stop_goes_on_with_the_risk_that_it_had(path: 
     """It looked at delta_g alone; a study that begins now keeps the smaller of both risks."""
     with new_study(path, policy=policy, delta=None, delta_g=0.3, delta_h=0.01) as study:
         created = study._session.refresh().created
-        now = study._session.refresh().state.stopping.threshold[0, 0]
+        now = study._session.refresh().policy_state.stopping.threshold[0, 0]
     assert created.evidence == {CONTEST_RISK: "smaller"}
     before = replace(created, evidence={})
-    then = set_constants(new_state(before), before).stopping.threshold[0, 0]
+    then = set_constants(new_policy_state(before), before).stopping.threshold[0, 0]
     assert now - then == pytest.approx(math.log(0.3 / 0.01))
 
 
@@ -242,18 +242,18 @@ def test_a_long_stretch_is_replayed_at_once_with_the_same_bits(path: str, monkey
     for event in events[1:]:
         one_by_one.apply(event)
     taken = []
-    run = stretch.replay_block
+    run = bulk_replay.replay_block
 
     def counted(*arguments: Any, **options: Any) -> int:
         taken.append(run(*arguments, **options))
         return taken[-1]
 
-    monkeypatch.setattr(stretch, "LEAST", 3)
-    monkeypatch.setattr("osrl.study.state.state.replay_block", counted)
+    monkeypatch.setattr(bulk_replay, "MIN_BLOCK", 3)
+    monkeypatch.setattr("osrl.study.state.bulk_replay.replay_block", counted)
     monkeypatch.setattr("osrl.study.views.verify.replay_block", counted)
     at_once = StudyState(events[0].body)  # type: ignore[arg-type]
     at_once.last = events[0]
-    at_once.apply_all(events[1:])
+    apply_all(at_once, events[1:])
     assert sum(taken) > 40
     assert differences(dict(at_once.arrays()), dict(one_by_one.arrays())) == []
     assert facts(at_once) == facts(one_by_one)
@@ -265,6 +265,6 @@ def test_a_long_stretch_is_replayed_at_once_with_the_same_bits(path: str, monkey
         (Told, lambda told: {"reward": 1.0 - told.reward}),
     ):
         found = verify(changed(events, kind, change))
-        monkeypatch.setattr(stretch, "LEAST", 10**6)
+        monkeypatch.setattr(bulk_replay, "MIN_BLOCK", 10**6)
         assert found == verify(changed(events, kind, change))
-        monkeypatch.setattr(stretch, "LEAST", 3)
+        monkeypatch.setattr(bulk_replay, "MIN_BLOCK", 3)

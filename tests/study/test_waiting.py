@@ -34,7 +34,7 @@ def disturbed(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> Ite
     acted: list[bool] = []
 
     def interrupted(progress: StudyState) -> Any:
-        if wants_design(progress.state):
+        if wants_design(progress.policy_state):
             act()
             acted.append(True)
         return solve(progress)
@@ -88,7 +88,7 @@ def test_weights_that_depend_on_a_reward_that_was_wrong_are_not_used(
         for trial in trials:
             study.tell(trial, 1)
             with study._session.reading() as progress:
-                if wants_design(progress.state):
+                if wants_design(progress.policy_state):
                     due.append(trial.id)
                     break
         corrected: list[bool] = []

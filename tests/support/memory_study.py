@@ -33,19 +33,19 @@ class MemoryStudy:
         """Hand out the next trial; ``bits`` in place of secret ones make a test repeatable."""
         if (designed := self.progress.solve()) is not None:
             self.progress.advance(Event(self.progress.position, 0, designed))
-        asked = self.progress.choose(task, bits=bits)
+        asked = self.progress.choose(task, bits=bits).asked
         self.progress.apply(Event(self.progress.position, 0, asked))
         return asked
 
     def tell(self, trial: int, reward: float, harm: float | None = None) -> None:
         """Tell the reward of a trial, and its harm."""
-        verdict = self.progress.take(trial, float(reward), harm)
+        verdict = self.progress.apply_reward(trial, float(reward), harm)
         told = Told(trial, float(reward), verdict, None, harm)
         self.progress.advance(Event(self.progress.position, 0, told))
 
     def abandon(self, trial: int, ignorable: bool = False) -> None:
         """Give up a trial that will never report."""
-        verdict = self.progress.give_up(trial, ignorable)
+        verdict = self.progress.apply_loss(trial, ignorable)
         self.progress.advance(Event(self.progress.position, 0, Abandoned(trial, ignorable, verdict)))
 
     def begin_stage(self, representations: Sequence[str], tasks: Sequence[str] | None = None) -> None:

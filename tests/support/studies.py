@@ -13,6 +13,7 @@ from osrl.policies.registry import find
 from osrl.policies.state_arrays import differences
 from osrl.study.log.chain import link
 from osrl.study.log.events import Asked, Event, Told
+from osrl.study.state.bulk_replay import apply_all
 from osrl.study.state.state import StudyState
 from osrl.study.study import Study
 
@@ -106,7 +107,7 @@ def folded(study: Study) -> StudyState:
     events = list(study.events())
     progress = StudyState(events[0].body)  # type: ignore[arg-type]
     progress.last = events[0]
-    progress.apply_all(events[1:])
+    apply_all(progress, events[1:])
     return progress
 
 

@@ -56,7 +56,7 @@ def tampering(count: int) -> Found:
     kinds = list(TAMPERING.items())[:count]
     with folder() as where:
         clean, path = where / "clean.db", where / "study.db"
-        with mock.patch("osrl.study.operations.session.EVERY", 20):  # one kind needs a snapshot
+        with mock.patch("osrl.study.operations.session.SNAPSHOT_INTERVAL", 20):  # one kind needs a snapshot
             sound_study(clean, 25, "osrl")
         with Study.open(clean) as study:
             head = study.head
@@ -81,7 +81,7 @@ def snapshots(count: int) -> Found:
     with folder() as where:
         path = where / "study.db"
         with new_study(str(path), policy="uniform", delta=1e-6) as study:
-            with mock.patch("osrl.study.operations.session.EVERY", 50):
+            with mock.patch("osrl.study.operations.session.SNAPSHOT_INTERVAL", 50):
                 play(study, 40)
             right, progress = facts(study._session.refresh()), study._session.refresh()
             kept = study._session.snapshot()

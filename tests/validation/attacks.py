@@ -143,7 +143,7 @@ def heavy_mixture(seed: int) -> bool:
         if not study.running:
             break
         study.tell(study.ask().trial, rng.random() < 0.5)
-    return not study.progress.state.stopping.possible_g.all()
+    return not study.progress.policy_state.stopping.possible_g.all()
 
 
 def hunted_tasks(seed: int) -> bool:
@@ -151,14 +151,14 @@ def hunted_tasks(seed: int) -> bool:
     study = MemoryStudy(tasks=3, representations=2, predictors=2, delta=0.1, seed=seed)
     rng = random.Random(seed)
     for _ in range(60):
-        least = study.progress.state.stopping.by_task[:, 0]
+        least = study.progress.policy_state.stopping.by_task[:, 0]
         task = study.progress.created.tasks[int(np.argmax(least))]
         batch = [study.ask(task).trial for _ in range(8) if study.running]
         for trial in batch:
             study.tell(trial, rng.random() < 0.5)
         if not study.running:
             break
-    return not study.progress.state.stopping.possible_g[0]
+    return not study.progress.policy_state.stopping.possible_g[0]
 
 
 def foreseen_arms(given: int | None, seed: int, trials: int = 500) -> tuple[float, bool]:
@@ -175,7 +175,7 @@ def foreseen_arms(given: int | None, seed: int, trials: int = 500) -> tuple[floa
     while study.running and asks < trials:
         rng.shuffle(tasks)
         for task in tasks:
-            foreseen = study.progress.choose(task, bits=guess)
+            foreseen = study.progress.choose(task, bits=guess).asked
             if (foreseen.representation, foreseen.predictor) != ("g2", "h1"):
                 break
         asked = study.ask(foreseen.task, bits=secret.getrandbits(SECRET_BITS))
@@ -184,7 +184,7 @@ def foreseen_arms(given: int | None, seed: int, trials: int = 500) -> tuple[floa
         guess = rng.getrandbits(SECRET_BITS) if asked.bits is None else asked.bits  # the last ones are public
         asks += 1
         study.tell(asked.trial, rng.random() < means[arm])
-    return right / asks, not study.progress.state.stopping.possible_g[1]
+    return right / asks, not study.progress.policy_state.stopping.possible_g[1]
 
 
 def allowed(runs: int, risk: float = RISK) -> int:
@@ -221,4 +221,4 @@ def hostile_run(policy: str, delta: float, seed: int) -> bool:
             break
         while len(held) > 40:
             end(Told(*held.pop(0)))
-    return not progress.state.stopping.possible_g[1]
+    return not progress.policy_state.stopping.possible_g[1]

@@ -99,8 +99,8 @@ def out_after_the_alarm(case: str, seed: int, revision: int = REVISION) -> bool:
         lenient, strict = copy.deepcopy(study.progress), copy.deepcopy(study.progress)
         assert lenient.missingness is not None
         lenient.missingness._limit = -math.inf  # so that this loss raises the alarm
-        lenient.give_up(out[0], ignorable=True)
-        strict.give_up(out[0], ignorable=False)
+        lenient.apply_loss(out[0], ignorable=True)
+        strict.apply_loss(out[0], ignorable=False)
         assert lenient.alarm
         if lenient.verdict is None and _possible(lenient) != _possible(strict):
             return True

@@ -10,7 +10,7 @@ from osrl.errors import OsrlError, StudyEnded
 from osrl.study.log.events import ArmsChanged, BudgetRaised, Closed, Paused, Unpaused
 from osrl.study.operations.session import WriteTransaction
 from osrl.study.settings import check_names
-from osrl.study.state.guardrail import names_without
+from osrl.study.state.policy_state import remaining_names
 from osrl.study.state.state import StudyState
 
 MAX_BUDGET = 2**63 - 1
@@ -81,7 +81,7 @@ def withdraw(transaction: WriteTransaction, selected: ArmSelector, reason: str, 
     state = transaction.state
     _check_running(state)
     state.index_of(axis, name)
-    left = names_without(state.created, axis, name)
+    left = remaining_names(state.created, axis, name)
     if left is None:
         raise OsrlError(f"without {name!r} there is nothing left to compare; close the study instead")
     transaction.apply(_arms_changed(left, axis, reason, by))

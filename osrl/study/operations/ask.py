@@ -26,7 +26,7 @@ from osrl.policies.state_arrays import arrays_of
 from osrl.study.log.events import SAMPLING, ArmsChanged, Corrected, Designed, now
 from osrl.study.operations.session import WriteTransaction
 from osrl.study.state.state import StudyState
-from osrl.study.state.trial import Trial, find_ask, new_trial, read_key, read_lease, read_note
+from osrl.study.state.trial import Trial, arm_of, find_ask, new_trial, read_key, read_lease, read_note
 
 MAX_ASKED = 1000  # trials of one ask: others wait while they are issued
 MAX_SOLVED = 2  # designs that one ask solves for
@@ -78,13 +78,13 @@ class Redesign:
 
     def presolve(self, state: StudyState) -> None:
         """Note a state for which a design is due, before the log is locked at all."""
-        if state.steps.wants_design(state.state):
+        if state.steps.wants_design(state.policy_state):
             self._request(state)
 
     def use_or_request(self, transaction: WriteTransaction) -> bool:
         """Use the design that was found, if one is due; return False if one has to be solved for first."""
         state = transaction.state
-        if not state.steps.wants_design(state.state):
+        if not state.steps.wants_design(state.policy_state):
             return True
         if (designed := self._usable(transaction)) is not None:
             transaction.apply(designed)
@@ -97,13 +97,13 @@ class Redesign:
 
     def _request(self, state: StudyState) -> None:
         self._seen, self._found = copy.copy(state), None
-        self._seen.state = copy.deepcopy(state.state)
+        self._seen.policy_state = copy.deepcopy(state.policy_state)
 
     def solve(self) -> None:
         """Solve for the state that was noted last, if that is still to be done."""
         if self._seen is not None and self._found is None:
             solved = copy.copy(self._seen)
-            solved.state = copy.deepcopy(self._seen.state)
+            solved.policy_state = copy.deepcopy(self._seen.policy_state)
             self._found = solved.solve()
             self._solved += 1
 
@@ -118,7 +118,7 @@ class Redesign:
             return None
         if any(isinstance(event.body, Designed | Corrected | ArmsChanged) for event in since):
             return None
-        before, after = dict(arrays_of(seen.state)), dict(arrays_of(state.state))
+        before, after = dict(arrays_of(seen.policy_state)), dict(arrays_of(state.policy_state))
         sampling = {name: array for name, array in found.arrays.items() if name.startswith(SAMPLING)}
         if not all(np.array_equal(before[name], after[name]) for name in sampling):
             return None
@@ -136,8 +136,9 @@ def issue_trials(transaction: WriteTransaction, request: AskRequest, redesign: R
     trials = []
     for _ in range(request.n):
         until = None if request.lease is None else now() + request.lease
-        asked = state.choose(request.task, until, request.key, request.note)
-        trials.append(new_trial(asked, state.created, transaction.apply(asked).hash))
+        choice = state.choose(request.task, until, request.key, request.note)
+        event = transaction.issue(choice)
+        trials.append(new_trial(choice.asked, state.created, event.hash, choice.a))
     return tuple(trials)
 
 
@@ -184,10 +185,12 @@ def _trial_with_key(transaction: WriteTransaction, request: AskRequest, number: 
             f"key {key!r} is that of trial {number}, which has another note; a note cannot be changed, "
             "ask again without one"
         )
-    return new_trial(asked, transaction.state.settings_of(number), hash)
+    created = transaction.state.settings_of(number)
+    return new_trial(asked, created, hash, arm_of(asked, created))
 
 
 def reissue(transaction: WriteTransaction, number: int) -> Trial:
     """Return a trial that was issued before."""
     asked, hash = find_ask(transaction.log.events_of_trial(number), number, None)
-    return new_trial(asked, transaction.state.settings_of(number), hash)
+    created = transaction.state.settings_of(number)
+    return new_trial(asked, created, hash, arm_of(asked, created))

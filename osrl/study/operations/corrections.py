@@ -54,7 +54,7 @@ def correct(session: Session, trial: TrialRef, reward: SupportsFloat, reason: st
             if state.last.hash != seen.last.hash:
                 return False
             value = read_reward(reward, state.created)
-            verdict = state.take(number, value)
+            verdict = state.apply_reward(number, value)
             transaction.record(Corrected(number, wrong.reward, value, reason, verdict, by))
             return True
 

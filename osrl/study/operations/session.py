@@ -22,10 +22,11 @@ from typing import NamedTuple, TypeVar
 from osrl.errors import OsrlError, StorageBusy, StorageDamaged
 from osrl.study.log.chain import Row, Stored, next_stored
 from osrl.study.log.corrections import mark_superseded
-from osrl.study.log.events import Body, Corrected, Created, Event, SnapshotTaken, VersionsChanged
+from osrl.study.log.events import Asked, Body, Corrected, Created, Event, SnapshotTaken, VersionsChanged
 from osrl.study.log.versions import versions
-from osrl.study.state.snapshot import EVERY, pack, unpack, vouched
-from osrl.study.state.state import CorrectedPastError, StudyState, begin
+from osrl.study.state.bulk_replay import apply_all
+from osrl.study.state.snapshot import SNAPSHOT_INTERVAL, pack, unpack, vouched
+from osrl.study.state.state import Choice, CorrectedPastError, StudyState, initial_state
 from osrl.study.state.trial import short_id
 from osrl.study.storage.base import Log, Snapshot, Storage
 
@@ -52,6 +53,14 @@ class WriteTransaction:
         """Record an event, and apply it to the state."""
         event = self._next(body)
         self.state.apply(event)
+        return event
+
+    def issue(self, choice: Choice) -> Event:
+        """Record the ask of a chosen trial, and issue it."""
+        event = self._next(choice.asked)
+        assert isinstance(event.body, Asked)
+        self.state.issue(event, event.body, choice.x, choice.a)
+        self.state.advance(event)
         return event
 
     def record(self, body: Body) -> Event:
@@ -157,8 +166,8 @@ class Session:
         """
         state = self._load()
         if trial <= state.asked and trial not in state.pending:
-            state = begin(self.storage.first(self.number))
-        state.apply_all(mark_superseded(_new_events(state, self.events) or (), trial))
+            state = initial_state(self.storage.first(self.number))
+        apply_all(state, mark_superseded(_new_events(state, self.events) or (), trial))
         return state
 
     def peek(self, look: Callable[[StudyState], object]) -> None:
@@ -182,7 +191,7 @@ class Session:
             if state is not None:
                 return state
             self._snapshot_is_bad = True
-        return begin(first)
+        return initial_state(first)
 
     def _check_same_log(self, state: StudyState) -> None:
         """Refuse a log that does not contain what was seen before, unless a person has confirmed it."""
@@ -279,7 +288,7 @@ class Session:
 
     def _snapshot_is_due(self, state: StudyState) -> bool:
         """Tell whether a process that loads the study would have much to replay, as this one had."""
-        if self._replayed < LONG_REPLAY and state.position - state.kept < EVERY:
+        if self._replayed < LONG_REPLAY and state.position - state.snapshot_at < SNAPSHOT_INTERVAL:
             return False
         self._replayed = 0
         return True
@@ -336,7 +345,7 @@ def _follow(state: StudyState, events_from: EventsFrom, most: int | None = None)
 def _take_in(state: StudyState, events: Iterable[Event]) -> None:
     """Apply the next events of the log."""
     try:
-        state.apply_all(events)
+        apply_all(state, events)
     except OsrlError:
         raise
     except (TypeError, ValueError, LookupError, ArithmeticError, AttributeError) as error:

@@ -10,7 +10,6 @@ from osrl.jit.kernels import long_job
 from osrl.study.log.events import Abandoned, Asked, Corrected, Told
 from osrl.study.log.identity import acting_as, caller
 from osrl.study.operations.session import WriteTransaction
-from osrl.study.state.guardrail import next_by_harm_limit
 from osrl.study.state.state import StudyState
 from osrl.study.state.trial import Token, Trial, read_harm, read_key, read_reward, read_token
 
@@ -59,7 +58,7 @@ def tell(
     hurt = read_harm(harm, state.created, token.trial)
     number, before = token.trial, find_end(transaction, token)
     if before is None:
-        verdict = state.take(number, value, hurt)
+        verdict = state.apply_reward(number, value, hurt)
         transaction.record(Told(number, value, verdict, by, hurt))
         _enforce_harm_limit(transaction)
         return _result(transaction, number, new=True)
@@ -81,7 +80,7 @@ def abandon(transaction: WriteTransaction, ref: Token | TrialKey, loss: Abandonm
     number, before = token.trial, find_end(transaction, token)
     if before is None:
         _check_loss(transaction.state, loss.ignorable)
-        verdict = transaction.state.give_up(number, loss.ignorable)
+        verdict = transaction.state.apply_loss(number, loss.ignorable)
         transaction.record(Abandoned(number, loss.ignorable, verdict, loss.by, loss.reason))
         return _result(transaction, number, new=True)
     _check_blinding(number, before)
@@ -128,7 +127,7 @@ def find_end(transaction: WriteTransaction, token: Token) -> Told | Abandoned | 
 def _enforce_harm_limit(transaction: WriteTransaction) -> None:
     """Withdraw arms, or pause, as the limit of harm demands after a harm was told."""
     with acting_as(None):
-        while (event := next_by_harm_limit(transaction.state)) is not None:
+        while (event := transaction.state.next_harm_action()) is not None:
             transaction.apply(event)
 
 

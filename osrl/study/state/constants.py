@@ -28,7 +28,7 @@ from osrl.policies.stopping.transfer import TransferStopping
 from osrl.policies.stopping.two_phase import TwoPhaseStopping
 from osrl.policies.stopping.two_phase import new as new_phases
 from osrl.study.log.events import Created, to_lists
-from osrl.study.state.in_order import PASSED, TAKEN
+from osrl.study.state.in_order import MAX_PASSED, MAX_TAKEN
 
 T = TypeVar("T")
 
@@ -36,7 +36,7 @@ TOLERANCE_LIMITS, CHECK_LIMITS = "tolerance.limits", "check.limits"
 WATCH = "watch.level"  # absent from studies that were begun before losses were watched
 CONTEST_RISK = "contests.risk"  # absent from studies of `tas` that were begun when it looked at delta_g alone
 # The same where pending trials were counted one by one, and passed all at once.
-LATE = {"late.step": LOG_STEP, "late.passed": PASSED, "late.taken": TAKEN}
+PENDING_SUMS = {"late.step": LOG_STEP, "late.passed": MAX_PASSED, "late.taken": MAX_TAKEN}
 _TILTS = tuple(f"tilts.{name}" for name in ("up", "down", "pair", "task", "local", "shares", "by_pairs"))
 _HALF, _WEIGHT, _MIXTURE = "tilts.half", "tilts.weight", "tilts.mixture"  # of osrl 0.1
 # By osrl 0.1, which used these (and did not look at vectors).
@@ -53,7 +53,9 @@ def constants_of(state: Any) -> dict[str, Any]:
     written = dict(zip(_TILTS, (*tilts.grid, tilts.shares, tilts.by_pairs), strict=True))
     constants = {name: to_lists(np.asarray(value)) for name, value in (_parts(state) | written).items()}
     hypotheses = _find(state, Hypotheses)
-    return constants | ({WATCH: MISSINGNESS_LEVEL, **LATE} if hypotheses is not None and hypotheses.noise == 0 else {})
+    return constants | (
+        {WATCH: MISSINGNESS_LEVEL, **PENDING_SUMS} if hypotheses is not None and hypotheses.noise == 0 else {}
+    )
 
 
 def set_constants(state: Any, created: Created) -> Any:
@@ -65,11 +67,11 @@ def set_constants(state: Any, created: Created) -> Any:
         return state
     parts, evidence = _parts(state), {**_NOT_WRITTEN, **created.evidence}
     tilts = _read_tilts(evidence, created)
-    others = {name for name in evidence if not name.startswith("tilts.") and name not in (WATCH, *LATE)}
+    others = {name for name in evidence if not name.startswith("tilts.") and name not in (WATCH, *PENDING_SUMS)}
     if _find(state, Hypotheses) is not None and parts.keys() != others:
         raise _refusal(created, "other kinds of evidence")
-    for name, value in LATE.items():
-        if LATE.keys() & evidence.keys() and evidence.get(name) != value:
+    for name, value in PENDING_SUMS.items():
+        if PENDING_SUMS.keys() & evidence.keys() and evidence.get(name) != value:
             raise _refusal(created, f"{name} = {evidence.get(name)}; this one has {value}")
     for name, value in parts.items():
         kept = np.array(evidence[name], np.asarray(value).dtype)

@@ -29,6 +29,7 @@ from osrl.model.arrays import Floats, Integers
 from osrl.study.log.events import Created
 
 LEVEL = 0.05  # the probability that a representation, or a predictor, is withdrawn though it is harmless
+HARM_RULE = "the limit of harm"  # who has withdrawn an arm by rule
 _BETS = np.array([0.05, 0.2, 0.5, 0.9])  # b, times the limit
 _TOLD, _SUM, _UNKNOWN = range(3)  # columns of the counts
 
@@ -60,7 +61,7 @@ class Harm:
         self.begin_stage(created)
 
     def begin_stage(self, created: Created) -> None:
-        """Go on with these names; those that are new have no evidence against them."""
+        """Use these names from now on; those that are new have no evidence against them."""
         self._names = (
             *(("representation", name) for name in created.representations),
             *(("predictor", name) for name in created.predictors),
@@ -78,18 +79,18 @@ class Harm:
         both = [(self._rows["representation", g], self._rows["predictor", h]) for g, h in self._arms]
         self._of: Integers = np.array(both, np.int64)  # the rows of each arm
 
-    def hand_out(self, representation: str, predictor: str) -> None:
-        """A trial goes out."""
+    def issue(self, representation: str, predictor: str) -> None:
+        """Count a trial that is issued."""
         self._counts[self._arms[representation, predictor], _UNKNOWN] += 1.0
 
-    def take(self, representation: str, predictor: str, harm: float) -> None:
-        """The harm of a trial that was handed out."""
+    def tell(self, representation: str, predictor: str, harm: float) -> None:
+        """Take in the harm of a trial."""
         arm = self._arms[representation, predictor]
         self._counts[arm] += (1.0, harm, -1.0)
         self._wealth[arm] += np.log1p(_BETS * (harm / self._limit - 1.0))
 
     def _by_name(self, of_arms: Floats) -> Floats:
-        """Sums over the arms of each representation of the stage, then of each predictor."""
+        """Return sums over the arms of each representation of the stage, then of each predictor."""
         sums = np.zeros((len(self._rows), of_arms.shape[1]))
         for rows in self._of.T:
             np.add.at(sums, rows, of_arms)
@@ -97,7 +98,7 @@ class Harm:
 
     @property
     def log_evidence(self) -> Floats:
-        """Against each representation of the stage, then each predictor: that it keeps to the limit."""
+        """The log evidence that a representation of the stage, then a predictor, does not keep to the limit."""
         held = self._wealth + self._counts[:, _UNKNOWN, None] * np.log1p(-_BETS)
         evidence: Floats = np.minimum(
             np.logaddexp.reduce(self._by_name(held), axis=1),
@@ -106,13 +107,13 @@ class Harm:
         return evidence - math.log(_BETS.size)
 
     def found(self) -> tuple[str, str] | None:
-        """What is shown to do too much harm: ``representation`` or ``predictor``, and its name."""
+        """Return what is shown to do too much harm: ``representation`` or ``predictor``, and its name."""
         evidence = self.log_evidence
         worst = int(evidence.argmax())
         return self._names[worst] if evidence[worst] >= math.log(1 / LEVEL) else None
 
     def table(self) -> tuple[HarmOf, ...]:
-        """What each representation and predictor of the stage has done, over the whole study."""
+        """Return what each representation and predictor of the stage has done, over the whole study."""
         found = []
         counts = self._by_name(self._counts).tolist()
         for name, of, evidence in zip(self._names, counts, self.log_evidence.tolist(), strict=True):
@@ -122,6 +123,6 @@ class Harm:
         return tuple(found)
 
     def arrays(self) -> Iterator[tuple[str, NDArray[Any]]]:
-        """What a snapshot has to hold."""
+        """Return the arrays that a snapshot holds."""
         yield "harm.counts", self._counts
         yield "harm.wealth", self._wealth

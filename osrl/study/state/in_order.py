@@ -9,8 +9,8 @@ late result the first is the better one; when many are out at once, the second.
 
 Tests of representations use one order over all tasks, tests of predictors one for each task. A trial that
 holds up more than `WINDOW` others is passed: it counts by its worst factor here too, for good. That bounds
-what has to be remembered, and is a lower bound still. When a trial ends, at most `PASSED` others are passed
-and only a few times `TAKEN` are taken in, so that nobody waits for thousands of them; the rest follows when
+what has to be remembered, and is a lower bound still. When a trial ends, at most `MAX_PASSED` others are passed
+and only a few times `MAX_TAKEN` are taken in, so that nobody waits for thousands of them; the rest follows when
 the next ones end.
 """
 
@@ -30,29 +30,57 @@ from osrl.hypotheses.trials import PendingSums, clear_pending, forfeit_pending, 
 from osrl.jit.kernels import direct
 from osrl.model.arrays import Floats
 from osrl.policies.state_arrays import arrays_of
-from osrl.study.state.pending import LEFT_OUT, LOST, EndedTrial, Pending
+from osrl.study.log.events import Asked
 
 WINDOW = 256  # trials that have ended and wait for one that has not
-PASSED = 2  # trials that are passed when one ends
-TAKEN = WINDOW  # trials that are taken in at a time: usually all that have waited
+MAX_PASSED = 2  # trials that are passed when one ends
+MAX_TAKEN = WINDOW  # trials that are taken in at a time: usually all that have waited
 
 
-class AtOnce(NamedTuple):
+LOST, LEFT_OUT = math.nan, math.inf  # in place of a reward: it counts at its worst, or not at all
+
+
+class Pending(NamedTuple):
+    """A trial that has not reported: task, arm of the task, when it was handed out (microseconds since
+    1970), what its reward will be judged with, the hash of the event that handed it out, how its arm was
+    drawn (empty where losses are not watched), what that event says, and the stage of the study then.
+    """
+
+    x: int
+    a: int
+    at: int
+    ticket: Floats
+    hash: str
+    draw: Floats
+    asked: Asked
+    stage: int
+
+
+class EndedTrial(NamedTuple):
+    """A trial that waits for an earlier one: task, arm, ticket, and its reward, or `LOST`, or `LEFT_OUT`."""
+
+    x: int
+    a: int
+    ticket: Floats
+    reward: float
+
+
+class InOrderLimits(NamedTuple):
     """How many trials may be passed when one ends, and how many taken in at a time."""
 
     passed: float
     taken: float
 
 
-NO_LIMIT = AtOnce(math.inf, math.inf)
+NO_LIMIT = InOrderLimits(math.inf, math.inf)
 
 
 class InOrderEvidence:
     """The tests of a study as they would be after its first trials; what is rejected, they share."""
 
-    def __init__(self, hypotheses: Hypotheses, at_once: AtOnce) -> None:
+    def __init__(self, hypotheses: Hypotheses, limits: InOrderLimits) -> None:
         self._all = hypotheses
-        self._at_once = at_once
+        self._limits = limits
         self._forfeit, self._reward = direct(forfeit_trial), direct(observe_reward)
         self._in_order = _like(hypotheses)  # of all tasks
         self._by_task = _like(hypotheses)  # each task in an order of its own: says nothing of representations
@@ -63,7 +91,7 @@ class InOrderEvidence:
         self.passed: set[int] = set()  # pending trials that are in the prefix, at their worst
         self.whole = True  # the prefix is all that has ended; its tests are not up to date
 
-    def hand_out(self, trial: int, x: int) -> None:
+    def issue(self, trial: int, x: int) -> None:
         """A trial goes out, as the last in order."""
         self.order.append(trial)
         self.of_task[x].append(trial)
@@ -88,7 +116,7 @@ class InOrderEvidence:
         else:
             self.ended[trial] = ended
         changed = self._advance()
-        left = self._at_once.passed
+        left = self._limits.passed
         while len(self.ended) > WINDOW and left > 0 and self.order[0] not in self.ended:
             late = self.order[0]
             left -= 1
@@ -98,7 +126,7 @@ class InOrderEvidence:
         if changed:
             update_verdict(self._all)
 
-    def begin_again(self, pending: Mapping[int, Pending], late: PendingSums | None) -> None:
+    def restart(self, pending: Mapping[int, Pending], late: PendingSums | None) -> None:
         """The tests have changed: begin with all trials so far, the pending ones at their worst for good.
 
         ``late`` are the sums of their worst factors, where they are kept.
@@ -118,12 +146,12 @@ class InOrderEvidence:
 
     def _advance(self) -> bool:
         """Take in trials that no longer wait for another; whether something is rejected by it."""
-        changed, left = False, self._at_once.taken
+        changed, left = False, self._limits.taken
         for queue in self.of_task:
             while left > 0 and queue and queue[0] in self.ended:
                 changed |= self._take(self._by_task, self.ended[queue.popleft()])
                 left -= 1
-        left = self._at_once.taken
+        left = self._limits.taken
         while left > 0 and self.order and self.order[0] in self.ended:
             trial = self.order.popleft()
             ended = self.ended.pop(trial)

@@ -61,7 +61,7 @@ class MissingnessMonitor:
         """Whether the watch has found that losses depend on the arm."""
         return bool(self._flags[1])
 
-    def expect_the_worst(self) -> None:
+    def count_losses_at_worst(self) -> None:
         """An alarm was raised before: no loss is ignorable."""
         self._flags[1] = True
 
@@ -70,7 +70,7 @@ class MissingnessMonitor:
         """The largest so far against "losses do not depend on the arm"."""
         return float(self._largest[0])
 
-    def hand_out(self, x: int, a: int, propensities: Floats) -> Floats:
+    def issue(self, x: int, a: int, propensities: Floats) -> Floats:
         """A trial goes out: how its arm was drawn, for its end. Its probabilities (n,), then its odds."""
         drawn = np.zeros(propensities.size + self.watch.wealth.size)
         self._draw(self.watch, x, a, propensities, drawn)
@@ -92,7 +92,7 @@ class MissingnessMonitor:
         self._flags[2] = final and self._flags[0]
         return True
 
-    def count_all(self, tasks: Integers, arms: Integers, propensities: Floats) -> None:
+    def count_block(self, tasks: Integers, arms: Integers, propensities: Floats) -> None:
         """Trials of which each was told before the next was handed out, and none was lost so far."""
         count_trials(self.watch, tasks, arms, propensities)
 

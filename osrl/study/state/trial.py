@@ -48,11 +48,13 @@ class Trial:
 TrialRef = Trial | str | int  # a trial, its token (or, where keys are read, its key), or its number
 
 
-def new_trial(asked: Asked, created: Created, hash: str) -> Trial:
-    """The trial of an ask, which was written with this hash."""
+def new_trial(asked: Asked, created: Created, hash: str, a: int) -> Trial:
+    """Return the trial of an ask for arm ``a`` of its task, which was written with this hash."""
     token = str(Token(short_id(created), asked.trial, hash[:12]))
     arm = asked.task, asked.representation, asked.predictor
-    return Trial(asked.trial, *arm, propensity_of(asked, created), token, asked.key, asked.note)
+    drawn = asked.propensities
+    propensity = 1.0 if drawn is None else drawn[a] / sum(drawn)
+    return Trial(asked.trial, *arm, propensity, token, asked.key, asked.note)
 
 
 def find_ask(events: Sequence[Event], number: int, key: str | None) -> tuple[Asked, str]:
@@ -63,13 +65,10 @@ def find_ask(events: Sequence[Event], number: int, key: str | None) -> tuple[Ask
     return first.body, first.hash
 
 
-def propensity_of(asked: Asked, created: Created) -> float:
-    """The probability with which the arm of an ask was drawn, among the arms of its task."""
-    if asked.propensities is None:
-        return 1.0
+def arm_of(asked: Asked, created: Created) -> int:
+    """Return the number of an ask's arm among the arms of its task."""
     g = created.representations.index(asked.representation)
-    h = created.predictors.index(asked.predictor)
-    return asked.propensities[g * len(created.predictors) + h] / sum(asked.propensities)
+    return g * len(created.predictors) + created.predictors.index(asked.predictor)
 
 
 class Token(NamedTuple):

@@ -23,8 +23,8 @@ from osrl.hypotheses.state import Hypotheses
 from osrl.hypotheses.summary import Answer
 from osrl.model.arrays import Floats, Integers
 from osrl.study.log.events import ANSWERED, WITHIN, Verdict
-from osrl.study.state.arm_totals import LEFT_OUT, LOST, SUM, TOLD
 from osrl.study.state.state import StudyState
+from osrl.study.state.totals import LEFT_OUT, LOST, SUM, TOLD
 
 COVERAGE = 0.95
 

@@ -77,11 +77,11 @@ def current_hypotheses(state: StudyState) -> Hypotheses | None:
     if state.hypotheses is None:
         return None
     now = with_own_policy(state)
-    if state.late is not None:
-        now.late = state.late._replace(stale=np.ones_like(state.late.stale))
+    if state.pending_sums is not None:
+        now.pending_sums = state.pending_sums._replace(stale=np.ones_like(state.pending_sums.stale))
     if state.verdict is None:
         now.count_pending()
-    hypotheses: Hypotheses = now.state.stopping
+    hypotheses: Hypotheses = now.policy_state.stopping
     refresh_evidence(hypotheses)
     if state.in_order is not None:
         first_g, first_h = state.in_order.evidence()
@@ -109,5 +109,5 @@ def evidence_at_design(state: StudyState) -> dict[str, Floats]:
 def with_own_policy(state: StudyState) -> StudyState:
     """Return a copy of a study's state with a policy of its own, which may be changed."""
     copied = copy.copy(state)
-    copied.state = copy.deepcopy(state.state)
+    copied.policy_state = copy.deepcopy(state.policy_state)
     return copied

@@ -68,10 +68,10 @@ def look_ahead(state: StudyState) -> Callable[[], Forecast | None]:
     days = None if pace.began is None else (state.last.at - pace.began) / DAY / asked
 
     def compute() -> Forecast | None:
-        if not is_compiled(now.state, now.family):
+        if not is_compiled(now.policy_state, now.family):
             return None
         most = None if budget is None else max(budget - asked, 0)
-        found = remainder(now.state, now.family, seen, pending, most)
+        found = remainder(now.policy_state, now.family, seen, pending, most)
         while len(_forecasts) >= MAX_FORECASTS:
             _forecasts.pop(next(iter(_forecasts)))
         median, high, low = found.median, found.q90, found.q10

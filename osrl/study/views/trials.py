@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from osrl.errors import OsrlError, UnknownTrial
 from osrl.study.log.events import Abandoned, Amended, Asked, Corrected, Created, Event, Told
 from osrl.study.state.state import StudyState
-from osrl.study.state.trial import Trial, find_ask, new_trial, read_key, read_token
+from osrl.study.state.trial import Trial, arm_of, find_ask, new_trial, read_key, read_token
 from osrl.study.storage.base import Storage
 
 
@@ -80,7 +80,7 @@ def _record(asked: Asked, created: Created, events: Sequence[Event]) -> TrialRec
                 status, reward = "told", told.reward
             case Abandoned() as lost:
                 status = "abandoned, ignorable" if lost.ignorable else "abandoned"
-    trial = new_trial(asked, created, events[0].hash)
+    trial = new_trial(asked, created, events[0].hash, arm_of(asked, created))
     return TrialRecord(
         **vars(trial), status=status, reward=reward, asked_at=events[0].at, ended_at=ended, amended=amended
     )

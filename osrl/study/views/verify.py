@@ -39,10 +39,18 @@ from osrl.study.log.events import (
     Told,
 )
 from osrl.study.log.versions import versions
-from osrl.study.state.bulk_replay import TrialBlock, TrialPair, group_into_blocks, new_block, replay_block, split_block
-from osrl.study.state.guardrail import RULE, next_by_harm_limit
+from osrl.study.state.bulk_replay import (
+    TrialBlock,
+    TrialPair,
+    group_into_blocks,
+    new_block,
+    replay_block,
+    skip_block,
+    split_block,
+)
+from osrl.study.state.harm import HARM_RULE
 from osrl.study.state.snapshot import all_arrays, facts, unpack
-from osrl.study.state.state import begin
+from osrl.study.state.state import initial_state
 from osrl.study.storage.base import Snapshot
 from osrl.study.views.evidence import evidence_at_design, with_own_policy
 
@@ -109,7 +117,7 @@ class _Replay:
     def __init__(self, first: Event, snapshot: Snapshot | None, head: str | None) -> None:
         assert isinstance(first.body, Created)
         self.created = first.body
-        self.state = begin(first)
+        self.state = initial_state(first)
         self.largest = 0.0
         self.problems: list[str] = []
         self.notes: list[str] = []
@@ -150,19 +158,17 @@ class _Replay:
         """Compare trials that do not overlap, as far as all is bit for bit the same; then one by one."""
         state, done = self.state, 0
         block = new_block(state, pairs)
-        if block is not None:
-            block = block._replace(rewards=state.scaled(block.rewards))
         plain = state.harm is None and block is not None
         if plain:
             asks: list[Any] = [pair[0].body for pair in pairs]
             plain = all(ask.design == state.design and _draws_right(state.created, ask) for ask in asks)
         if plain and block is not None and self._is_plain(pairs, block):
             done = replay_block(state, block, check=True)
-            state.skip_block(pairs, block, done)
+            skip_block(state, pairs, block, done)
             for pair in pairs[:done]:
                 for event in pair:
                     self._match_head(event)
-            if state.state.outcome.status[0] != RUNNING:
+            if state.policy_state.outcome.status[0] != RUNNING:
                 verdict = state.answer()
                 self._report(f"event {state.last.seq}: the verdict is None, by replay {verdict}")
         for pair in pairs[done:]:
@@ -201,7 +207,7 @@ class _Replay:
         if event.at < state.last.at:
             self._note(f"{where}: the clock ran backwards by {(state.last.at - event.at) / 1e6:g} seconds")
         late = not isinstance(body, Designed) or body.after is not None
-        if late and state.steps.wants_design(state.state):
+        if late and state.steps.wants_design(state.policy_state):
             self._due_digests[state.last.seq] = self._digest()
         told = body.told if isinstance(body, Superseded) else body
         if isinstance(told, Told | Corrected) and not state.family.accepts_reward(state.scaled(told.reward)):
@@ -221,9 +227,9 @@ class _Replay:
                 self._report(f"{where}: the verdict is {body.verdict}, by replay {guess}")
         if isinstance(body, Told | Abandoned | Corrected):
             if isinstance(body, Abandoned):
-                verdict = state.give_up(body.trial, body.ignorable)
+                verdict = state.apply_loss(body.trial, body.ignorable)
             else:
-                verdict = state.take(body.trial, body.reward, body.harm if isinstance(body, Told) else None)
+                verdict = state.apply_reward(body.trial, body.reward, body.harm if isinstance(body, Told) else None)
             if state.verdict is None and verdict != body.verdict:
                 self._report(f"{where}: the verdict is {body.verdict}, by replay {verdict}")
             state.advance(event)
@@ -236,8 +242,8 @@ class _Replay:
     def _compare_rule(self, where: str, event: Event) -> None:
         """Compare the actions of the harm limit with those that are due right after a harm was told."""
         body = event.body
-        said = body if isinstance(body, ArmsChanged | Paused) and body.by == RULE else None
-        due = next_by_harm_limit(self.state) if self._harm_limit_due else None
+        said = body if isinstance(body, ArmsChanged | Paused) and body.by == HARM_RULE else None
+        due = self.state.next_harm_action() if self._harm_limit_due else None
         if self.exact and said != due:
             self._report(f"{where}: the limit of harm has done {said}, by replay {due}")
         kept = isinstance(body, Superseded) and bool(self.created.revision)  # its harm is
@@ -247,7 +253,7 @@ class _Replay:
         """Return the digest of the state that would be solved for now."""
         now = with_own_policy(self.state)
         now.clear_pending()
-        return digest(as_bytes(now.state))
+        return digest(as_bytes(now.policy_state))
 
     def _compare_late_design(self, where: str, designed: Designed) -> None:
         """Compare new weights for the state after an earlier event, after which others have written."""
@@ -265,10 +271,10 @@ class _Replay:
         if designed.after is not None:
             self._compare_late_design(where, designed)
             return
-        if not state.steps.wants_design(state.state):
+        if not state.steps.wants_design(state.policy_state):
             self._report(f"{where}: new weights, though it was not time for them")
         state.clear_pending()
-        if self.exact and digest(as_bytes(state.state)) != designed.before:
+        if self.exact and digest(as_bytes(state.policy_state)) != designed.before:
             self._report(f"{where}: the state before new weights is not the one of the log")
         for name, value in evidence_at_design(state).items():
             if name in designed.arrays:
@@ -278,13 +284,13 @@ class _Replay:
     def _compare_ask(self, where: str, asked: Asked) -> None:
         state = self.state
         same = self.exact
-        if same and not self._designed and state.steps.wants_design(state.state):
+        if same and not self._designed and state.steps.wants_design(state.policy_state):
             # An ask that others kept from solving goes on with the weights that there are.
             self._note(f"{where}: it was time for new weights, but there are none")
         if not _draws_right(state.created, asked):
             self._report(f"{where}: trial {asked.trial} {_BITS_MISSING if asked.bits is None else _BITS_UNEXPECTED}")
             return
-        again = state.choose(asked.task if asked.given else None, bits=asked.bits)
+        again = state.choose(asked.task if asked.given else None, bits=asked.bits).asked
         if asked.trial != again.trial or asked.design != again.design:
             self._report(
                 f"{where}: trial {asked.trial} of design {asked.design}, by replay {again.trial} of {again.design}"
