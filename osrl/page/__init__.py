@@ -4,7 +4,7 @@
 
 - `snapshot`: a study at one point of its log, and how it came there
 - `sentences`: the verdict and the guarantee in words
-- `charts`, `svg`: rows and charts, and where their marks are, in percent of their width
+- `charts`: rows and charts, and where their marks are, in percent of their width
 - `view`: the variables of the template; `render`: the pages
 
 The server renders everything. The module in the browser requests the page again when the log has grown, and

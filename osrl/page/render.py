@@ -11,7 +11,7 @@ from typing import Any
 
 from osrl.page.snapshot import PageSnapshot
 from osrl.page.view import page_view
-from osrl.report.templating import Environment, Markup, new_environment
+from osrl.report.html import Environment, Markup, new_environment
 
 ASSETS = {"page.css": "text/css; charset=utf-8", "page.js": "text/javascript; charset=utf-8"}
 

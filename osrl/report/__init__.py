@@ -4,6 +4,6 @@
 - `claims`, `sentences`: what is proved, and what else views say, in words
 - `numbers`: numbers, risks, times and lists as text
 - `instance`, `study_tables`, `table`: tables for the terminal
-- `charts`, `run_charts`: charts (extra `charts`); `html`, `templating`: pages from templates
+- `charts`, `run_charts`: charts (extra `charts`); `html`: pages from templates
 - `notebook`: results in a notebook
 """

@@ -1,14 +1,37 @@
-"""One HTML page that holds everything: text, tables, charts and the script that draws them."""
+"""HTML pages from templates (Jinja2), in which every value is escaped: names are text, whatever they contain."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from osrl.report.charts import Figure, javascript, specification, theme
+from osrl.errors import OsrlError
 from osrl.report.table import Grid
-from osrl.report.templating import Markup, new_environment
+from osrl.text import printable
+
+try:
+    from jinja2 import Environment as Environment
+    from jinja2 import PackageLoader, StrictUndefined
+    from markupsafe import Markup as Markup
+except ImportError:
+    raise OsrlError("pages need jinja2, which is not installed; run: pip install 'osrl[page]'") from None
+
+
+if TYPE_CHECKING:
+    from osrl.report.charts import Figure
+
+
+def new_environment(package: str) -> Environment:
+    """Return the environment of the templates of a package."""
+    return Environment(
+        loader=PackageLoader(package),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=lambda value: printable(value) if type(value) is str else value,
+    )
 
 
 class Section(NamedTuple):
@@ -22,6 +45,8 @@ class Section(NamedTuple):
 
 def render_page(title: str, introduction: Sequence[str], sections: Sequence[Section], footer: str) -> str:
     """Return a page that opens without a network; its charts follow the reader's choice of light or dark."""
+    from osrl.report.charts import javascript, specification, theme  # an extra, which pages of studies do not need
+
     charts = {figure.name: specification(figure) for section in sections for figure in section.figures}
     template = new_environment("osrl.report").get_template("page.html")
     return template.render(

@@ -1,14 +1,13 @@
 """Results in a notebook: what the command line prints as HTML, and an Altair chart for ``plot()``.
 
 The classes of results lie below this package. Their methods ``_repr_html_`` and ``plot`` import this module when they
-are called, and it chooses by their type.
+are called. Charts are an extra: what draws them is imported when one is asked for.
 """
 
 from __future__ import annotations
 
 import io
-from functools import singledispatch
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.columns import Columns
 from rich.console import Console, Group, RenderableType
@@ -27,6 +26,9 @@ from osrl.simulation.runs import Runs
 from osrl.simulation.trace import Trace
 from osrl.study.study import Study
 from osrl.study.views.status import Status
+
+if TYPE_CHECKING:
+    from osrl.report.charts import Figure
 
 WIDTH = 110  # characters
 TOLERANCE = 1e-3  # relative width of the bounds that are shown
@@ -51,95 +53,46 @@ def chart(result: object) -> Any:
     return found
 
 
-@singledispatch
 def _report(result: object) -> RenderableType:
+    match result:
+        case Instance():
+            return Group(Text(describe(result)), Columns(means_tables(result), padding=(0, 4)))
+        case LowerBound(instance=None):
+            return AllocationView(_instance_of(result), result.K.allocation, result.best)
+        case LowerBound(instance=Instance() as instance):
+            alone = separate_tasks(instance, result.delta_g, result.delta_h, tolerance=TOLERANCE)
+            return BoundReport(instance, result, alone, TOLERANCE)
+        case Allocation():
+            best = BestArms(-1, (-1,) * result.weights.shape[0])
+            interval = f"value between {result.lower:.6g} and {result.upper:.6g}"
+            return Group(AllocationView(_instance_of(result), result.weights, best), Text(interval))
+        case Runs():
+            return SimulationReport(result.instance, result.summary())
+        case Study():
+            return StudyReport(result.place, result.name, result.status)
+        case Status():
+            return StudyReport("", "study", result)
     raise OsrlError(f"there is no report of {type(result).__name__}")
 
 
-@_report.register
-def _(instance: Instance) -> RenderableType:
-    return Group(Text(describe(instance)), Columns(means_tables(instance), padding=(0, 4)))
+def _figure(result: object) -> Figure:
+    from osrl.report.charts import draw_arms, draw_instance, draw_weights
+    from osrl.report.run_charts import draw_runs, draw_trace
 
-
-@_report.register
-def _(bound: LowerBound) -> RenderableType:
-    instance = _instance_of(bound)
-    if bound.instance is None:
-        return AllocationView(instance, bound.K.allocation, bound.best)
-    alone = separate_tasks(instance, bound.delta_g, bound.delta_h, tolerance=TOLERANCE)
-    return BoundReport(instance, bound, alone, TOLERANCE)
-
-
-@_report.register
-def _(allocation: Allocation) -> RenderableType:
-    best = BestArms(-1, (-1,) * allocation.weights.shape[0])
-    interval = f"value between {allocation.lower:.6g} and {allocation.upper:.6g}"
-    return Group(AllocationView(_instance_of(allocation), allocation.weights, best), Text(interval))
-
-
-@_report.register
-def _(runs: Runs) -> RenderableType:
-    return SimulationReport(runs.instance, runs.summary())
-
-
-@_report.register
-def _(study: Study) -> RenderableType:
-    return StudyReport(study.place, study.name, study.status)
-
-
-@_report.register
-def _(status: Status) -> RenderableType:
-    return StudyReport("", "study", status)
-
-
-@singledispatch
-def _figure(result: object) -> Any:
+    match result:
+        case Instance():
+            return draw_instance(result)
+        case LowerBound():
+            return draw_weights(_instance_of(result), result.K.allocation, "The allocation of the lower bound K")
+        case Allocation():
+            return draw_weights(_instance_of(result), result.weights, "The allocation")
+        case Runs():
+            return draw_runs(result)
+        case Trace():
+            return draw_trace(result)
+        case Study():
+            return draw_arms(result.arms, result.name)
     raise OsrlError(f"there is no chart of {type(result).__name__}")
-
-
-# Charts are an extra: what draws them is imported when one is asked for.
-
-
-@_figure.register
-def _(instance: Instance) -> Any:
-    from osrl.report.charts import draw_instance
-
-    return draw_instance(instance)
-
-
-@_figure.register
-def _(bound: LowerBound) -> Any:
-    from osrl.report.charts import draw_weights
-
-    return draw_weights(_instance_of(bound), bound.K.allocation, "The allocation of the lower bound K")
-
-
-@_figure.register
-def _(allocation: Allocation) -> Any:
-    from osrl.report.charts import draw_weights
-
-    return draw_weights(_instance_of(allocation), allocation.weights, "The allocation")
-
-
-@_figure.register
-def _(runs: Runs) -> Any:
-    from osrl.report.run_charts import draw_runs
-
-    return draw_runs(runs)
-
-
-@_figure.register
-def _(trace: Trace) -> Any:
-    from osrl.report.run_charts import draw_trace
-
-    return draw_trace(trace)
-
-
-@_figure.register
-def _(study: Study) -> Any:
-    from osrl.report.charts import draw_arms
-
-    return draw_arms(study.arms, study.name)
 
 
 def _instance_of(value: LowerBound | Allocation) -> Instance:
