@@ -21,7 +21,7 @@ import polars as pl
 from osrl.errors import OsrlError
 from osrl.files import read_file
 from osrl.study.log import tables as frames
-from osrl.study.log.tables import read_frame, short, unguarded
+from osrl.study.log.tables import read_frame, short_message, unescape_formulas
 
 TEXT_SUFFIXES = (".csv", ".tsv", ".txt")
 JSON_LINES_SUFFIXES = (".jsonl", ".ndjson")
@@ -110,9 +110,9 @@ def _unpack(path: Path) -> bytes:
     except FileNotFoundError:
         raise OsrlError(f"no such file; give {ACCEPTED}") from None
     except (EOFError, zlib.error) as error:
-        raise OsrlError(f"the packed file is cut or damaged ({short(error)}); export it again") from None
+        raise OsrlError(f"the packed file is cut or damaged ({short_message(error)}); export it again") from None
     except OSError as error:
-        raise OsrlError(f"cannot be read ({short(error)}); give {ACCEPTED}") from None
+        raise OsrlError(f"cannot be read ({short_message(error)}); give {ACCEPTED}") from None
 
 
 def _decode(content: bytes) -> str:
@@ -141,10 +141,10 @@ def _read_text(text: str) -> Source:
         raise OsrlError(f"line 1: column {twice[0]!r} is there twice; leave one of them out")
     try:
         read = pl.read_csv(io.BytesIO(text.encode()), separator=separator, infer_schema=False)
-        frame = unguarded(read)
+        frame = unescape_formulas(read)
     except _ERRORS as error:
         _refuse_ragged(text, separator, len(header))
-        raise OsrlError(f"cannot be read ({short(error)}); give {ACCEPTED}") from None
+        raise OsrlError(f"cannot be read ({short_message(error)}); give {ACCEPTED}") from None
     filled = pl.all().is_not_null() & (pl.all().str.strip_chars() != "")
     there = frame.select(pl.any_horizontal(filled).alias("there"))["there"]
     if frame.width > 1 and frame.to_series(-1).null_count():
@@ -174,7 +174,7 @@ def _records(text: str, separator: str) -> Iterator[tuple[int, list[str]]]:
             yield line, fields
             line = reader.line_num + 1
     except csv.Error as error:
-        raise OsrlError(f"line {line}: cannot be read ({short(error)}); correct the line") from None
+        raise OsrlError(f"line {line}: cannot be read ({short_message(error)}); correct the line") from None
 
 
 def _refuse_ragged(text: str, separator: str, columns: int) -> None:
@@ -200,7 +200,7 @@ def _read_lines(text: str) -> Source:
         for number, line in enumerate(text.split("\n"), 1):
             if line.strip() and not _is_object(line):
                 raise OsrlError(f"line {number}: not a JSON object; correct or remove the line") from None
-        raise OsrlError(f"cannot be read ({short(error)}); give {ACCEPTED}") from None
+        raise OsrlError(f"cannot be read ({short_message(error)}); give {ACCEPTED}") from None
     return Source(frame, lambda i: f"line {numbers[i]}", Problems())
 
 

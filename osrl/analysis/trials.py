@@ -27,7 +27,7 @@ from osrl.errors import OsrlError
 from osrl.model.arrays import Flags, Floats
 from osrl.model.families import Family, read_limits
 from osrl.model.instance import MAX_NAME_LETTERS
-from osrl.study.log.tables import short
+from osrl.study.log.tables import short_message
 from osrl.study.views.history import arm_columns
 
 MAX_ARMS = 10**6
@@ -102,7 +102,7 @@ def _frame(given: Any) -> pl.DataFrame:
         return pl.DataFrame(given)
     except (TypeError, ValueError, pl.exceptions.PolarsError) as error:
         raise OsrlError(
-            f"the log is no table ({short(error)}); give a file, a frame, or a mapping of columns"
+            f"the log is no table ({short_message(error)}); give a file, a frame, or a mapping of columns"
         ) from None
 
 

@@ -55,7 +55,7 @@ from osrl.model.arrays import Flags, Floats
 from osrl.model.families import Family
 from osrl.model.outcome import NO_SHARED, RUNNING, VERDICTS, WITHIN
 from osrl.model.risks import read_risks, read_tolerances
-from osrl.study.views.arms import COVERAGE, ArmRate, Rates, reconciled, tolerances, write_rate
+from osrl.study.views.arms import COVERAGE, ArmEstimates, ArmRate, arm_rate, reconcile, tolerances
 
 UNDECIDED = "undecided"
 
@@ -334,17 +334,17 @@ def _rates(
     lower, upper = mean_intervals(number, total, total + missing, (1 - COVERAGE) / rewarded.size, table.family.noise)
     answers = np.array([_arm(best, task, names) for task in names.tasks])
     decided = hypotheses.outcome.status[0] not in (RUNNING, NO_SHARED)
-    lower = reconciled(lower, upper, np.where(decided, answers, -1), tolerances(table.shape, answers, near), hypotheses)
+    lower = reconcile(lower, upper, np.where(decided, answers, -1), tolerances(table.shape, answers, near), hypotheses)
     if alarm:
         lower[:], upper[:] = np.nan, np.nan
     with np.errstate(invalid="ignore"):
         means = total / rewarded
-    rates = Rates(*(each.ravel() for each in (_sums(table, rows), rewarded, means, lower, upper)))
+    rates = ArmEstimates(*(each.ravel() for each in (_sums(table, rows), rewarded, means, lower, upper)))
     n = rewarded.shape[1]
     found = []
     for i in np.flatnonzero(rates.trials).tolist():
         x, g, h = map(int, np.unravel_index(i, table.shape))
         c = int(x * n + answers[x]) if answers[x] >= 0 and rewarded[x, answers[x]] else None
         arm = names.tasks[x], names.representations[g], names.predictors[h]
-        found.append(write_rate(rates, arm, i, c, table.limits))
+        found.append(arm_rate(rates, arm, i, c, table.limits))
     return tuple(found)

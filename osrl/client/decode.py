@@ -12,7 +12,7 @@ from osrl.study.state.harm import HarmOf
 from osrl.study.state.trial import Trial
 from osrl.study.views.arms import ArmRate
 from osrl.study.views.forecast import Forecast
-from osrl.study.views.status import NO_AGES, Ages, Alarm, PendingTrial, Status, Suspect
+from osrl.study.views.status import NO_AGES, Ages, MissingnessAlarm, PendingTrial, Status, SuspectArm
 from osrl.study.views.trials import TrialRecord
 from osrl.study.views.verify import Verification
 
@@ -82,9 +82,9 @@ def read_status(document: dict[str, Any], settings: Created) -> Status:
     )
 
 
-def _alarm(document: dict[str, Any]) -> Alarm:
-    suspects = tuple(Suspect(**each) for each in document["suspects"])
-    return Alarm(document["log_evidence"], suspects, document["void"])
+def _alarm(document: dict[str, Any]) -> MissingnessAlarm:
+    suspects = tuple(SuspectArm(**each) for each in document["suspects"])
+    return MissingnessAlarm(document["log_evidence"], suspects, document["void"])
 
 
 def read_pending(document: dict[str, Any]) -> tuple[PendingTrial, ...]:

@@ -23,7 +23,7 @@ from osrl.text import printable
 ALONE = "tasks"  # the stopping rule that decides every task by itself
 
 
-class Chosen(NamedTuple):
+class ChosenAnswer(NamedTuple):
     """An answer: a representation, what goes with it in each task, and the tolerances."""
 
     representation: str
@@ -32,36 +32,36 @@ class Chosen(NamedTuple):
     epsilon: tuple[float, float]
 
 
-def chosen_of(answer: Answer, predictors: Sequence[str], epsilon: tuple[float, float]) -> Chosen | None:
+def chosen_of(answer: Answer, predictors: Sequence[str], epsilon: tuple[float, float]) -> ChosenAnswer | None:
     """Return the answer that statements are about; None where tasks have representations of their own."""
     own = {task: h for task, h in answer.predictors.items() if h is not None}
     if answer.representation is None or len(own) < len(answer.predictors):
         return None
-    return Chosen(answer.representation, own, len(predictors) > 1, epsilon)
+    return ChosenAnswer(answer.representation, own, len(predictors) > 1, epsilon)
 
 
-def chosen_by(status: Status) -> Chosen | None:
+def chosen_by(status: Status) -> ChosenAnswer | None:
     """Return the answer or the guess of a study that statements are about, if there is one."""
     settings = status.settings
     return chosen_of(status.best, settings.predictors, (settings.epsilon_g, settings.epsilon_h))
 
 
-class Claimed(NamedTuple):
+class ClaimedStatement(NamedTuple):
     """A statement, and the risk at which it is proved."""
 
     statement: str
     risk: float
 
 
-def is_best(chosen: Chosen) -> str:
+def is_best(chosen: ChosenAnswer) -> str:
     """Say that the representation is the best; proved for all tasks at once."""
     return f"{chosen.representation} is the best{' in every task' if len(chosen.predictors) > 1 else ''}"
 
 
-def goes_best(chosen: Chosen, task: str) -> str:
+def goes_best(chosen: ChosenAnswer, task: str) -> str:
     """Say that the predictor of a task is the best of the representation; proved if that is the best.
 
-    >>> goes_best(Chosen("g1", {"x1": "h1"}, True, (0.0, 0.0)), "x1")
+    >>> goes_best(ChosenAnswer("g1", {"x1": "h1"}, True, (0.0, 0.0)), "x1")
     'h1 is the best that goes with it in x1'
     """
     h, near = chosen.predictors[task], chosen.epsilon[1]
@@ -70,10 +70,10 @@ def goes_best(chosen: Chosen, task: str) -> str:
     return f"{h} is the best that goes with it in {task}"
 
 
-def is_near(chosen: Chosen, task: str) -> str:
+def is_near(chosen: ChosenAnswer, task: str) -> str:
     """Say that the answer of a task is within the tolerance.
 
-    >>> is_near(Chosen("g1", {"x1": "h1"}, True, (0.1, 0.1)), "x1")
+    >>> is_near(ChosenAnswer("g1", {"x1": "h1"}, True, (0.1, 0.1)), "x1")
     'in x1 nothing is better than g1 with h1 by more than 0.1 on average'
     """
     g, (wide, near) = chosen.representation, chosen.epsilon
@@ -85,7 +85,7 @@ def is_near(chosen: Chosen, task: str) -> str:
     return f"in {task} {arm} {other}, or by {own} if {g} is the best"
 
 
-def claims_of(chosen: Chosen, of_g: float, of_h: Mapping[str, float]) -> list[Claimed]:
+def claims_of(chosen: ChosenAnswer, of_g: float, of_h: Mapping[str, float]) -> list[ClaimedStatement]:
     """Return what is proved for an answer, with the risk of each statement.
 
     ``of_g`` is the risk of the representation, 0 where there is only one, ``of_h`` that of the predictor of
@@ -93,20 +93,22 @@ def claims_of(chosen: Chosen, of_g: float, of_h: Mapping[str, float]) -> list[Cl
     most alpha with probability at most alpha, whatever alpha is. A statement that is false in one of two ways
     keeps this with twice the larger of two risks; their sum would need levels that were fixed beforehand.
 
-    >>> claims_of(Chosen("g1", {"x1": "h1"}, True, (0.1, 0.1)), 0.01, {"x1": 0.03})[0].risk
+    >>> claims_of(ChosenAnswer("g1", {"x1": "h1"}, True, (0.1, 0.1)), 0.01, {"x1": 0.03})[0].risk
     0.06
     """
     tasks, several = chosen.predictors, chosen.several
     if chosen.epsilon[0] > 0:
-        return [Claimed(is_near(chosen, task), _either(of_g, of_h[task] if several else 0.0)) for task in tasks]
-    found = [Claimed(is_best(chosen), of_g)] if of_g > 0 or not several else []
+        return [
+            ClaimedStatement(is_near(chosen, task), _either(of_g, of_h[task] if several else 0.0)) for task in tasks
+        ]
+    found = [ClaimedStatement(is_best(chosen), of_g)] if of_g > 0 or not several else []
     if several:
         given = "if so, " if found else f"with {chosen.representation}, "
-        found += [Claimed(given + goes_best(chosen, task), of_h[task]) for task in tasks]
+        found += [ClaimedStatement(given + goes_best(chosen, task), of_h[task]) for task in tasks]
     return found
 
 
-def describe_claim(claim: Claim, chosen: Chosen) -> str:
+def describe_claim(claim: Claim, chosen: ChosenAnswer) -> str:
     """Say what could be claimed of the best guess now, and at which risks."""
     claims = claims_of(chosen, claim.representation, claim.predictors)
     if claim.representation >= 1 or all(each.risk >= 1 for each in claims):
@@ -131,7 +133,7 @@ def guarantee_by(status: Status, write: Callable[[float], str]) -> str:
 def guarantee_of(
     policy: str,
     verdict: str,
-    chosen: Chosen | None,
+    chosen: ChosenAnswer | None,
     shape: tuple[int, int, int],
     delta: tuple[float, float],
     write: Callable[[float], str],
@@ -150,7 +152,7 @@ def guarantee_of(
     return guarantee(chosen, verdict, (delta[0] if representations > 1 else 0.0, delta[1]), write)
 
 
-def guarantee(chosen: Chosen, verdict: str, delta: tuple[float, float], write: Callable[[float], str]) -> str:
+def guarantee(chosen: ChosenAnswer, verdict: str, delta: tuple[float, float], write: Callable[[float], str]) -> str:
     """Say the accepted risks of a verdict: of each statement, and of all of them together.
 
     A risk of 0 is that of a single representation, which cannot be wrong.
@@ -170,7 +172,7 @@ def guarantee(chosen: Chosen, verdict: str, delta: tuple[float, float], write: C
     return " ".join(said)
 
 
-def _guarantee_within(chosen: Chosen, delta: tuple[float, float], write: Callable[[float], str]) -> str:
+def _guarantee_within(chosen: ChosenAnswer, delta: tuple[float, float], write: Callable[[float], str]) -> str:
     tasks, (wide, near) = len(chosen.predictors), chosen.epsilon
     risk = sum(delta) if chosen.several else delta[0]
     better = f"something is better than this by more than {wide:g} on average"

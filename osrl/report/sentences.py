@@ -17,7 +17,7 @@ from osrl.text import printable
 
 if TYPE_CHECKING:  # remarks on a new study need nothing of these, which load much
     from osrl.study.views.forecast import Forecast
-    from osrl.study.views.status import Alarm, Status
+    from osrl.study.views.status import MissingnessAlarm, Status
 
 SHARED = "one representation is the best in every task"
 STEADY = "each arm's mean stayed the same"
@@ -122,7 +122,7 @@ def describe_check(margin: float | None, unchecked: Sequence[str], verdict: str,
     return f"Model check: it {lacks} evidence in {', '.join(unchecked)} {that}"
 
 
-def describe_alarm(alarm: Alarm) -> str:
+def describe_alarm(alarm: MissingnessAlarm) -> str:
     """Say what is wrong with the losses, how sure that is, and what it means for the claim."""
     arms = "; ".join(
         f"({each.representation}, {each.predictor}) in {each.task}: {each.lost:,} of {each.ended:,} trials"

@@ -27,7 +27,7 @@ from osrl.report.sentences import (
 from osrl.report.study_tables import ArmsView, HarmView, HypothesesView
 from osrl.study.log.events import as_datetime, now
 from osrl.study.views.arms import COVERAGE
-from osrl.study.views.status import Alarm, PendingTrial, Status
+from osrl.study.views.status import MissingnessAlarm, PendingTrial, Status
 from osrl.text import printable
 
 MAX_PENDING_LISTED = 12  # pending trials that are named
@@ -197,7 +197,7 @@ def hypotheses_document(hypotheses: Sequence[Hypothesis]) -> list[dict[str, Any]
     return [{**test._asdict(), "log_evidence": finite(test.log_evidence)} for test in hypotheses]
 
 
-def _alarm_document(alarm: Alarm | None) -> dict[str, Any] | None:
+def _alarm_document(alarm: MissingnessAlarm | None) -> dict[str, Any] | None:
     """Return an alarm as JSON has it."""
     if alarm is None:
         return None

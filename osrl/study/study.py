@@ -444,10 +444,10 @@ class Study:
         With probability 95 % all intervals hold, at all times at once: see `osrl.study.views.arms`.
         """
         with self._session.reading() as state:
-            from osrl.study.views.arms import read_rates
+            from osrl.study.views.arms import estimate_arms
             from osrl.study.views.history import arms_frame
 
-            return arms_frame(read_rates(state, state.verdict or state.best_guess()))
+            return arms_frame(estimate_arms(state, state.verdict or state.best_guess()))
 
     @property
     def expected_remaining(self) -> float | None:

@@ -13,13 +13,13 @@ from rich.console import Console
 
 from osrl.hypotheses.summary import Answer
 from osrl.page.sentences import headline
-from osrl.report.claims import Chosen, claims_of, guarantee, guarantee_of
+from osrl.report.claims import ChosenAnswer, claims_of, guarantee, guarantee_of
 from osrl.report.sentences import SHARED
 from osrl.report.study import StudyReport
 from osrl.study.log.events import WITHIN
 from osrl.study.study import Study
 from osrl.study.views.arms import ArmRate, tasks_beaten, tasks_without_result
-from osrl.study.views.status import Alarm, read_status
+from osrl.study.views.status import MissingnessAlarm, read_status
 from tests.support.memory_study import MemoryStudy
 from tests.validation.attacks import allowed
 from tests.validation.attacks_claims import (
@@ -100,7 +100,7 @@ def test_a_verdict_within_the_tolerance_names_both_risks() -> None:
 @pytest.mark.parametrize("several", [False, True])
 @pytest.mark.parametrize("epsilon", [(0.0, 0.0), (0.1, 0.0), (0.0, 0.1), (0.1, 0.1), (0.1, 0.2)])
 def test_every_statement_says_its_tolerance(several: bool, epsilon: tuple[float, float]) -> None:
-    chosen = Chosen("g1", {"x1": "h1", "x2": "h2"}, several, epsilon)
+    chosen = ChosenAnswer("g1", {"x1": "h1", "x2": "h2"}, several, epsilon)
     claims = claims_of(chosen, 0.01, {"x1": 0.02, "x2": 0.03})
     assert any("is the best in every task" in each.statement for each in claims) == (epsilon[0] == 0)
     if epsilon[0] > 0:
@@ -118,7 +118,7 @@ def test_every_statement_says_its_tolerance(several: bool, epsilon: tuple[float,
 
 
 def test_one_representation_is_not_claimed_to_be_the_best() -> None:
-    chosen = Chosen("g1", {"x1": "h1"}, True, (0.0, 0.0))
+    chosen = ChosenAnswer("g1", {"x1": "h1"}, True, (0.0, 0.0))
     assert [each.risk for each in claims_of(chosen, 0.0, {"x1": 0.02})] == [0.02]
     assert guarantee(chosen, "decided", (0.0, 0.02), "{:g}".format).startswith(
         "The chance that what goes with it is wrong is at most 0.02"
@@ -141,7 +141,7 @@ def test_after_an_alarm_that_makes_a_verdict_void_no_risk_is_claimed() -> None:
         study.tell(asked.trial, study.arm(asked)[1] == 0)
     status = read_status(study.progress)
     assert "is at most 10 %" in " ".join(headline(status, None, None).more)
-    void = status._replace(alarm=Alarm(20.0, (), True))
+    void = status._replace(alarm=MissingnessAlarm(20.0, (), True))
     assert "at most" not in " ".join(headline(void, None, None).more)
     printed = Console(width=200, record=True, file=io.StringIO())
     printed.print(StudyReport("", "s", void))

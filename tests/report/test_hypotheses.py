@@ -12,7 +12,7 @@ from rich.console import Console
 
 import osrl
 from osrl.hypotheses.summary import Claim, Hypothesis
-from osrl.report.claims import Chosen, describe_claim
+from osrl.report.claims import ChosenAnswer, describe_claim
 from osrl.report.plan import PlanReport
 from osrl.report.study_tables import HypothesesView
 from osrl.simulation.plan import plan
@@ -54,7 +54,7 @@ def test_what_is_not_ruled_out_is_never_at_its_limit() -> None:
 
 
 def test_a_risk_is_rounded_up_but_for_noise() -> None:
-    chosen = Chosen("a", {"x": "p", "y": "q"}, True, (0.0, 0.0))
+    chosen = ChosenAnswer("a", {"x": "p", "y": "q"}, True, (0.0, 0.0))
     shown = describe_claim(Claim(0.0500000001, {"x": 0.0501, "y": 1.0}), chosen)
     assert "that a is the best in every task (risk 0.05)" in shown
     assert "that if so, p is the best that goes with it in x (risk 0.051)" in shown

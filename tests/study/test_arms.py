@@ -15,7 +15,7 @@ from scipy.stats import binom
 from osrl.evidence.intervals import mean_intervals
 from osrl.study.state.totals import SUM, TOLD
 from osrl.study.study import Study
-from osrl.study.views.arms import COVERAGE, ArmRate, read_rates, reconciled
+from osrl.study.views.arms import COVERAGE, ArmRate, estimate_arms, reconcile
 from tests.support.commands import Capture, printed
 from tests.support.memory_study import MemoryStudy
 from tests.support.studies import late_and_lost, new_study, play
@@ -102,7 +102,7 @@ def is_wrong_once(seed: int, loss: bool, clumsy: bool = False) -> bool:
             live.tell(asked.trial, float(reward))
         if trial % 5 == 0:
             progress = live.progress
-            for arm in read_rates(progress, progress.verdict or progress.best_guess()):
+            for arm in estimate_arms(progress, progress.verdict or progress.best_guess()):
                 truth = MEANS[2 * progress.index_of(1, arm.representation) + progress.index_of(2, arm.predictor)]
                 if arm.lower is not None and arm.upper is not None and not arm.lower <= truth <= arm.upper:
                     return True
@@ -134,7 +134,7 @@ def wrong_at_some_look(live: MemoryStudy, shares: Any, seed: int) -> bool:
         more = told - tally.counts[TOLD]
         tally.counts[SUM] += rng.binomial(more.astype(np.int64), truth)
         tally.counts[TOLD] = told
-        arms = read_rates(live.progress, guess)
+        arms = estimate_arms(live.progress, guess)
         ends = [(arm.lower, arm.upper, truth[tally.arms[arm[:3]]]) for arm in arms]
         if any(lower > mean or upper < mean for lower, upper, mean in ends):
             return True
@@ -203,7 +203,7 @@ def test_intervals_claim_nothing_against_what_is_ruled_out() -> None:
         ends = np.sort(rng.random((2, X, G * H)) * rng.random(), axis=0)
         answers = rng.integers(-1, G * H, X)
         epsilon = np.full((X, G * H), 0.1 * rng.random())
-        lower = reconciled(ends[0], ends[1], answers, epsilon, hypotheses)
+        lower = reconcile(ends[0], ends[1], answers, epsilon, hypotheses)
         assert (lower <= ends[0]).all()  # never shorter
         changed += (lower < ends[0]).any()
         upper = ends[1].reshape(X, G, H)

@@ -21,7 +21,7 @@ from osrl.errors import OsrlError, StorageDamaged
 from osrl.files import is_database, new_private_file, replace_file
 from osrl.study.log.chain import Row, Stored, check_rows, link, read_events
 from osrl.study.log.events import Event
-from osrl.study.log.tables import guarded, read_frame, read_lines, short, suffix_of
+from osrl.study.log.tables import escape_formulas, read_frame, read_lines, short_message, suffix_of
 
 _PolarsError = pl.exceptions.PolarsError
 _SCHEMA = {
@@ -111,7 +111,8 @@ class LogFile:
             raise type(error)(f"{self._path}: {error}") from None
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError, _PolarsError) as error:
             raise OsrlError(
-                f"{self._path}: not the log of a study ({short(error)}); give one that was exported without --trials"
+                f"{self._path}: not the log of a study ({short_message(error)}); give one that was exported "
+                "without --trials"
             ) from None
         if not count or of != count:
             all_of_them = f" of {of}" if count else ""
@@ -194,7 +195,7 @@ def _target(path: str | os.PathLike[str]) -> tuple[Path, str]:
 def _write_frame(frame: pl.DataFrame, target: Path, suffix: str) -> None:
     file: Any = io.BytesIO()
     if suffix == ".csv":
-        guarded(frame).write_csv(file)
+        escape_formulas(frame).write_csv(file)
     elif suffix == ".jsonl":
         frame.write_ndjson(file)
     else:

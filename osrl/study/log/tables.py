@@ -51,17 +51,17 @@ def read_frame(path: Path, what: str) -> pl.DataFrame:
     except OsrlError:
         raise
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, ValueError, RecursionError) as error:
-        raise OsrlError(f"cannot be read ({short(error)}); give {what}") from None
+        raise OsrlError(f"cannot be read ({short_message(error)}); give {what}") from None
 
 
-def guarded(frame: pl.DataFrame) -> pl.DataFrame:
+def escape_formulas(frame: pl.DataFrame) -> pl.DataFrame:
     """Return a table for .csv, with an apostrophe before what a spreadsheet would take for a formula."""
     texts = pl.col(pl.String, pl.Categorical, pl.Enum).cast(pl.String)
     return frame.with_columns(texts.str.replace(r"^('*[=+\-@\t\r])", "'${1}"))
 
 
-def unguarded(frame: pl.DataFrame) -> pl.DataFrame:
-    """Return the table of text that was `guarded`."""
+def unescape_formulas(frame: pl.DataFrame) -> pl.DataFrame:
+    """Return the table of text that was `escape_formulas`."""
     return frame.with_columns(pl.all().str.replace(r"^'('*[=+\-@\t\r])", "${1}"))
 
 
@@ -83,10 +83,10 @@ def _refusals(what: str) -> Iterator[None]:
     except FileNotFoundError:
         raise OsrlError(f"no such file; give {what}") from None
     except (OSError, ValueError) as error:
-        raise OsrlError(f"cannot be read ({short(error)}); give {what}") from None
+        raise OsrlError(f"cannot be read ({short_message(error)}); give {what}") from None
 
 
-def short(error: BaseException) -> str:
+def short_message(error: BaseException) -> str:
     """Return the message of a library's error on one line, shortened."""
     return " ".join(str(error).split())[:120]
 

@@ -45,7 +45,7 @@ class ArmRate(NamedTuple):
     lift_upper: float | None
 
 
-class Rates(NamedTuple):
+class ArmEstimates(NamedTuple):
     """Trials, rewards, means and intervals of arms by number; rewards are in [0, 1], or Gaussian."""
 
     trials: Floats
@@ -55,7 +55,7 @@ class Rates(NamedTuple):
     upper: Floats
 
 
-def read_rates(state: StudyState, guess: Verdict) -> tuple[ArmRate, ...]:
+def estimate_arms(state: StudyState, guess: Verdict) -> tuple[ArmRate, ...]:
     """Return the rates of every arm, those that were withdrawn last; ``guess`` is the verdict or the best guess."""
     tally, noise = state.totals, state.family.noise
     told, total, lost, left_out = tally.counts[[TOLD, SUM, LOST, LEFT_OUT]]
@@ -68,7 +68,7 @@ def read_rates(state: StudyState, guess: Verdict) -> tuple[ArmRate, ...]:
     level = (1 - COVERAGE) * np.array(tally.shares)
     lower, upper = mean_intervals(told + missing, total, total + missing, level, noise)
     answers = _answers(state, guess)
-    lower[tally.place] = reconciled(
+    lower[tally.place] = reconcile(
         lower[tally.place],
         upper[tally.place],
         answers if state.status in ANSWERED else np.full(len(answers), -1),
@@ -79,15 +79,15 @@ def read_rates(state: StudyState, guess: Verdict) -> tuple[ArmRate, ...]:
     best = {task: int(place[a]) for task, place, a in rows if a >= 0 and told[place[a]]}
     with np.errstate(invalid="ignore"):
         means = total / told
-    rates = Rates(told + pending + lost + left_out, told, means, lower, upper)
+    rates = ArmEstimates(told + pending + lost + left_out, told, means, lower, upper)
     limits = state.created.low, state.created.high
-    found = [write_rate(rates, names, i, best.get(names[0]), limits) for names, i in tally.arms.items()]
+    found = [arm_rate(rates, names, i, best.get(names[0]), limits) for names, i in tally.arms.items()]
     used = set(tally.place.ravel().tolist())
     return tuple(sorted(found, key=lambda arm: tally.arms[arm[:3]] not in used))
 
 
-def write_rate(
-    rates: Rates, names: tuple[str, str, str], i: int, c: int | None, limits: tuple[float, float]
+def arm_rate(
+    rates: ArmEstimates, names: tuple[str, str, str], i: int, c: int | None, limits: tuple[float, float]
 ) -> ArmRate:
     """Return the rate of arm ``i`` beside that of the answer ``c``, in the unit that has these limits."""
     trials, told, means, lower, upper = rates
@@ -102,7 +102,7 @@ def write_rate(
     return ArmRate(*names, int(trials[i]), int(told[i]), *known)
 
 
-def reconciled(
+def reconcile(
     lower: Floats, upper: Floats, answers: Integers, epsilon: Floats | float, hypotheses: Hypotheses | None
 ) -> Floats:
     """Return lower ends (X, n) that claim nothing against what is ruled out.

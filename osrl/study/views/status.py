@@ -18,7 +18,7 @@ from osrl.study.log.events import ANSWERED, OVER, Created, now
 from osrl.study.state.harm import HarmOf
 from osrl.study.state.state import StudyState
 from osrl.study.state.trial import Trial, read_answer
-from osrl.study.views.arms import ArmRate, read_rates, tasks_beaten, tasks_without_result
+from osrl.study.views.arms import ArmRate, estimate_arms, tasks_beaten, tasks_without_result
 from osrl.study.views.evidence import current_hypotheses, read_evidence
 from osrl.study.views.forecast import Forecast
 
@@ -51,7 +51,7 @@ class Ages(NamedTuple):
 NO_AGES = Ages(0, 0, 0, 0)
 
 
-class Suspect(NamedTuple):
+class SuspectArm(NamedTuple):
     """An arm that is lost more often than its draws explain: ``lost`` of ``ended`` trials were left out."""
 
     task: str
@@ -61,7 +61,7 @@ class Suspect(NamedTuple):
     ended: int
 
 
-class Alarm(NamedTuple):
+class MissingnessAlarm(NamedTuple):
     """Losses that were declared ignorable depend on the arm.
 
     The chance of such evidence, if they did not, is at most exp(-log_evidence). ``void``: the alarm came
@@ -70,7 +70,7 @@ class Alarm(NamedTuple):
     """
 
     log_evidence: float
-    suspects: tuple[Suspect, ...]
+    suspects: tuple[SuspectArm, ...]
     void: bool
 
 
@@ -89,7 +89,7 @@ class Status(NamedTuple):
     told: int
     abandoned: int
     left_out: int  # losses that were declared ignorable
-    alarm: Alarm | None
+    alarm: MissingnessAlarm | None
     pending: tuple[PendingTrial, ...]
     hypotheses: tuple[Hypothesis, ...]
     claim: Claim | None
@@ -186,7 +186,7 @@ def read_status(state: StudyState, at: int | None = None) -> Status:
         None if alarm is not None and alarm.void else evidence.claim,
         evidence.objections,
         evidence.as_good,
-        read_rates(state, guess),
+        estimate_arms(state, guess),
         state.paused,
         state.stages[-1][0],
         None,
@@ -224,14 +224,14 @@ def _read_ages(state: StudyState, at: int) -> Ages:
     return Ages(*counts.tolist())
 
 
-def _read_alarm(state: StudyState) -> Alarm | None:
+def _read_alarm(state: StudyState) -> MissingnessAlarm | None:
     """Return the alarm of the missingness test, with the names of the study."""
     losses = state.missingness
     if losses is None or not losses.alarm:
         return None
     created, predictors = state.created, state.shape[2]
     suspects = tuple(
-        Suspect(
+        SuspectArm(
             created.tasks[x],
             created.representations[a // predictors],
             created.predictors[a % predictors],
@@ -239,4 +239,4 @@ def _read_alarm(state: StudyState) -> Alarm | None:
         )
         for x, a, *of in losses.suspects()
     )
-    return Alarm(losses.log_evidence, suspects, losses.void)
+    return MissingnessAlarm(losses.log_evidence, suspects, losses.void)
