@@ -23,17 +23,7 @@ import numpy as np
 
 from osrl.jit import kernel, kernel_in_place
 from osrl.model.arrays import Floats, Integers
-from osrl.model.outcome import (
-    DECIDED,
-    EXHAUSTED,
-    PREDICTOR,
-    REPRESENTATION,
-    STATUS,
-    TAU,
-    TAU_G,
-    Outcome,
-    new_outcome,
-)
+from osrl.model.outcome import DECIDED, EXHAUSTED, PREDICTOR, REPRESENTATION, STATUS, TAU, TAU_G, Outcome, new_outcome
 from osrl.policies.contract import Problem, StoppingRule
 from osrl.policies.stopping.per_task_test import (
     ASKED_TASK,
