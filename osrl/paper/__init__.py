@@ -14,3 +14,6 @@
 
 Everything but the last line draws charts and needs the extra `charts`; without it, importing says what to install.
 """
+
+# The registry of policies imports the authors' rules from here: it has to be loaded before them, whoever comes first.
+import osrl.policies  # noqa: F401
