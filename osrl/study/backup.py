@@ -93,7 +93,7 @@ def _check_replaceable(source: SqlStorage, target: Path) -> None:
 
 
 def _is_file_of(place: Place, target: Path) -> bool:
-    """Whether a file is that of the database itself."""
+    """Tell whether a file is that of the database itself."""
     path = path_of(read_place(place))
     return path is not None and path.exists() and target.exists() and path.samefile(target)
 
@@ -131,7 +131,7 @@ def _restored(source: SqlStorage, target: SqlStorage, name: str) -> Copied:
 
 
 def _usable_snapshot(storage: SqlStorage, number: int) -> Snapshot | None:
-    """The last snapshot of a study, if its log vouches for it."""
+    """Return the last snapshot of a study, if its log vouches for it."""
     kept = storage.snapshot(number)
     return kept if kept is not None and vouched(kept, next(storage.read(number, kept.position), None)) else None
 

@@ -118,7 +118,7 @@ def _check_option_names(given: Mapping[str, object]) -> None:
 
 
 def _model_check(rule: Policy, margin: float | None, scale: float) -> dict[str, float]:
-    """The option of the policy for a model check with this margin, given in the scale of the rewards."""
+    """Return the option of the policy for a model check with this margin, given in the scale of the rewards."""
     if margin is None:
         return {}
     if isinstance(margin, bool) or not isinstance(margin, Real) or not 0 <= float(margin) < math.inf:
@@ -148,7 +148,7 @@ def check_names(tasks: Sequence[str], representations: Sequence[str], predictors
 
 
 def _count(key: str, names: object) -> int:
-    """How many names are given; a whole number asks for that many default names."""
+    """Return how many names are given; a whole number asks for that many default names."""
     if isinstance(names, Integral) and not isinstance(names, bool):
         return _whole(key, names, 1, "a list of names, or how many there are")
     if not isinstance(names, Sequence) or isinstance(names, str | bytes):
@@ -165,7 +165,7 @@ def _whole(name: str, value: object, least: int, what: str) -> int:
 
 
 def _options(policy: Policy, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The parameters of the policy, defaults written out: a later version may have others."""
+    """Return the parameters of the policy, defaults written out: a later version may have others."""
     options = policy.options(given)
     try:
         plain: dict[str, Any] = json.loads(json.dumps(options, allow_nan=False))

@@ -94,7 +94,7 @@ class Study:
 
     @classmethod
     def _begin(cls, place: Place, name: str, events: Iterable[Event | Row]) -> Study:
-        """A study with its first events."""
+        """Create a study with its first events."""
         if not name.strip() or not name.isprintable():
             raise OsrlError(f"the name of a study is {name!r}; give one line of text")
         if len(name) > MAX_NAME_LETTERS:
@@ -116,7 +116,7 @@ class Study:
 
     @classmethod
     def read_log(cls, place: Place, file: Place, name: str = DEFAULT_NAME) -> Study:
-        """A study with the log that another has written, see `write_log`. It is replayed first."""
+        """Create a study from the log that another has written, see `write_log`. It is replayed first."""
         from osrl.study.log.export import LogFile
         from osrl.study.views.verify import verify
 
@@ -128,7 +128,7 @@ class Study:
 
     @staticmethod
     def list(place: Place) -> tuple[str, ...]:
-        """The names of the studies in a database."""
+        """Return the names of the studies in a database."""
         storage = _storage(place)
         try:
             return storage.names()
@@ -147,7 +147,7 @@ class Study:
 
     @staticmethod
     def deleted(place: Place) -> tuple[Tombstone, ...]:
-        """What is left of the studies that were deleted from a database."""
+        """Return what is left of the studies that were deleted from a database."""
         storage = _storage(place)
         try:
             return storage.deleted()
@@ -187,7 +187,7 @@ class Study:
         note: Mapping[str, Any] | None = None,
         lease: str | timedelta | None = None,
     ) -> Trial | tuple[Trial, ...]:
-        """The next trial, or ``n`` of them; in the task that has arrived, where one is given.
+        """Return the next trial, or ``n`` of them; in the task that has arrived, where one is given.
 
         ``key`` is what you know the trial by ("patient-17"): asked again with the same key, by whomever,
         the study gives the same trial. ``note`` is a table of what is to be remembered about it; it comes
@@ -202,7 +202,7 @@ class Study:
         return trials[0] if n is None else trials
 
     def trial(self, which: Trial | str | int) -> TrialRecord:
-        """A trial by its number, its key or its token, with what became of it."""
+        """Return a trial by its number, its key or its token, with what became of it."""
         with self._session.reading() as state:
             return find_trial(self._storage, self._session.number, state, which)
 
@@ -215,7 +215,7 @@ class Study:
         harm: SupportsFloat | None = None,
         by: str | None = None,
     ) -> None:
-        """The reward of a trial: ``tell(trial, 1)`` or ``tell(key="patient-17", reward=1)``.
+        """Tell the reward of a trial: ``tell(trial, 1)`` or ``tell(key="patient-17", reward=1)``.
 
         It has reached the disk when this returns. ``trial`` is the trial itself, its token, or its number
         alone; a trial that another study, or another copy of this one, has handed out is refused, which its
@@ -229,7 +229,7 @@ class Study:
         run_call(self._session, tell_call(ref, reward, harm, by))
 
     def tell_many(self, rewards: Iterable[Any], *, by: str | None = None) -> int:
-        """The rewards of many trials in one transaction, all of them or none; how many were new.
+        """Tell the rewards of many trials in one transaction, all of them or none; return how many were new.
 
         Each is a pair (trial, reward), or a table with ``trial`` or ``key``, ``reward``, perhaps ``harm``.
         """
@@ -238,7 +238,7 @@ class Study:
         return self._session.write(lambda transaction: tell_rows(transaction, rows, by)) if rows else 0
 
     def correct(self, trial: Trial | str | int, reward: SupportsFloat, *, reason: str, by: str | None = None) -> None:
-        """The reward of a trial was told wrong. Once, and only while nothing was decided by the wrong value.
+        """Correct a reward that was told wrong: once, and only while nothing was decided by the wrong value.
 
         Refused as soon as a trial was handed out or lost since the tell, or something was ruled out by it:
         see `osrl.study.log.corrections`. The log keeps both values, ``reason``, and ``by``: who says so.
@@ -262,7 +262,7 @@ class Study:
         by: str | None = None,
         reason: str | None = None,
     ) -> None:
-        """A trial will never report.
+        """Declare that a trial will never report.
 
         It counts by its worst reward for ever, which keeps the guarantee whatever the reason of the loss.
         With ``ignorable`` you state that the loss depends neither on the reward nor on the arm, given the
@@ -281,7 +281,7 @@ class Study:
         by: str | None = None,
         reason: str | None = None,
     ) -> int:
-        """Many trials will never report: in one transaction, all of them or none; how many were new.
+        """Declare that many trials will never report: all of them or none; return how many were new.
 
         Each is a trial, its number or its token, or a table with ``trial`` or ``key``.
         """
@@ -291,7 +291,7 @@ class Study:
         return self._session.write(lambda transaction: abandon_rows(transaction, rows, loss)) if rows else 0
 
     def together(self, calls: Sequence[Call]) -> Sequence[Any]:
-        """The answers of many calls in one transaction, each an error where it was refused.
+        """Run many calls in one transaction, and return their answers, each an error where it was refused.
 
         For programs with many callers, such as a server: see `osrl.study.operations.batch`.
         """
@@ -320,7 +320,7 @@ class Study:
         progress: bool | None = None,
         by: str | None = None,
     ) -> str:
-        """Ask, do it by ``function(trial)``, tell what it returns, until the study ends; the verdict.
+        """Ask, call ``function(trial)``, tell what it returns, until the study ends; return the verdict.
 
         It returns the reward, or reward and harm where that has a limit. ``workers`` is the number of
         threads; any number of processes may run the same study. A function that
@@ -333,7 +333,7 @@ class Study:
     # Its life
 
     def pause(self, reason: str, *, by: str | None = None) -> None:
-        """Hand out no more trials, until `resume`; those that are out may be told."""
+        """Issue no more trials, until `resume`; those that are out may be told."""
         self._session.write(lambda transaction: admin.pause(transaction, reason, by))
 
     def resume(self, reason: str | None = None, *, by: str | None = None) -> None:
@@ -602,7 +602,7 @@ class Study:
 
 
 def _storage(place: Place, *, make: bool = False) -> Storage:
-    """The database at ``place``."""
+    """Return the database at ``place``."""
     try:
         from osrl.study.storage.sql import SqlStorage
     except ModuleNotFoundError:

@@ -31,7 +31,7 @@ WEIGHTS = -1  # the row of the weights in an old array of all that is known of a
 
 
 def old_options(policy: str) -> dict[str, Any]:
-    """Options that came later, and the values with which a study does what it did without them."""
+    """Return options that came later, with the values that change nothing."""
     return {name: value for name, value in LATER.items() if name in find(policy).option_names}
 
 
@@ -47,7 +47,7 @@ class Renamed(NamedTuple):
 
 
 def old_names(state: State) -> dict[str, Renamed]:
-    """What a design may have changed, by its old names."""
+    """Return what a design may have changed, by its old names."""
     sampling, stopping = state
     if isinstance(stopping, Hypotheses):
         return _of_hypotheses(stopping) | (_of_needs(sampling) if isinstance(sampling, ResidualNeedsSampling) else {})
@@ -87,7 +87,7 @@ def _of_hypotheses(hypotheses: Hypotheses) -> dict[str, Renamed]:
 
 
 def _of_contests(prefix: str, tasks: PerTaskSampling, contests: PerTaskTest) -> dict[str, Renamed]:
-    """The weights of the contests in progress, under names that begin with ``prefix``."""
+    """Return the weights of the contests in progress, under names that begin with ``prefix``."""
     g, x, predictors = int(contests.asked[ASKED_G]), int(contests.asked[ASKED_X]), contests.predictors
     if g >= 0:
         weights = tasks.weights[WEIGHTS_PREDICTORS, :, g * predictors : (g + 1) * predictors]

@@ -39,7 +39,7 @@ def check_counts(workers: object, retries: object) -> None:
 
 
 def read_result(result: Result | None, trial: Trial) -> Told:
-    """Reward and harm that a function has returned for a trial; an error where that is nothing."""
+    """Return reward and harm from what a function returned for a trial; refuse nothing."""
     reward, harm = result if isinstance(result, tuple) and len(result) == 2 else (result, None)
     if reward is None:
         raise RewardRefused(f"the function returned no reward for trial {trial.id}; let it return a number")
@@ -106,7 +106,7 @@ class Run:
                     self._finished.set()
 
     def _do(self, trial: Trial) -> Told:
-        """What the trial brings; tried again where the function fails."""
+        """Return what the trial brings; try again where the function fails."""
         for attempt in range(self._retries + 1):
             try:
                 result = self._function(trial)
@@ -130,7 +130,7 @@ class Run:
 
 @contextmanager
 def shown(total: int | None, told: int, progress: bool | None) -> Iterator[Callable[[int], None]]:
-    """How far the study is: a bar on a terminal; nothing elsewhere, unless it is asked for."""
+    """Show how far the study is: a bar on a terminal; nothing elsewhere, unless it is asked for."""
     from rich import progress as rich
     from rich.console import Console
 
@@ -152,7 +152,7 @@ class Runnable(Protocol):
     """What a run needs of a study."""
 
     def ask(self, task: str | None = None, *, lease: str | timedelta | None = None) -> Trial:
-        """The next trial."""
+        """Return the next trial."""
 
     def tell(
         self,
@@ -162,7 +162,7 @@ class Runnable(Protocol):
         harm: SupportsFloat | None = None,
         by: str | None = None,
     ) -> None:
-        """The reward of a trial, and its harm."""
+        """Return the reward of a trial, and its harm."""
 
     @property
     def summary(self) -> dict[str, Any]:
@@ -183,7 +183,7 @@ def run_study(
     progress: bool | None,
     by: str | None,
 ) -> str:
-    """Ask, do it by ``function``, tell what it returns, until the study ends; the verdict."""
+    """Ask, call ``function``, tell what it returns, until the study ends; return the verdict."""
     run = Run(
         lambda: study.ask(task, lease=lease),
         lambda trial, told: study.tell(trial, told[0], harm=told[1], by=by),

@@ -44,7 +44,7 @@ _NOT_WRITTEN = {"apart": 0.5, "clear": 12.0, "patience": 0.02, "far": 40.0, "loo
 
 
 def constants_of(state: Any) -> dict[str, Any]:
-    """Every constant of the evidence of a new state; none for policies that use none."""
+    """Return every constant of the evidence of a new state; none for policies that use none."""
     if isinstance(state.stopping, PerTaskStopping | TransferStopping):
         return {CONTEST_RISK: "smaller"}
     tilts = tilts_of(state)
@@ -59,7 +59,7 @@ def constants_of(state: Any) -> dict[str, Any]:
 
 
 def set_constants(state: Any, created: Created) -> Any:
-    """A new state that judges as the study did when it began; refused where this program cannot."""
+    """Return a new state that judges as the study did when it began; refuse where this program cannot."""
     if isinstance(state.stopping, PerTaskStopping | TransferStopping):
         _set_contest_risk(state.stopping, created)
         return state
@@ -86,7 +86,7 @@ def set_constants(state: Any, created: Created) -> Any:
 
 
 def _set_contest_risk(stopping: PerTaskStopping | TransferStopping, created: Created) -> None:
-    """The risk of a task's answer: the smaller of both, or delta_g as in studies that were begun before."""
+    """Set the risk of a task's answer: the smaller of both, or delta_g as in studies that were begun before."""
     if CONTEST_RISK not in created.evidence:
         arms = len(created.representations) * len(created.predictors)
         noise = Family(created.family, created.noise_sd).noise
@@ -94,7 +94,7 @@ def _set_contest_risk(stopping: PerTaskStopping | TransferStopping, created: Cre
 
 
 def _read_tilts(evidence: Mapping[str, Any], created: Created) -> Tilts:
-    """The tilts of a log. Those of osrl 0.1 were the same up and down, and only for pairs of arms."""
+    """Return the tilts of a log. Those of osrl 0.1 were the same up and down, and only for pairs of arms."""
     if _TILTS[0] in evidence:
         if any(name not in evidence for name in _TILTS):
             raise _refusal(created, "other kinds of tilts")
@@ -148,7 +148,7 @@ def _check_limits(hypotheses: Hypotheses, created: Created) -> None:
 
 
 def _check_limits_of(phases: TwoPhaseStopping, created: Created) -> None:
-    """The same for the paper's algorithm."""
+    """Refuse limits of the paper's algorithm that are not those of its risks."""
     shape = len(created.tasks), len(created.representations), len(created.predictors)
     criterion = Criterion(created.threshold, created.delta_g, created.delta_h)
     family = Family(created.family, created.noise_sd)
@@ -167,7 +167,7 @@ def _compare(own: Floats, right: Floats) -> None:
 
 
 def _find(state: Any, kind: type[T]) -> T | None:
-    """The part of a state that is of this kind."""
+    """Return the part of a state that is of this kind."""
     for part in state:
         if isinstance(part, kind):
             return part
@@ -178,7 +178,7 @@ def _find(state: Any, kind: type[T]) -> T | None:
 
 
 def tilts_of(state: Any) -> Tilts | None:
-    """The tilts with which a state judges, if it does."""
+    """Return the tilts with which a state judges, if it does."""
     hypotheses, counting = _find(state, Hypotheses), _find(state, SharpCounts)
     if hypotheses is not None:
         return hypotheses.tilts
@@ -186,7 +186,7 @@ def tilts_of(state: Any) -> Tilts | None:
 
 
 def _with_tilts(state: Any, tilts: Tilts) -> Any:
-    """The same state with other tilts, wherever it has some."""
+    """Return the same state with other tilts, wherever it has some."""
     parts = {
         name: tilts if isinstance(part, Tilts) else _with_tilts(part, tilts)
         for name, part in zip(state._fields, state, strict=True)
@@ -196,7 +196,7 @@ def _with_tilts(state: Any, tilts: Tilts) -> Any:
 
 
 def _parts(state: Any) -> dict[str, Any]:
-    """Arrays and numbers other than tilts, by name."""
+    """Return arrays and numbers other than tilts, by name."""
     hypotheses = _find(state, Hypotheses)
     if hypotheses is None:
         return {"patience": RECOUNT_GROWTH, **_limits_of(_find(state, TwoPhaseStopping))}
@@ -229,7 +229,7 @@ def _parts(state: Any) -> dict[str, Any]:
 
 
 def _limits_of(phases: TwoPhaseStopping | None) -> dict[str, Floats]:
-    """The limits of the paper's algorithm where it stops by counts with a tolerance, by name."""
+    """Return the limits of the paper's algorithm where it stops by counts with a tolerance, by name."""
     if phases is None or not phases.phase2.near.within.size:
         return {}
     second = phases.phase2

@@ -92,12 +92,12 @@ class InOrderEvidence:
         self.whole = True  # the prefix is all that has ended; its tests are not up to date
 
     def issue(self, trial: int, x: int) -> None:
-        """A trial goes out, as the last in order."""
+        """Add a trial that is issued, as the last in order."""
         self.order.append(trial)
         self.of_task[x].append(trial)
 
     def before_end(self, last: bool) -> None:
-        """A trial is about to end; ``last``: none is pending then, and the prefix is all there is."""
+        """Prepare for the end of a trial; ``last``: none is pending then, and the prefix is all there is."""
         if last:
             self.whole = True
             for queue in self.queues():
@@ -110,7 +110,7 @@ class InOrderEvidence:
             _copy(self._all, self._by_task)
 
     def end(self, trial: int, ended: EndedTrial, pending: Mapping[int, Pending]) -> None:
-        """A trial has ended while others are ``pending``; reject what can be rejected now."""
+        """Take in the end of a trial while others are ``pending``; reject what can be rejected now."""
         if trial in self.passed:
             self.passed.remove(trial)
         else:
@@ -127,7 +127,7 @@ class InOrderEvidence:
             update_verdict(self._all)
 
     def restart(self, pending: Mapping[int, Pending], late: PendingSums | None) -> None:
-        """The tests have changed: begin with all trials so far, the pending ones at their worst for good.
+        """Restart from tests that have changed: with all trials so far, the pending ones at their worst for good.
 
         ``late`` are the sums of their worst factors, where they are kept.
         """
@@ -173,7 +173,7 @@ class InOrderEvidence:
         return self._reward(hypotheses, ended.x, ended.a, ended.reward, ended.ticket)
 
     def evidence(self) -> tuple[Floats, Floats]:
-        """Log evidence of the first trials: (G,) against representations, (X, n) against predictors."""
+        """Return the log evidence of the first trials: (G,) against representations, (X, n) against predictors."""
         parts = [copy.deepcopy(each) for each in (self._in_order, self._by_task)]
         for part in parts:
             if self.whole:
@@ -182,17 +182,17 @@ class InOrderEvidence:
         return parts[0].evidence_g, parts[1].evidence_h
 
     def queues(self) -> tuple[deque[int], ...]:
-        """The trials that are not in the prefix: of all tasks, then of each."""
+        """Return the trials that are not in the prefix: of all tasks, then of each."""
         return self.order, *self.of_task
 
     def arrays(self) -> Iterator[tuple[str, NDArray[Any]]]:
-        """What a snapshot has to hold besides the trials that wait."""
+        """Return the arrays that a snapshot holds."""
         yield from arrays_of(self._in_order, "in_order.")
         yield from arrays_of(self._by_task, "by_task.")
 
 
 def _like(hypotheses: Hypotheses) -> Hypotheses:
-    """Tests of the same kind, with the same rejections and a verdict of their own."""
+    """Return tests of the same kind, with the same rejections and a verdict of their own."""
     own, check = copy.deepcopy(hypotheses), hypotheses.check
     return own._replace(
         possible_g=hypotheses.possible_g,

@@ -62,7 +62,7 @@ class MissingnessMonitor:
         return bool(self._flags[1])
 
     def count_losses_at_worst(self) -> None:
-        """An alarm was raised before: no loss is ignorable."""
+        """Count every loss at its worst: an alarm was raised in an earlier stage."""
         self._flags[1] = True
 
     @property
@@ -71,7 +71,7 @@ class MissingnessMonitor:
         return float(self._largest[0])
 
     def issue(self, x: int, a: int, propensities: Floats) -> Floats:
-        """A trial goes out: how its arm was drawn, for its end. Its probabilities (n,), then its odds."""
+        """Return how the arm of a trial was drawn, for its end: its probabilities (n,), then its odds."""
         drawn = np.zeros(propensities.size + self.watch.wealth.size)
         self._draw(self.watch, x, a, propensities, drawn)
         return drawn
@@ -82,7 +82,7 @@ class MissingnessMonitor:
         return bool(self._flags[2])
 
     def end(self, x: int, a: int, drawn: Floats, ignorable: bool, final: bool) -> bool:
-        """A trial has ended, after the verdict if ``final``; whether this raises the alarm, once."""
+        """Take in the end of a trial, after the verdict if ``final``; return whether this raises the alarm, once."""
         if not self._end(self.watch, x, a, drawn, LEFT_OUT if ignorable else COUNTED):
             return False
         self._largest[0] = max(self._largest[0], missingness_evidence(self.watch))
@@ -93,11 +93,11 @@ class MissingnessMonitor:
         return True
 
     def count_block(self, tasks: Integers, arms: Integers, propensities: Floats) -> None:
-        """Trials of which each was told before the next was handed out, and none was lost so far."""
+        """Count trials of which each was told before the next was issued, and none was lost so far."""
         count_trials(self.watch, tasks, arms, propensities)
 
     def count(self, x: int, a: int, ticket: Floats, reward: float) -> None:
-        """What a trial brought, for the strict tests; NaN: it is lost, and counts by its worst factor."""
+        """Count a reward in the strict tests; NaN: the trial is lost, and counts by its worst factor."""
         if not self._flags[0]:
             return
         if math.isnan(reward):
@@ -106,7 +106,7 @@ class MissingnessMonitor:
             observe_reward(self._strict, x, a, reward, ticket)
 
     def leave_out(self, x: int, a: int, ticket: Floats) -> None:
-        """A loss is left out of the tests of the study. With the first one, strict tests go their own way."""
+        """Leave a loss out of the tests of the study. From the first one on, the strict tests differ from these."""
         if not self._flags[0]:
             self._flags[0] = True
             _copy(self._all, self._strict)
@@ -118,7 +118,7 @@ class MissingnessMonitor:
         self.count(x, a, ticket, math.nan)
 
     def take_over(self) -> None:
-        """The strict tests become those of the study; from here on there is nothing to tell them apart."""
+        """Replace the tests of the study by the strict ones; from here on the two are the same."""
         self._strict.limits[:] = self._all.limits
         self._strict.tolerance.limits[:] = self._all.tolerance.limits
         if self._strict.check is not None and self._all.check is not None:
@@ -127,7 +127,7 @@ class MissingnessMonitor:
         self._flags[0] = False
 
     def suspects(self) -> list[tuple[int, int, int, int]]:
-        """The arms that are lost most beyond what draws explain: task, arm, trials lost, trials ended."""
+        """Return the arms that are lost most beyond what draws explain: task, arm, trials lost, trials ended."""
         lost = self.watch.number[LEFT_OUT]
         beyond = (lost - self.watch.expected[LEFT_OUT]).ravel()
         worst = [int(i) for i in np.argsort(-beyond, kind="stable")[:MOST_SUSPECTS] if beyond[i] > 0]
@@ -135,7 +135,7 @@ class MissingnessMonitor:
         return [(x, a, int(lost[x, a]), int(self.watch.number[:, x, a].sum())) for x, a in places]
 
     def arrays(self) -> Iterator[tuple[str, NDArray[Any]]]:
-        """What a snapshot has to hold."""
+        """Return the arrays that a snapshot holds."""
         yield from arrays_of(self.watch, "watch.")
         yield from arrays_of(self._strict, "strict.")
         yield "losses.largest", self._largest

@@ -104,12 +104,12 @@ class Token(NamedTuple):
 
 
 def short_id(created: Created) -> str:
-    """The beginning of the id of a study; of a digest of its settings, where the log has no id."""
+    """Return the beginning of the id of a study; of a digest of its settings, where the log has no id."""
     return (created.id or hashlib.sha256(repr(created).encode()).hexdigest())[:12]
 
 
 def read_token(trial: object) -> Token:
-    """Which trial is meant: by the trial, its token or its number."""
+    """Return which trial is meant: by the trial, its token or its number."""
     text = trial.token if isinstance(trial, Trial) else trial
     if isinstance(text, str) and (parts := _TOKEN.fullmatch(text)):
         return Token(parts[1], int(parts[2]), parts[3])
@@ -121,7 +121,7 @@ def read_token(trial: object) -> Token:
 
 
 def read_key(key: object) -> str:
-    """The key of a trial: one line of text."""
+    """Return the key of a trial: one line of text."""
     if not isinstance(key, str) or not key.strip() or not key.isprintable():
         raise OsrlError(f"the key is {key!r:.50}; give one line of text, such as 'patient-17'")
     if len(key) > LONGEST_KEY:
@@ -130,7 +130,7 @@ def read_key(key: object) -> str:
 
 
 def read_note(note: object) -> dict[str, Any] | None:
-    """What is to be remembered about a trial: names with texts, numbers, truths or null; None if nothing."""
+    """Return the note of a trial: names with texts, numbers, truths or null; None if it is empty."""
     if not isinstance(note, Mapping) or not all(isinstance(name, str) for name in note):
         raise OsrlError(f"the note is {note!r:.50}; give a table of names and values, such as {{'site': 'Rome'}}")
     for name, value in note.items():
@@ -157,7 +157,7 @@ def validate_actor_and_reason(by: object, reason: object = None) -> None:
 
 
 def read_lease(lease: str | timedelta) -> int:
-    """How long a trial may take, in microseconds: a time, or a text such as 30m, 1h or 2d."""
+    """Return how long a trial may take, in microseconds: from a time, or a text such as 30m, 1h or 2d."""
     given = lease
     if isinstance(lease, str) and (parts := _LEASE.fullmatch(lease.strip())):
         lease = timedelta(**{_UNITS[parts[2]]: float(parts[1])})
@@ -169,7 +169,7 @@ def read_lease(lease: str | timedelta) -> int:
 
 
 def read_reward(reward: Any, created: Created) -> float:
-    """The reward as a number that the family of the study can have."""
+    """Return the reward as a number that the family of the study can have."""
     family, low, high = Family(created.family, created.noise_sd), created.low, created.high
     try:
         value = None if isinstance(reward, str | bytes) else float(reward)
@@ -191,7 +191,7 @@ _ADVICE = {
 
 
 def read_harm(harm: Any, created: Created, trial: int) -> float | None:
-    """The harm of a trial, from 0 to 1; None where there is no limit of it.
+    """Return the harm of a trial, from 0 to 1; None where there is no limit of it.
 
     Where it has one, it must be told: evidence that nobody has is never found. (Studies that were begun
     before this was so may leave it out.)
@@ -212,7 +212,7 @@ def read_harm(harm: Any, created: Created, trial: int) -> float | None:
 
 
 def read_answer(created: Created, verdict: Verdict) -> Answer:
-    """The answer of a verdict, or of a best guess."""
+    """Return the answer of a verdict, or of a best guess."""
     chosen = set(verdict.representations)
     return Answer(
         chosen.pop() if len(chosen) == 1 else None,

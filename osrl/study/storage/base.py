@@ -41,19 +41,19 @@ class Log(ABC):
 
     @abstractmethod
     def read(self, position: int) -> Iterator[Event]:
-        """The events from number ``position`` on."""
+        """Return the events from number ``position`` on."""
 
     @abstractmethod
     def events_after(self, last: Event) -> Iterator[Event] | None:
-        """The events after ``last``; None if the log has another in its place."""
+        """Return the events after ``last``; None if the log has another in its place."""
 
     @abstractmethod
     def events_of_trial(self, trial: int) -> list[Event]:
-        """The events about one trial, in order."""
+        """Return the events about one trial, in order."""
 
     @abstractmethod
     def find_key(self, key: str) -> int | None:
-        """The number of the trial with this key, if there is one."""
+        """Return the number of the trial with this key, if there is one."""
 
     @abstractmethod
     def append(self, events: Sequence[Event | Stored]) -> None:
@@ -61,7 +61,7 @@ class Log(ABC):
 
     @abstractmethod
     def snapshot(self) -> Snapshot | None:
-        """The snapshot that was kept last, if there is one, without the content of its parts."""
+        """Return the snapshot that was kept last, if there is one, without the content of its parts."""
 
     @abstractmethod
     def keep(self, snapshot: Snapshot) -> None:
@@ -99,18 +99,18 @@ class Storage(ABC):
 
     @abstractmethod
     def create(self, name: str, events: Iterable[Event | Stored], snapshot: Snapshot | None = None) -> int:
-        """A new study with its first events, or rows of them; its number. Refused when the name exists.
+        """Create a study with its first events, or rows of them; return its number. Refuse a name that exists.
 
         ``snapshot`` is one that an event among them vouches for.
         """
 
     @abstractmethod
     def find(self, name: str) -> int:
-        """The number of the study called ``name``."""
+        """Return the number of the study called ``name``."""
 
     @abstractmethod
     def names(self) -> tuple[str, ...]:
-        """The names of all studies, in order of creation."""
+        """Return the names of all studies, in order of creation."""
 
     @abstractmethod
     def delete(self, name: str, by: str | None = None, reason: str | None = None) -> None:
@@ -118,7 +118,7 @@ class Storage(ABC):
 
     @abstractmethod
     def deleted(self) -> tuple[Tombstone, ...]:
-        """What is left of studies that were deleted."""
+        """Return what is left of studies that were deleted."""
 
     @abstractmethod
     def lock_log(self, study: int, meanwhile: Callable[[], object] | None = None) -> AbstractContextManager[Log]:
@@ -129,35 +129,35 @@ class Storage(ABC):
 
     @abstractmethod
     def first(self, study: int) -> Event:
-        """The event with which a study begins."""
+        """Return the event with which a study begins."""
 
     @abstractmethod
     def read(self, study: int, position: int = 0) -> Iterator[Event]:
-        """The events of a study from number ``position`` on."""
+        """Return the events of a study from number ``position`` on."""
 
     @abstractmethod
     def events_of_trial(self, study: int, trial: int) -> list[Event]:
-        """The events about one trial, in order."""
+        """Return the events about one trial, in order."""
 
     @abstractmethod
     def events_of_trials(self, study: int, first: int, last: int) -> list[Event]:
-        """The events about the trials from number ``first`` to ``last``, in order."""
+        """Return the events about the trials from number ``first`` to ``last``, in order."""
 
     @abstractmethod
     def find_key(self, study: int, key: str) -> int | None:
-        """The number of the trial with this key, if there is one."""
+        """Return the number of the trial with this key, if there is one."""
 
     @abstractmethod
     def rows(self, study: int) -> Iterator[list[Stored]]:
-        """The log of a study as it is stored, in parts, with its chain checked."""
+        """Return the log of a study as it is stored, in parts, with its chain checked."""
 
     @abstractmethod
     def snapshot(self, study: int) -> Snapshot | None:
-        """The snapshot that was kept last, if there is one."""
+        """Return the snapshot that was kept last, if there is one."""
 
     @abstractmethod
     def check(self) -> list[str]:
-        """What is wrong with the database itself, apart from what its logs say."""
+        """Return what is wrong with the database itself, apart from what its logs say."""
 
     @abstractmethod
     def close(self) -> None:

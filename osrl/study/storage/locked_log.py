@@ -63,7 +63,7 @@ class PreparedStatements(NamedTuple):
 
 
 def new_turn(engine: Engine) -> PreparedStatements:
-    """The statements in the words of one database."""
+    """Return the statements in the dialect of one database."""
     kept = (_FORGET, _KEEP, _KEPT, _KEEP_PART, _PARTS, _FORGET_PART)
     statements = (LOCK, _PAGE, _ABOUT, APPEND, *kept, _KEYED, ADD_KEY)
     return PreparedStatements(*(prepare(each, engine) for each in statements))
@@ -78,11 +78,11 @@ class LockedLog(Log):
         self._turn, self._study = turn, study
 
     def read(self, position: int) -> Iterator[Event]:
-        """The events from number ``position`` on."""
+        """Return the events from number ``position`` on."""
         return self._read_on(position, self.rows(position, PAGE), None if position else "")
 
     def events_after(self, last: Event) -> Iterator[Event] | None:
-        """The events after ``last``; None if the log has another in its place."""
+        """Return the events after ``last``; None if the log has another in its place."""
         if self.head == last.hash:
             return iter(())
         page = self.rows(last.seq, PAGE)
@@ -93,7 +93,7 @@ class LockedLog(Log):
         return self._read_on(last.seq, page, last.hash, known=1)
 
     def _read_on(self, position: int, page: list[Any], head: str | None, known: int = 0) -> Iterator[Event]:
-        """The events of a page after the first ``known`` ones, whose hash is ``head``, and of those after."""
+        """Return the events of a page after the first ``known`` ones, whose hash is ``head``, and of those after."""
         while True:
             yield from read_events(page[known:], head)
             if len(page) < PAGE:
@@ -102,16 +102,16 @@ class LockedLog(Log):
             page = self.rows(position, PAGE)
 
     def rows(self, position: int, limit: int) -> list[Any]:
-        """At most ``limit`` events from number ``position`` on, as they are stored."""
+        """Return at most ``limit`` events from number ``position`` on, as they are stored."""
         return self.cursor.fetch(self._turn.page, study=self._study, position=position, limit=limit)
 
     def events_of_trial(self, trial: int) -> list[Event]:
-        """The events about one trial, in order."""
+        """Return the events about one trial, in order."""
         rows = self.cursor.fetch(self._turn.about, study=self._study, trial=trial)
         return [event for row in rows for event in read_events([row], None)]
 
     def find_key(self, key: str) -> int | None:
-        """The number of the trial with this key, if there is one."""
+        """Return the number of the trial with this key, if there is one."""
         rows = self.cursor.fetch(self._turn.keyed, study=self._study, key=key)
         return int(rows[0][0]) if rows else None
 
@@ -125,12 +125,12 @@ class LockedLog(Log):
             self.cursor.run_many(self._turn.add_key, added)
 
     def snapshot(self) -> Snapshot | None:
-        """The snapshot that was kept last, if there is one, without the content of its parts."""
+        """Return the snapshot that was kept last, if there is one, without the content of its parts."""
         rows = self.cursor.fetch(self._turn.kept, study=self._study)
         return None if not rows else Snapshot(rows[0][0], bytes(rows[0][1]), older=self._parts())
 
     def _parts(self) -> tuple[int, ...]:
-        """The positions of all parts that there are."""
+        """Return the positions of all parts that there are."""
         return tuple(int(row[0]) for row in self.cursor.fetch(self._turn.parts, study=self._study))
 
     def keep(self, snapshot: Snapshot) -> None:
@@ -144,28 +144,28 @@ class LockedLog(Log):
 
 
 def part_rows(study: int, snapshot: Snapshot) -> list[dict[str, Any]]:
-    """The parts of a snapshot as they are stored."""
+    """Return the parts of a snapshot as they are stored."""
     return [{"study": study, "position": position, "content": part} for position, part in snapshot.parts]
 
 
 def stored(new: Iterable[Event | Stored]) -> list[Stored]:
-    """Events as they are stored."""
+    """Return events as they are stored."""
     return [row_of(each) if isinstance(each, Event) else each for each in new]
 
 
 def rows_of(study: int, new: Iterable[Stored]) -> list[dict[str, Any]]:
-    """The values of new events, by column."""
+    """Return the values of new events, by column."""
     return [{"study": study, **dict(zip(Row._fields, row, strict=True))} for row in new]
 
 
 def keys_of(study: int, new: Iterable[Stored]) -> list[dict[str, Any]]:
-    """The keys of the trials that these events hand out."""
+    """Return the keys of the trials that these events hand out."""
     pairs = ((key_of(row), row[3]) for row in new)
     return [{"study": study, "key": key, "trial": trial} for key, trial in pairs if key is not None]
 
 
 def find_wrong_keys(connection: Connection) -> list[str]:
-    """Where the table of keys and the events that hand out trials with a key do not agree."""
+    """Return where the table of keys and the events that issue trials with a key do not agree."""
     asks = select(events.c.study, *_ROW).where(events.c.kind == "ask", events.c.payload.contains('"key":'))
     said = set()
     for study, *row in connection.execute(asks):

@@ -118,7 +118,7 @@ def make_append_only(connection: Connection, tables: Sequence[Table]) -> None:
 
 
 def find_faults(connection: Connection) -> list[str]:
-    """What is wrong with the pages and indexes of a SQLite file, and which triggers are missing."""
+    """Return what is wrong with the pages and indexes of a SQLite file, and which triggers are missing."""
     problems = []
     if connection.dialect.name == "sqlite":
         problems = [str(line) for line in connection.exec_driver_sql("PRAGMA integrity_check(5)").scalars()]
@@ -194,7 +194,7 @@ def _postgresql_triggers(tables: Sequence[Table]) -> list[str]:
 
 
 def _chain_events(connection: Connection) -> None:
-    """To version 2: events get their hashes, in order; the log is append-only; snapshots are made anew."""
+    """Migrate to version 2: events get their hashes, in order; the log is append-only; snapshots are dropped."""
     connection.exec_driver_sql("ALTER TABLE osrl_events ADD COLUMN hash TEXT NOT NULL DEFAULT ''")
     columns = (events.c.seq, events.c.at, events.c.kind, events.c.payload)
     change = (
@@ -221,13 +221,13 @@ def _chain_events(connection: Connection) -> None:
 
 
 def _add_keys(connection: Connection) -> None:
-    """To version 3: trials may have keys. Those that there are have none."""
+    """Migrate to version 3: trials may have keys. Existing ones have none."""
     metadata.create_all(connection, tables=[keys])
     make_append_only(connection, [keys])
 
 
 def _add_parts(connection: Connection) -> None:
-    """To version 4: snapshots have parts. Those that there are have none."""
+    """Migrate to version 4: snapshots have parts. Existing ones have none."""
     metadata.create_all(connection, tables=[parts])
 
 
@@ -239,7 +239,7 @@ MIGRATIONS: dict[int, Callable[[Connection], None]] = {  # from this version to 
 
 
 def version_of(connection: Connection) -> int | None:
-    """The version of the tables, or None where there are none."""
+    """Return the version of the tables, or None where there are none."""
     if not inspect(connection).has_table(version_table.name):
         return None
     return connection.execute(select(version_table.c.version)).scalar()

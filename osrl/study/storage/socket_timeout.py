@@ -32,7 +32,7 @@ def watch(seconds: float, number: int) -> int:
 
 
 def unwatch(key: int) -> None:
-    """The server has answered."""
+    """Stop the watch on a socket: the server has answered."""
     with _lock:  # a number may be another socket as soon as this one is closed
         _due.pop(key, None)
 
@@ -72,7 +72,7 @@ def _cut(number: int) -> None:
 
 
 def _after_fork() -> None:
-    """Threads do not survive a fork, and a lock may be held by one of them."""
+    """Start anew in a child: threads do not survive a fork, and a lock may be held by one of them."""
     global _lock, _thread
     _lock, _thread = threading.Lock(), None
     _due.clear()

@@ -116,7 +116,7 @@ class SqlStorage(Storage):
             return schema.version_of(connection)
 
     def _empty(self) -> OsrlError:
-        """There are no tables: a server where nothing was created, or a file that has lost them."""
+        """Return the error of a database without tables: an empty server, or a file that has lost them."""
         if self._file is None:
             return OsrlError(f"{self.place} holds no study; create one there")
         return StorageDamaged(f"{self.place}: the tables of a study are not there; restore a backup")
@@ -126,7 +126,7 @@ class SqlStorage(Storage):
         return self._file is not None and self._file.readonly
 
     def create(self, name: str, events: Iterable[Event | Stored], snapshot: Snapshot | None = None) -> int:
-        """A new study with its first events, and perhaps a snapshot; its number."""
+        """Create a study with its first events, and perhaps a snapshot; return its number."""
         with self._transaction(write=True) as connection:
             try:
                 number = connection.execute(_NEW, {"name": name}).scalar_one()
@@ -147,7 +147,7 @@ class SqlStorage(Storage):
         return int(number)
 
     def find(self, name: str) -> int:
-        """The number of the study called ``name``."""
+        """Return the number of the study called ``name``."""
         with self._transaction() as connection:
             number = connection.execute(select(studies.c.id).where(studies.c.name == name)).scalar()
         if number is None:
@@ -161,7 +161,7 @@ class SqlStorage(Storage):
         return int(number)
 
     def names(self) -> tuple[str, ...]:
-        """The names of all studies, in order of creation."""
+        """Return the names of all studies, in order of creation."""
         with self._transaction() as connection:
             return tuple(connection.execute(select(studies.c.name).order_by(studies.c.id)).scalars())
 
@@ -180,7 +180,7 @@ class SqlStorage(Storage):
             connection.execute(delete(studies).where(studies.c.id == study))
 
     def deleted(self) -> tuple[Tombstone, ...]:
-        """What is left of studies that were deleted."""
+        """Return what is left of studies that were deleted."""
         wanted = select(*(tombstones.c[name] for name in Tombstone._fields)).order_by(tombstones.c.at)
         with self._transaction() as connection:
             return tuple(Tombstone(*row) for row in connection.execute(wanted))
@@ -197,26 +197,26 @@ class SqlStorage(Storage):
         return self._held(study, write=True, meanwhile=meanwhile)
 
     def first(self, study: int) -> Event:
-        """The event with which a study begins."""
+        """Return the event with which a study begins."""
         page = self._read_page(study, 0, 1)
         if not page:
             raise self._deleted()
         return next(self._events(page, ""))
 
     def read(self, study: int, position: int = 0) -> Iterator[Event]:
-        """The events of a study from number ``position`` on."""
+        """Return the events of a study from number ``position`` on."""
         head = None if position else ""
         for page in self._pages(study, position):
             yield from self._events(page, head)
             head = page[-1][-1]
 
     def events_of_trial(self, study: int, trial: int) -> list[Event]:
-        """The events about one trial, in order."""
+        """Return the events about one trial, in order."""
         with self._held(study, write=False) as log:
             return log.events_of_trial(trial)
 
     def events_of_trials(self, study: int, first: int, last: int) -> list[Event]:
-        """The events about the trials from number ``first`` to ``last``, in order."""
+        """Return the events about the trials from number ``first`` to ``last``, in order."""
         wanted = (
             select(*(events.c[name] for name in Row._fields))
             .where(events.c.study == study, events.c.trial.between(first, last))
@@ -227,12 +227,12 @@ class SqlStorage(Storage):
         return [event for row in rows for event in self._events([row], None)]
 
     def find_key(self, study: int, key: str) -> int | None:
-        """The number of the trial with this key, if there is one."""
+        """Return the number of the trial with this key, if there is one."""
         with self._held(study, write=False) as log:
             return log.find_key(key)
 
     def rows(self, study: int) -> Iterator[list[Stored]]:
-        """The log of a study as it is stored, in parts, with its chain checked."""
+        """Return the log of a study as it is stored, in parts, with its chain checked."""
         head: str | None = ""
         for page in self._pages(study, 0):
             try:
@@ -262,14 +262,14 @@ class SqlStorage(Storage):
             return log.rows(position, limit)
 
     def _events(self, rows: list[Any], head: str | None) -> Iterator[Event]:
-        """The events of these rows, which follow the event with hash ``head``."""
+        """Return the events of these rows, which follow the event with hash ``head``."""
         try:
             yield from read_events(rows, head)
         except StorageDamaged as error:
             raise StorageDamaged(f"{self.place}: {error}") from None
 
     def snapshot(self, study: int) -> Snapshot | None:
-        """The snapshot that was kept last, if there is one."""
+        """Return the snapshot that was kept last, if there is one."""
         wanted = select(snapshots.c.position, snapshots.c.content).where(snapshots.c.study == study)
         of_study = select(parts.c.position, parts.c.content).where(parts.c.study == study)
         with self._transaction() as connection:
@@ -293,15 +293,15 @@ class SqlStorage(Storage):
                 connection.close()
 
     def beside(self, *, write: bool = False) -> AbstractContextManager[Connection]:
-        """A transaction on tables that are kept beside the studies."""
+        """Open a transaction on tables that are kept beside the studies."""
         return self._transaction(write)
 
     def prepare(self, statement: ClauseElement) -> Prepared:
-        """A statement that is run in the transaction of a writer, see `LockedLog.cursor`."""
+        """Prepare a statement that is run in the transaction of a writer, see `LockedLog.cursor`."""
         return prepare(statement, self._engine)
 
     def check(self) -> list[str]:
-        """What is wrong with the database itself: its pages and indexes, and whether it is append-only."""
+        """Return what is wrong with the database itself: its pages and indexes, and whether it is append-only."""
         with self._transaction() as connection:
             return schema.find_faults(connection) + find_wrong_keys(connection)
 
@@ -319,7 +319,7 @@ class SqlStorage(Storage):
         return UnknownStudy(f"the study was deleted from {self.place}; create a new one")
 
     def _check_place(self, write: bool) -> Files | None:
-        """The files of a SQLite database that are there now.
+        """Return the files of a SQLite database that are there now.
 
         Refused where it was removed: what is written there would be lost.
         """
@@ -357,7 +357,7 @@ class SqlStorage(Storage):
 
     @contextmanager
     def _transaction(self, write: bool = False, own: bool = False) -> Iterator[Connection]:
-        """One transaction: committed at the end of the block, undone after an error.
+        """Open a transaction: it is committed at the end of the block, and undone after an error.
 
         ``own``: of what is ours even where the file cannot be written, a copy.
         """

@@ -50,7 +50,7 @@ class File(NamedTuple):
 
 
 def find_file(path: Path, *, make: bool) -> File:
-    """The file of a database that is there, or is made; refused where there is nothing to be opened."""
+    """Return the file of a database, made if asked for; refuse what cannot be opened."""
     try:
         os.stat(path)
     except FileNotFoundError:
@@ -81,7 +81,7 @@ def find_file(path: Path, *, make: bool) -> File:
 
 
 def copied(file: File) -> File:
-    """The same file, read through a copy of it and of its write-ahead log."""
+    """Return the same file, read through a copy of it and of its write-ahead log."""
     folder = TemporaryDirectory(prefix="osrl-read-")
     for name in (file.path, _beside(file.path, "-wal")):
         if name.exists():
@@ -90,7 +90,7 @@ def copied(file: File) -> File:
 
 
 def _make(path: Path) -> None:
-    """An empty file that only its owner may read; what SQLite puts beside it will be the same."""
+    """Make an empty file that only its owner may read; what SQLite puts beside it will be the same."""
     try:
         new_private_file(path)
     except OSError as error:
@@ -117,7 +117,7 @@ def _check_header(path: Path) -> None:
 
 
 def _is_ours(path: Path) -> bool:
-    """Whether a database has our tables, without touching it; True also where it is too damaged to say."""
+    """Tell whether a database has our tables, without touching it; True also where it is too damaged to say."""
     log = _beside(path, "-wal")
     table = "SELECT 1 FROM sqlite_master WHERE name = 'osrl_schema'"
     try:
@@ -131,7 +131,7 @@ def _is_ours(path: Path) -> bool:
 
 
 def _is_of_others(path: Path) -> bool:
-    """Whether a database has tables, and none of them is ours."""
+    """Tell whether a database has tables, and none of them is ours."""
     table = "SELECT 1 FROM sqlite_master WHERE name NOT LIKE 'osrl_%' AND name NOT LIKE 'sqlite_%'"
     try:
         return not _is_ours(path) and _value(path, _UNTOUCHED, table) is not None
@@ -140,7 +140,7 @@ def _is_of_others(path: Path) -> bool:
 
 
 def _value(path: Path, mode: str, query: str) -> Any:
-    """What a query of one value gives; None without a row."""
+    """Return the value of a query; None without a row."""
     connection = sqlite3.connect(_uri(path, mode), uri=True)
     try:
         row = connection.execute(query).fetchone()
@@ -150,7 +150,7 @@ def _value(path: Path, mode: str, query: str) -> Any:
 
 
 def new_sqlite_engine(file: File, beside: WalFiles, wait: float) -> Engine:
-    """Connections to a SQLite file, whose commits reach the disk."""
+    """Return an engine for a SQLite file, whose commits reach the disk."""
     uri = _uri(file.read, _mode(file))
 
     def connect() -> sqlite3.Connection:
@@ -165,33 +165,33 @@ def new_sqlite_engine(file: File, beside: WalFiles, wait: float) -> Engine:
 
 
 def note_log(info: dict[Any, Any], found: tuple[Identity, Identity]) -> None:
-    """After its first transaction a connection has its write-ahead log open, for good."""
+    """Note which write-ahead log a connection has open for good, after its first transaction."""
     if info.get(LOG) is None and found != (None, None):
         info[LOG] = found
         _leave_queue(info)  # before, there may have been no log to stand in line at, or another one
 
 
 def _let_go(info: dict[Any, Any], beside: WalFiles) -> None:
-    """A connection goes back to the pool: others may write with it."""
+    """Forget the last write of a connection that goes back to the pool: others may write with it."""
     note_log(info, beside.now().logs)
     info.pop(LAST_WRITE, None)
 
 
 def _leave_queue(info: dict[Any, Any]) -> None:
-    """A connection is closed."""
+    """Leave the queue of a connection that is closed."""
     if (line := info.pop(QUEUE, None)) is not None:
         line.close()
 
 
 def _mode(file: File) -> str:
-    """How a file is opened: never made by opening it, and not written where it cannot be."""
+    """Return the mode to open a file in: never made by opening it, and read-only where it cannot be written."""
     if not file.readonly or file.copy is not None:
         return "mode=rw"
     return "mode=ro" if _beside(file.path, "-wal").exists() else "mode=ro&immutable=1"
 
 
 def use_write_ahead_log(engine: Engine) -> None:
-    """So that readers never wait. It is a property of the file, and stays."""
+    """Turn on the write-ahead log, so that readers never wait. It is a property of the file, and stays."""
     connection: Any = engine.raw_connection()
     try:
         for attempt in range(100):
@@ -237,7 +237,7 @@ def begin(
 
 
 def _queue_of(connection: Any, path: str) -> WriterQueue:
-    """The line of writers to the write-ahead log of a connection."""
+    """Return the queue of writers to the write-ahead log of a connection."""
     info = connection.info
     line: WriterQueue | None = info.get(QUEUE)
     if line is None:
@@ -246,7 +246,7 @@ def _queue_of(connection: Any, path: str) -> WriterQueue:
 
 
 def _set_patience(connection: Any, milliseconds: int) -> None:
-    """How long SQLite itself waits for others. Writers do that in line, and it need not."""
+    """Set how long SQLite itself waits for others. Writers wait in the queue instead."""
     if connection.info.get(PATIENCE) != milliseconds:
         connection.execute(f"PRAGMA busy_timeout = {milliseconds}")
         connection.info[PATIENCE] = milliseconds

@@ -38,13 +38,13 @@ class Prepared(NamedTuple):
     order: tuple[str, ...] | None
 
     def values(self, given: Mapping[str, Any]) -> Any:
-        """The values of one execution, as the driver takes them."""
+        """Return the values of one execution, as the driver takes them."""
         every = {**self.own, **given} if self.own else given
         return every if self.order is None else [every[name] for name in self.order]
 
 
 def prepare(statement: ClauseElement, engine: Engine) -> Prepared:
-    """A statement for the driver of ``engine``."""
+    """Return a statement for the driver of ``engine``."""
     compiled: Any = statement.compile(dialect=engine.dialect)
     own = {name: value for name, value in compiled.params.items() if value is not None}
     return Prepared(str(compiled), own, tuple(compiled.positiontup) if compiled.positional else None)
@@ -56,7 +56,7 @@ class Cursor(NamedTuple):
     driver: Any
 
     def fetch(self, statement: Prepared, **values: Any) -> list[Any]:
-        """Every row of a query."""
+        """Return every row of a query."""
         self.driver.execute(statement.text, statement.values(values))
         rows: list[Any] = self.driver.fetchall()
         return rows
@@ -82,7 +82,7 @@ class Connections:
         self._idle: list[Any] = []
 
     def take(self) -> tuple[Any, list[Any]]:
-        """A connection, and where it belongs."""
+        """Return a connection, and where it belongs."""
         idle = self._idle
         try:
             return idle.pop(), idle
@@ -159,7 +159,7 @@ class Transaction:
             raise
 
     def head(self, study: int) -> str | None:
-        """The last hash of a study, if this connection has written it, and nobody anything since."""
+        """Return the last hash of a study, if this connection has written it, and nobody anything since."""
         seen: LastWrite | None = self._connection.info.get(LAST_WRITE)
         return seen.head if seen is not None and seen[:2] == (self._version, study) else None
 
@@ -234,7 +234,7 @@ def _forget(connection: Any) -> None:
 
 
 def _rolled_back(connection: Any) -> bool:
-    """Whether the transaction of a connection could be undone."""
+    """Tell whether the transaction of a connection could be undone."""
     with suppress(Exception):
         connection.rollback()
         return True
@@ -250,7 +250,7 @@ def _drop(connection: Any) -> None:
 
 
 def explain(place: str, error: SQLAlchemyError) -> OsrlError:
-    """What SQLAlchemy says went wrong, and what to do."""
+    """Return the error of SQLAlchemy in our words, with what to do."""
     if not isinstance(error, DBAPIError) or error.orig is None:
         said = " ".join(str(error).split())
         return StorageError(f"{place}: the database did not answer as expected ({said}); try again")
@@ -258,7 +258,7 @@ def explain(place: str, error: SQLAlchemyError) -> OsrlError:
 
 
 def failure(place: str, error: BaseException, lost: bool) -> OsrlError:
-    """What the driver says went wrong, and what to do; ``lost``: the connection is."""
+    """Return the error of the driver in our words, with what to do; ``lost``: the connection is."""
     said = " ".join(str(error).split())
     if isinstance(error, UnicodeDecodeError):  # in what SQLite says about a name that is damaged
         return StorageDamaged(f"{place}: {_DAMAGED.format(said)}")
@@ -282,7 +282,7 @@ def failure(place: str, error: BaseException, lost: bool) -> OsrlError:
 
 
 def _sqlite_failure(place: str, said: str, code: int) -> OsrlError:
-    """SQLite has no server that could be away: what is not one of a few troubles is damage."""
+    """Return the error of SQLite in our words. It has no server that could be away: all but a few are damage."""
     match code & 0xFF:
         case sqlite3.SQLITE_FULL:
             return StorageError(f"{place}: {_FULL.format(said)}")

@@ -29,7 +29,7 @@ _DURABLE = "SELECT set_config('synchronous_commit', 'on', false) WHERE current_s
 
 
 def read_place(place: str | os.PathLike[str]) -> URL:
-    """The database that a path or a URL names."""
+    """Return the database that a path or a URL names."""
     text = os.fspath(place)
     if "://" not in text:
         return _file(Path(text))
@@ -55,19 +55,19 @@ def _file(path: Path) -> URL:
 
 
 def show_place(url: URL) -> str:
-    """The database in an error message: without a password, wherever in the URL it is."""
+    """Return the database in an error message: without a password, wherever in the URL it is."""
     if url.get_backend_name() == "sqlite":
         return url.database or ""
     return without_passwords(url.render_as_string(hide_password=True))
 
 
 def path_of(url: URL) -> Path | None:
-    """The file of a SQLite database; None for a server."""
+    """Return the file of a SQLite database; None for a server."""
     return Path(url.database or "") if url.get_backend_name() == "sqlite" else None
 
 
 def new_server_engine(url: URL) -> Engine:
-    """Connections to a server that keep the promises of a storage."""
+    """Return an engine for a server, whose connections keep the promises of a storage."""
     given = {key: value for key, value in _PATIENCE.items() if key not in url.query}
     try:
         engine = create_engine(
@@ -95,7 +95,7 @@ def _ping(engine: Engine, connection: Any, record: Any, proxy: object) -> None:
 
 
 def _set_up_postgresql(connection: Any, record: object) -> None:
-    """A commit waits for the disk, however the server was set up; nobody waits for other writers for ever."""
+    """Let commits wait for the disk, however the server was set up, and limit the wait for other writers."""
     before, connection.autocommit = connection.autocommit, True
     try:
         connection.execute(_DURABLE)

@@ -44,7 +44,7 @@ class WalFiles:
         self._known: tuple[_State, Files] | None = None
 
     def now(self) -> Files:
-        """The files that are there now."""
+        """Return the files that are there now."""
         state = None if self._folder is None else _state_of(self._folder)
         known = self._known
         if known is not None and known[0] == state:
@@ -64,7 +64,7 @@ def _state_of(folder: str) -> _State | None:
 
 
 def identity(path: str | Path) -> Identity:
-    """Which file has this name now; None if there is none."""
+    """Return which file has this name now; None if there is none."""
     try:
         found = os.stat(path)
     except OSError:

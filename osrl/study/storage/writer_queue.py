@@ -54,7 +54,7 @@ class WriterQueue:
                 self._descriptor = os.open(f"{path}-wal", os.O_RDWR | os.O_CLOEXEC)
 
     def is_empty(self) -> bool:
-        """Whether nobody else stands in it."""
+        """Tell whether nobody else stands in it."""
         if self._descriptor is None or _GET is None:
             return True
         kind: int = _LOCK.unpack(fcntl.fcntl(self._descriptor, _GET, _ANYONE))[0]
@@ -98,7 +98,7 @@ def _wait(descriptor: int, meanwhile: Callable[[], object] | None) -> None:
 
 
 def queue_length(path: str) -> int:
-    """How many are in the line of a SQLite file."""
+    """Return how many writers are in the queue of a SQLite file."""
     descriptor = os.open(f"{path}-wal", os.O_RDWR | os.O_CLOEXEC)
     try:
         return _count_before(descriptor, FIRST + MOST)
@@ -107,7 +107,7 @@ def queue_length(path: str) -> int:
 
 
 def _count_before(descriptor: int, number: int) -> int:
-    """How many others hold a lower number."""
+    """Return how many others hold a lower number."""
     count, start = 0, FIRST
     while start < number and (taken := _taken(descriptor, start, number)) is not None:
         count, start = count + 1, taken + 1
@@ -115,7 +115,7 @@ def _count_before(descriptor: int, number: int) -> int:
 
 
 def _taken(descriptor: int, start: int, end: int = FIRST + MOST) -> int | None:
-    """The lowest number from ``start`` to before ``end`` that somebody else holds."""
+    """Return the lowest number from ``start`` to before ``end`` that somebody else holds."""
     asked = _LOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, start, end - start, 0)
     assert _GET is not None
     kind, _, taken, _, _ = _LOCK.unpack(fcntl.fcntl(descriptor, _GET, asked))
