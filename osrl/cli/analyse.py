@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -22,6 +22,7 @@ from osrl.errors import OsrlError
 
 
 def analyse(
+    context: typer.Context,
     log: Annotated[
         str,
         typer.Argument(
@@ -79,28 +80,13 @@ def analyse(
         from osrl.analysis.verdict import analyse as run
         from osrl.report.analysis import AnalysisReport
 
-        found = run(
-            log,
-            delta=delta,
-            delta_g=delta_g,
-            delta_h=delta_h,
-            epsilon=epsilon,
-            epsilon_g=epsilon_g,
-            epsilon_h=epsilon_h,
-            columns=None if columns is None else dict(map(_role, columns.split(","))),
-            order_by=order_by,
-            distinct=distinct,
-            uniform=uniform,
-            tidy=tidy,
-            family=family,
-            noise_sd=noise_sd,
-            low=low,
-            high=high,
-            representations=split_commas(representations),
-            predictors=split_commas(predictors),
-            ignorable=ignorable,
-        )
-        report = AnalysisReport(log, found)
+        options: Any = {key: value for key, value in context.params.items() if key not in ("log", "as_json")}
+        options |= {
+            "columns": None if columns is None else dict(map(_role, columns.split(","))),
+            "representations": split_commas(representations),
+            "predictors": split_commas(predictors),
+        }
+        report = AnalysisReport(log, run(log, **options))
     print_report(report, as_json)
 
 

@@ -16,8 +16,7 @@ import polars as pl
 import pytest
 
 from osrl.errors import StorageError
-from osrl.service import downloads, workers
-from osrl.service import event_stream as feeds
+from osrl.service import downloads, event_stream, workers
 from osrl.service.middleware import SECURITY
 from osrl.service.protocol import Limits
 from osrl.study.storage.sql import SqlStorage
@@ -238,21 +237,21 @@ def test_a_stream_holds_few_bytes_however_long_its_events_are(path: str) -> None
         http.post(f"{STUDIES}/one/ask", json={"n": 300, "note": {"a": "b" * 900}})
 
         async def parts() -> list[bytes]:
-            found = feeds.Feeds(server.application.context.storage)
+            found = event_stream.Feeds(server.application.context.storage)
             stream = found.stream(1, -1, lambda: True)
             return [await anext(stream) for _ in range(5)]
 
         retry, *rest = asyncio.run(parts())
-        assert retry.startswith(b"retry") and max(map(len, rest)) <= feeds.MAX_PAGE_BYTES
+        assert retry.startswith(b"retry") and max(map(len, rest)) <= event_stream.MAX_PAGE_BYTES
         ids = [int(line[4:]) for line in b"".join(rest).split(b"\n") if line.startswith(b"id: ")]
         assert ids == list(range(len(ids))) and len(ids) > 100  # without a gap
 
 
 def test_streams_that_wait_to_read_do_so_no_more_at_the_end(path: str) -> None:
     storage = SqlStorage(path, make=True)
-    found = feeds.Feeds(storage)
+    found = event_stream.Feeds(storage)
     found.closing = True
-    assert asyncio.run(found._earlier(feeds.Feed(storage, 1, 0), 0)) == []  # there is no study 1
+    assert asyncio.run(found._earlier(event_stream.Feed(storage, 1, 0), 0)) == []  # there is no study 1
     storage.close()
 
 
@@ -271,7 +270,7 @@ def test_the_end_does_not_wait_for_clients_that_do_not_read(
         began.set()
         free.wait(60)
 
-    monkeypatch.setattr(feeds.Feeds, "stream", endless)
+    monkeypatch.setattr(event_stream.Feeds, "stream", endless)
     with caplog.at_level(logging.WARNING), serving(path) as server, server.client() as owner:
         owner.post(STUDIES, json={"name": "one", **NAMES, "policy": "uniform"})
         token = server.token("read")

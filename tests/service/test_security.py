@@ -19,8 +19,7 @@ from starlette.responses import Response
 
 from osrl.cli import main
 from osrl.errors import OsrlError
-from osrl.service import event_stream as feeds
-from osrl.service import middleware, workers
+from osrl.service import event_stream, middleware, workers
 from osrl.service.app import ROUTES, Application
 from osrl.service.middleware import COOKIE, SECURITY
 from osrl.service.routing import OPEN, Route
@@ -332,7 +331,7 @@ def test_limits_are_said_clearly(server: Serving, monkeypatch: pytest.MonkeyPatc
         page = http.get(f"{STUDIES}/one/history", params={"limit": 1001})
         assert page.status_code == 422 and "1000" in page.json()["detail"]
         assert http.post(f"{STUDIES}/one/ask", content=b"n=1").status_code == 415
-        monkeypatch.setattr(feeds, "MAX_STREAMS", 0)
+        monkeypatch.setattr(event_stream, "MAX_STREAMS", 0)
         streams = http.get(f"{STUDIES}/one/events")
         assert streams.status_code == 429 and "streams are open" in streams.json()["detail"]
         assert streams.headers["retry-after"]
