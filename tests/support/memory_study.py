@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import random
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 from osrl.study.log.events import REVISION, Abandoned, ArmsChanged, Asked, Event, Told
 from osrl.study.settings import new_settings
 from osrl.study.state.state import StudyState
+from tests.support.instances import Array
 
 
 class MemoryStudy:
@@ -58,3 +60,21 @@ class MemoryStudy:
         """Return the indices of task, representation and predictor of a trial."""
         g, h = self.progress.index_of(1, asked.representation), self.progress.index_of(2, asked.predictor)
         return self.progress.index_of(0, asked.task), g, h
+
+
+def evidence_with_pending(study: MemoryStudy, means: Any, evidence: Callable[[], Array]) -> tuple[Array, Array]:
+    """Return the evidence while 24 trials are pending, and after all of them have reported."""
+    rng = random.Random(1)
+    for _ in range(12):
+        batch = [study.ask() for _ in range(6)]
+        for asked in rng.sample(batch, 4):
+            study.tell(asked.trial, float(rng.random() < means[asked.representation][asked.predictor]))
+    progress = study.progress
+    assert len(progress.pending) == 24
+    progress.count_pending()
+    before = evidence()
+    for trial in list(progress.pending):
+        study.tell(trial, float(rng.random() < 0.5))
+    progress.count_pending()
+    assert not progress.pending
+    return before, evidence()
