@@ -307,7 +307,7 @@ def test_writers_are_served_in_the_order_of_arrival(tmp_path: Path) -> None:
 def test_a_process_that_was_stopped_in_line_does_not_stop_the_others(
     path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("osrl.study.storage.writer_queue.PATIENCE", 0.1)
+    monkeypatch.setattr("osrl.study.storage.writer_queue.MAX_QUEUED_SECONDS", 0.1)
     with new_study(path, policy="uniform") as study:
         play(study, 2)
         with first_in_line(path):  # and never goes on
@@ -317,7 +317,7 @@ def test_a_process_that_was_stopped_in_line_does_not_stop_the_others(
 
 def test_who_stands_in_line_reads_what_others_write(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """So little is left to be done when it is their turn."""
-    monkeypatch.setattr("osrl.study.storage.writer_queue.PATIENCE", 0.2)
+    monkeypatch.setattr("osrl.study.storage.writer_queue.MAX_QUEUED_SECONDS", 0.2)
     with new_study(path, policy="uniform") as study, Study.open(path) as other:
         play(study, 2)
         assert other.trials == 2
@@ -326,7 +326,7 @@ def test_who_stands_in_line_reads_what_others_write(path: str, monkeypatch: pyte
 
         def counted() -> None:
             if not read:
-                monkeypatch.setattr("osrl.study.storage.writer_queue.PATIENCE", 0.0)
+                monkeypatch.setattr("osrl.study.storage.writer_queue.MAX_QUEUED_SECONDS", 0.0)
                 in_another_thread(lambda: play(study, 3))
             keep_up()
             read.append(other._session._state.asked)  # type: ignore[union-attr]

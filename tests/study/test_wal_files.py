@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from osrl.errors import StorageDamaged, UnknownStudy
-from osrl.study.storage.wal_files import WalFiles
+from osrl.study.storage.sqlite import WalFiles
 from osrl.study.study import Study
 from tests.support.instances import refused
 from tests.support.studies import assert_sound, new_study, play
@@ -31,7 +31,7 @@ class Looks:
             self.count += 1
             return stat(*values, **named)
 
-        monkeypatch.setattr("osrl.study.storage.wal_files.os.stat", counted)
+        monkeypatch.setattr("osrl.study.storage.sqlite.os.stat", counted)
 
 
 @pytest.mark.parametrize("change", ["remove", "replace", "rename", "make"])

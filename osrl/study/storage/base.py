@@ -5,11 +5,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from threading import Condition, get_ident
 from typing import NamedTuple
 
 from osrl.study.log.chain import Stored
 from osrl.study.log.events import Event
-from osrl.study.storage.fork_lock import ForkLock
 
 
 class Snapshot(NamedTuple):
@@ -34,6 +34,48 @@ class Tombstone(NamedTuple):
     at: int  # microseconds since 1970 (UTC)
     by: str | None
     reason: str | None
+
+
+class ForkLock:
+    """A lock that any number of threads hold at once, and that is taken alone while the process forks."""
+
+    def __init__(self) -> None:
+        self._changed = Condition()
+        self._holders: dict[int, int] = {}  # thread -> how often it has entered
+        self._owner: int | None = None
+
+    def __enter__(self) -> None:
+        me = get_ident()
+        if me in self._holders:  # only this thread changes its own number
+            self._holders[me] += 1
+            return
+        with self._changed:
+            while self._owner not in (None, me):
+                self._changed.wait()
+            self._holders[me] = 1
+
+    def __exit__(self, *error: object) -> None:
+        me = get_ident()
+        if self._holders[me] > 1:
+            self._holders[me] -= 1
+            return
+        with self._changed:
+            del self._holders[me]
+            self._changed.notify_all()
+
+    def acquire_alone(self) -> None:
+        """Wait until no other thread holds the lock, and let none take it: the state in memory is whole then."""
+        me = get_ident()
+        self._changed.acquire()  # stays with this thread over the fork
+        while self._owner not in (None, me) or self._holders.keys() - {me}:
+            self._changed.wait()
+        self._owner = me
+
+    def release(self) -> None:
+        """Let other threads take the lock again."""
+        self._owner = None
+        self._changed.notify_all()
+        self._changed.release()
 
 
 class Log(ABC):
@@ -77,10 +119,10 @@ class Storage(ABC):
       leaves a tombstone. The numbers of a study's events are 0, 1, 2, ... without a gap.
     - **What is read was written.** The chain of hashes is checked as events are read; where it is broken,
       reading ends with `StorageDamaged`.
-    - **All or nothing.** What is appended within one `hold` is stored together or not at all, whatever
+    - **All or nothing.** What is appended within one `lock_log` is stored together or not at all, whatever
       happens to the process or the machine.
-    - **Durable.** When `hold` ends without an error, its events have reached the disk.
-    - **One writer at a time.** While one process or thread is inside `hold`, no other is inside `hold`
+    - **Durable.** When `lock_log` ends without an error, its events have reached the disk.
+    - **One writer at a time.** While one process or thread is inside `lock_log`, no other is inside `lock_log`
       of the same study. Whoever enters sees every event of those who were inside before.
     - **Readers never wait** for a writer, not even for one of their own process, and see the log as it was at
       some moment.
@@ -88,7 +130,7 @@ class Storage(ABC):
     - **Errors are clear.** Whatever goes wrong is raised as an `OsrlError` that says what to do, and the
       storage can be used again as soon as its cause is gone.
     - **Any thread, any process.** A storage may be shared by threads, and it survives a fork: parent and
-      child go on with connections of their own. Who must not be torn by a fork is inside ``fork_lock``.
+      child go on with connections of their own. What a fork must not interrupt is done under ``fork_lock``.
 
     A study is known by a number that is never used again, so that a study which was deleted is not
     confused with a new one of the same name.
@@ -121,10 +163,10 @@ class Storage(ABC):
         """Return what is left of studies that were deleted."""
 
     @abstractmethod
-    def lock_log(self, study: int, meanwhile: Callable[[], object] | None = None) -> AbstractContextManager[Log]:
+    def lock_log(self, study: int, while_waiting: Callable[[], object] | None = None) -> AbstractContextManager[Log]:
         """Hold the log of a study as its only writer; at the end of the block, store what was appended.
 
-        ``meanwhile`` may be called while others hold it: what is done then, they need not wait for.
+        ``while_waiting`` may be called while others hold it: what is done then, they need not wait for.
         """
 
     @abstractmethod

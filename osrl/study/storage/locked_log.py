@@ -17,7 +17,7 @@ from osrl.study.storage.transaction import Cursor, Prepared, prepare
 
 _COLUMNS = ("study", *Row._fields)
 PAGE = 10_000  # events that are read at once
-MOST_WRONG = 5  # keys that are listed
+MAX_LISTED_KEYS = 5  # keys that are listed
 
 _STUDY = bindparam("study", type_=Integer)
 LOCK = (
@@ -62,7 +62,7 @@ class PreparedStatements(NamedTuple):
     add_key: Prepared
 
 
-def new_turn(engine: Engine) -> PreparedStatements:
+def prepare_statements(engine: Engine) -> PreparedStatements:
     """Return the statements in the dialect of one database."""
     kept = (_FORGET, _KEEP, _KEPT, _KEEP_PART, _PARTS, _FORGET_PART)
     statements = (LOCK, _PAGE, _ABOUT, APPEND, *kept, _KEYED, ADD_KEY)
@@ -72,10 +72,10 @@ def new_turn(engine: Engine) -> PreparedStatements:
 class LockedLog(Log):
     """The log of one study, inside the transaction of its only writer."""
 
-    def __init__(self, cursor: Cursor, turn: PreparedStatements, study: int, head: str | None) -> None:
+    def __init__(self, cursor: Cursor, statements: PreparedStatements, study: int, head: str | None) -> None:
         self.cursor = cursor  # for what others keep in the same transaction
         self.head = head  # the hash of the last event, where it is known
-        self._turn, self._study = turn, study
+        self._statements, self._study = statements, study
 
     def read(self, position: int) -> Iterator[Event]:
         """Return the events from number ``position`` on."""
@@ -103,16 +103,16 @@ class LockedLog(Log):
 
     def rows(self, position: int, limit: int) -> list[Any]:
         """Return at most ``limit`` events from number ``position`` on, as they are stored."""
-        return self.cursor.fetch(self._turn.page, study=self._study, position=position, limit=limit)
+        return self.cursor.fetch(self._statements.page, study=self._study, position=position, limit=limit)
 
     def events_of_trial(self, trial: int) -> list[Event]:
         """Return the events about one trial, in order."""
-        rows = self.cursor.fetch(self._turn.about, study=self._study, trial=trial)
+        rows = self.cursor.fetch(self._statements.about, study=self._study, trial=trial)
         return [event for row in rows for event in read_events([row], None)]
 
     def find_key(self, key: str) -> int | None:
         """Return the number of the trial with this key, if there is one."""
-        rows = self.cursor.fetch(self._turn.keyed, study=self._study, key=key)
+        rows = self.cursor.fetch(self._statements.keyed, study=self._study, key=key)
         return int(rows[0][0]) if rows else None
 
     def append(self, events: Sequence[Event | Stored]) -> None:
@@ -120,27 +120,27 @@ class LockedLog(Log):
         rows = stored(events)
         if rows:
             self.head = rows[-1][-1]
-            self.cursor.run_rows(self._turn.append, _COLUMNS, [(self._study, *row) for row in rows])
+            self.cursor.run_rows(self._statements.append, _COLUMNS, [(self._study, *row) for row in rows])
         if added := keys_of(self._study, rows):
-            self.cursor.run_many(self._turn.add_key, added)
+            self.cursor.run_many(self._statements.add_key, added)
 
     def snapshot(self) -> Snapshot | None:
         """Return the snapshot that was kept last, if there is one, without the content of its parts."""
-        rows = self.cursor.fetch(self._turn.kept, study=self._study)
+        rows = self.cursor.fetch(self._statements.kept, study=self._study)
         return None if not rows else Snapshot(rows[0][0], bytes(rows[0][1]), older=self._parts())
 
     def _parts(self) -> tuple[int, ...]:
         """Return the positions of all parts that there are."""
-        return tuple(int(row[0]) for row in self.cursor.fetch(self._turn.parts, study=self._study))
+        return tuple(int(row[0]) for row in self.cursor.fetch(self._statements.parts, study=self._study))
 
     def keep(self, snapshot: Snapshot) -> None:
         """Keep a snapshot in place of the one before, whose parts stay if they are among the ``older``."""
         gone = [each for each in self._parts() if each not in snapshot.older]
-        self.cursor.run_many(self._turn.forget_part, [{"study": self._study, "position": p} for p in gone])
+        self.cursor.run_many(self._statements.forget_part, [{"study": self._study, "position": p} for p in gone])
         values = {"study": self._study, "position": snapshot.position, "content": snapshot.content}
-        self.cursor.run_many(self._turn.forget, [values])
-        self.cursor.run_many(self._turn.keep, [values])
-        self.cursor.run_many(self._turn.keep_part, part_rows(self._study, snapshot))
+        self.cursor.run_many(self._statements.forget, [values])
+        self.cursor.run_many(self._statements.keep, [values])
+        self.cursor.run_many(self._statements.keep_part, part_rows(self._study, snapshot))
 
 
 def part_rows(study: int, snapshot: Snapshot) -> list[dict[str, Any]]:
@@ -175,4 +175,4 @@ def find_wrong_keys(connection: Connection) -> list[str]:
     kept = {(row[0], row[1], row[2]) for row in connection.execute(select(keys.c.study, keys.c.key, keys.c.trial))}
     missing = [f"trial {trial} has key {key!r}, which is missing" for _, key, trial in sorted(said - kept)]
     wrong = [f"trial {trial} is said to have key {key!r}, and does not" for _, key, trial in sorted(kept - said)]
-    return [f"the table of keys: {each}; restore a backup" for each in (missing + wrong)[:MOST_WRONG]]
+    return [f"the table of keys: {each}; restore a backup" for each in (missing + wrong)[:MAX_LISTED_KEYS]]

@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-LOOK = 0.5  # seconds between two looks
+CHECK_SECONDS = 0.5  # between two checks
 
 _lock = threading.Lock()
 _due: dict[int, tuple[float, int]] = {}  # when, and which socket
@@ -56,7 +56,7 @@ def _start() -> None:
 
 def _watch() -> None:
     while True:
-        time.sleep(LOOK)
+        time.sleep(CHECK_SECONDS)
         with _lock:
             now = time.monotonic()
             for key, (when, number) in list(_due.items()):

@@ -24,8 +24,7 @@ from osrl.study.log.chain import Row, Stored, check_rows, read_events
 from osrl.study.log.events import Event, now
 from osrl.study.storage import schema
 from osrl.study.storage import url as place_settings
-from osrl.study.storage.base import Log, Snapshot, Storage, Tombstone
-from osrl.study.storage.fork_lock import ForkLock
+from osrl.study.storage.base import ForkLock, Log, Snapshot, Storage, Tombstone
 from osrl.study.storage.locked_log import (
     ADD_KEY,
     APPEND,
@@ -34,24 +33,27 @@ from osrl.study.storage.locked_log import (
     LockedLog,
     find_wrong_keys,
     keys_of,
-    new_turn,
     part_rows,
+    prepare_statements,
     rows_of,
     stored,
 )
 from osrl.study.storage.schema import events, keys, parts, snapshots, studies, tombstones
 from osrl.study.storage.sqlite import (
     WRITING,
+    Files,
+    Identity,
+    WalFiles,
     copied,
     find_file,
+    identity,
     new_sqlite_engine,
     use_write_ahead_log,
 )
 from osrl.study.storage.transaction import Connections, Prepared, Transaction, explain, failure, prepare
 from osrl.study.storage.url import new_server_engine, path_of, read_place, show_place
-from osrl.study.storage.wal_files import Files, Identity, WalFiles, identity
 
-KEPT = 2  # connections to a file that are at hand; a server may go away, and is asked every time
+MAX_IDLE_CONNECTIONS = 2  # connections to a file that are at hand; a server may go away, and is asked every time
 _SCHEMA_LOCK = 0x6F73726C  # of PostgreSQL, while tables are made
 
 _NEW = insert(studies).returning(studies.c.id)
@@ -75,15 +77,15 @@ class SqlStorage(Storage):
     def _connect(self) -> None:
         wait = place_settings.WAIT
         self._wait = wait
-        self._beside: WalFiles | None = None
+        self._wal_files: WalFiles | None = None
         if self._file is None:
             self._engine = new_server_engine(self._url)
         else:
-            self._beside = WalFiles(str(self._file.read))
-            self._engine = new_sqlite_engine(self._file, self._beside, wait)
-        self._connections = Connections(self._engine, kept=0 if self._file is None else KEPT)
+            self._wal_files = WalFiles(str(self._file.read))
+            self._engine = new_sqlite_engine(self._file, self._wal_files, wait)
+        self._connections = Connections(self._engine, kept=0 if self._file is None else MAX_IDLE_CONNECTIONS)
         self._finalizer = weakref.finalize(self, self._connections.dispose)
-        self._turn = new_turn(self._engine)
+        self._statements = prepare_statements(self._engine)
 
     def _prepare(self, make: bool) -> None:
         """Make the tables, or bring them up to date; of what cannot be written, those of a copy."""
@@ -192,9 +194,9 @@ class SqlStorage(Storage):
             for number, stone in enumerate(stones, 1):
                 connection.execute(insert(tombstones), {"study": min(least, 0) - number, **stone._asdict()})
 
-    def lock_log(self, study: int, meanwhile: Callable[[], object] | None = None) -> AbstractContextManager[Log]:
+    def lock_log(self, study: int, while_waiting: Callable[[], object] | None = None) -> AbstractContextManager[Log]:
         """Hold the log of a study as its only writer."""
-        return self._held(study, write=True, meanwhile=meanwhile)
+        return self._held(study, write=True, while_waiting=while_waiting)
 
     def first(self, study: int) -> Event:
         """Return the event with which a study begins."""
@@ -323,11 +325,11 @@ class SqlStorage(Storage):
 
         Refused where it was removed: what is written there would be lost.
         """
-        if self._file is None or self._beside is None:
+        if self._file is None or self._wal_files is None:
             return None
         if write and self._readonly:
             raise StorageError(f"{self.place}: the file cannot be written; ask for permission to write")
-        files = self._beside.now()
+        files = self._wal_files.now()
         if self._known is not None:
             there = files.database if self._file.copy is None else identity(self._file.path)
             if there != self._known:
@@ -338,17 +340,19 @@ class SqlStorage(Storage):
         return files
 
     @contextmanager
-    def _held(self, study: int, *, write: bool, meanwhile: Callable[[], object] | None = None) -> Iterator[LockedLog]:
+    def _held(
+        self, study: int, *, write: bool, while_waiting: Callable[[], object] | None = None
+    ) -> Iterator[LockedLog]:
         """Open the log of a study in a transaction of the driver itself (`osrl.study.storage.transaction`)."""
         with self.fork_lock:
             files = self._check_place(write)
-            transaction = Transaction(self._connections, self.place, self._beside)
-            cursor = transaction.begin(files, write=write, wait=self._wait, meanwhile=meanwhile)
+            transaction = Transaction(self._connections, self.place, self._wal_files)
+            cursor = transaction.begin(files, write=write, wait=self._wait, while_waiting=while_waiting)
             try:
                 head = transaction.head(study)
                 if write and head is None:
-                    self._check_study(cursor.fetch(self._turn.lock, study=study))
-                log = LockedLog(cursor, self._turn, study, head)
+                    self._check_study(cursor.fetch(self._statements.lock, study=study))
+                log = LockedLog(cursor, self._statements, study, head)
                 yield log
             except BaseException as error:
                 transaction.undo(error)
@@ -383,7 +387,7 @@ def failures(place: str) -> Iterator[None]:
 # Fork ---------------------------------------------------------------------------------------------
 # A connection must not be used on both sides of a fork, and SQLite files not even be open across it. A lock
 # that another thread holds would be held in the child for ever. The lock of the compiler
-# is taken by a handler that `osrl.jit.kernels` has registered earlier, so after these gates are shut.
+# is taken by a handler that `osrl.jit.kernels` has registered earlier, so after these locks are taken.
 
 _OPEN: weakref.WeakSet[SqlStorage] = weakref.WeakSet()
 _forking: list[SqlStorage] = []
@@ -391,14 +395,14 @@ _forking: list[SqlStorage] = []
 
 def _before_fork() -> None:
     for storage in list(_OPEN):
-        storage.fork_lock.shut()
+        storage.fork_lock.acquire_alone()
         storage._connections.dispose()
         _forking.append(storage)
 
 
 def _after_fork() -> None:
     while _forking:
-        _forking.pop().fork_lock.open()
+        _forking.pop().fork_lock.release()
 
 
 if hasattr(os, "register_at_fork"):  # not on Windows

@@ -2,6 +2,9 @@
 
 A file that is not ours is left as it is. One that cannot be written, or lies in a folder that cannot, is
 read; where SQLite would have to write even for that, a copy of it is.
+
+A database that was removed or replaced must be noticed before anything is acknowledged, so every transaction checks
+which files there are: the database, its write-ahead log, and the index of that (`WalFiles`).
 """
 
 from __future__ import annotations
@@ -23,17 +26,16 @@ from sqlalchemy.pool import QueuePool
 from osrl.errors import OsrlError, StorageDamaged
 from osrl.files import new_private_file
 from osrl.study.storage import schema
-from osrl.study.storage.wal_files import Identity, WalFiles
 from osrl.study.storage.writer_queue import WriterQueue
 
 WRITING = "osrl_writing"  # execution option of a connection whose transaction will write
 LOG = "osrl_log"  # in the info of a connection: which write-ahead log it uses
-QUEUE = "osrl_line"  # where it stands in line
+QUEUE = "osrl_queue"  # its place among the writers
 LAST_WRITE = "osrl_seen"  # what it has written last, see `osrl.study.storage.transaction.LastWrite`
-PATIENCE = "osrl_patience"  # and how long it waits for others, in milliseconds
-SMALLEST = 512  # bytes of a SQLite database
+BUSY_TIMEOUT = "osrl_patience"  # and how long it waits for others, in milliseconds
+MIN_DATABASE_BYTES = 512  # bytes of a SQLite database
 _UNTOUCHED = "mode=ro&immutable=1"  # no locks, and nothing is made beside the file
-PAUSE = 0.001  # seconds, about, between two attempts of the first in line
+RETRY_SECONDS = 0.001  # about, between two attempts of the first in the queue
 
 
 class File(NamedTuple):
@@ -83,7 +85,7 @@ def find_file(path: Path, *, make: bool) -> File:
 def copied(file: File) -> File:
     """Return the same file, read through a copy of it and of its write-ahead log."""
     folder = TemporaryDirectory(prefix="osrl-read-")
-    for name in (file.path, _beside(file.path, "-wal")):
+    for name in (file.path, _sibling(file.path, "-wal")):
         if name.exists():
             shutil.copyfile(name, Path(folder.name) / name.name)
     return File(file.path, True, folder)
@@ -105,7 +107,7 @@ def _check_header(path: Path) -> None:
     """
     if not os.access(path, os.R_OK):
         raise OsrlError(f"{path}: cannot be read; ask for permission")
-    sound = path.stat().st_size >= SMALLEST
+    sound = path.stat().st_size >= MIN_DATABASE_BYTES
     try:
         _value(path, _UNTOUCHED, "PRAGMA application_id")
     except sqlite3.Error as error:
@@ -118,7 +120,7 @@ def _check_header(path: Path) -> None:
 
 def _is_ours(path: Path) -> bool:
     """Tell whether a database has our tables, without touching it; True also where it is too damaged to say."""
-    log = _beside(path, "-wal")
+    log = _sibling(path, "-wal")
     table = "SELECT 1 FROM sqlite_master WHERE name = 'osrl_schema'"
     try:
         if _value(path, _UNTOUCHED, "PRAGMA application_id") == schema.APPLICATION:
@@ -149,7 +151,7 @@ def _value(path: Path, mode: str, query: str) -> Any:
         connection.close()
 
 
-def new_sqlite_engine(file: File, beside: WalFiles, wait: float) -> Engine:
+def new_sqlite_engine(file: File, wal_files: WalFiles, wait: float) -> Engine:
     """Return an engine for a SQLite file, whose commits reach the disk."""
     uri = _uri(file.read, _mode(file))
 
@@ -158,7 +160,7 @@ def new_sqlite_engine(file: File, beside: WalFiles, wait: float) -> Engine:
 
     engine = create_engine("sqlite://", creator=connect, poolclass=QueuePool)
     event.listen(engine, "connect", lambda connection, record: connection.execute("PRAGMA synchronous = FULL"))
-    event.listen(engine, "checkin", lambda made, record: _let_go(record.info, beside))
+    event.listen(engine, "checkin", lambda made, record: _let_go(record.info, wal_files))
     event.listen(engine, "close", lambda made, record: _leave_queue(record.info))
     event.listen(engine, "begin", lambda connection: _begin(connection, str(file.read), wait))
     return engine
@@ -168,26 +170,26 @@ def note_log(info: dict[Any, Any], found: tuple[Identity, Identity]) -> None:
     """Note which write-ahead log a connection has open for good, after its first transaction."""
     if info.get(LOG) is None and found != (None, None):
         info[LOG] = found
-        _leave_queue(info)  # before, there may have been no log to stand in line at, or another one
+        _leave_queue(info)  # before, there may have been no log to queue at, or another one
 
 
-def _let_go(info: dict[Any, Any], beside: WalFiles) -> None:
+def _let_go(info: dict[Any, Any], wal_files: WalFiles) -> None:
     """Forget the last write of a connection that goes back to the pool: others may write with it."""
-    note_log(info, beside.now().logs)
+    note_log(info, wal_files.now().logs)
     info.pop(LAST_WRITE, None)
 
 
 def _leave_queue(info: dict[Any, Any]) -> None:
     """Leave the queue of a connection that is closed."""
-    if (line := info.pop(QUEUE, None)) is not None:
-        line.close()
+    if (queue := info.pop(QUEUE, None)) is not None:
+        queue.close()
 
 
 def _mode(file: File) -> str:
     """Return the mode to open a file in: never made by opening it, and read-only where it cannot be written."""
     if not file.readonly or file.copy is not None:
         return "mode=rw"
-    return "mode=ro" if _beside(file.path, "-wal").exists() else "mode=ro&immutable=1"
+    return "mode=ro" if _sibling(file.path, "-wal").exists() else "mode=ro&immutable=1"
 
 
 def use_write_ahead_log(engine: Engine) -> None:
@@ -214,42 +216,42 @@ def begin(
     *,
     write: bool,
     wait: float,
-    meanwhile: Callable[[], object] | None = None,
+    while_waiting: Callable[[], object] | None = None,
 ) -> None:
     """Begin a transaction. Writers queue up here, not in the middle of it, and in the order of arrival.
 
-    ``meanwhile`` may be called while others write.
+    ``while_waiting`` may be called while others write.
     """
-    _set_patience(connection, 0 if write else int(1000 * wait))
+    _set_busy_timeout(connection, 0 if write else int(1000 * wait))
     if not write:
         connection.execute("BEGIN")
         return
-    line = _queue_of(connection, path)
-    if line.is_empty() and _hold(connection, last=False):
+    queue = _queue_of(connection, path)
+    if queue.is_empty() and _hold(connection, last=False):
         return
     end = time.monotonic() + wait
     try:
-        line.wait(meanwhile)
+        queue.wait(while_waiting)
         while not _hold(connection, last=time.monotonic() > end):
-            time.sleep(random.uniform(0.5, 1.5) * PAUSE)
+            time.sleep(random.uniform(0.5, 1.5) * RETRY_SECONDS)
     finally:
-        line.leave()
+        queue.leave()
 
 
 def _queue_of(connection: Any, path: str) -> WriterQueue:
     """Return the queue of writers to the write-ahead log of a connection."""
     info = connection.info
-    line: WriterQueue | None = info.get(QUEUE)
-    if line is None:
-        line = info[QUEUE] = WriterQueue(path)
-    return line
+    queue: WriterQueue | None = info.get(QUEUE)
+    if queue is None:
+        queue = info[QUEUE] = WriterQueue(path)
+    return queue
 
 
-def _set_patience(connection: Any, milliseconds: int) -> None:
+def _set_busy_timeout(connection: Any, milliseconds: int) -> None:
     """Set how long SQLite itself waits for others. Writers wait in the queue instead."""
-    if connection.info.get(PATIENCE) != milliseconds:
+    if connection.info.get(BUSY_TIMEOUT) != milliseconds:
         connection.execute(f"PRAGMA busy_timeout = {milliseconds}")
-        connection.info[PATIENCE] = milliseconds
+        connection.info[BUSY_TIMEOUT] = milliseconds
 
 
 def _hold(connection: Any, last: bool) -> bool:
@@ -272,5 +274,71 @@ def _uri(path: Path, mode: str) -> str:
     return f"file:{quote(str(path))}?{mode}"
 
 
-def _beside(path: Path, suffix: str) -> Path:
+def _sibling(path: Path, suffix: str) -> Path:
     return path.with_name(path.name + suffix)
+
+
+# Which files the database consists of now
+
+SETTLED_NS = 3_000_000_000  # nanoseconds: what has changed within them may have changed twice at the same time
+
+Identity = tuple[int, int] | None
+
+
+class Files(NamedTuple):
+    """Which files have the names of a database, its write-ahead log and the index of that."""
+
+    database: Identity
+    log: Identity
+    log_index: Identity
+
+    @property
+    def logs(self) -> tuple[Identity, Identity]:
+        """The files of the write-ahead log."""
+        return self.log, self.log_index
+
+
+_State = tuple[int, int, int]  # which folder it is, and when a file in it was last made, removed or renamed
+
+
+class WalFiles:
+    """The files of the database at ``path``, looked up again only after their folder has changed.
+
+    Most of the time one look at the folder is enough: its time changes whenever a file in it is made, removed or
+    renamed.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._names = path, path + "-wal", path + "-shm"
+        # What a link points to may lie in another folder, of which we hear nothing.
+        self._folder = None if os.path.islink(path) else os.path.dirname(path) or "."
+        self._known: tuple[_State, Files] | None = None
+
+    def now(self) -> Files:
+        """Return the files that are there now."""
+        state = None if self._folder is None else _state_of(self._folder)
+        known = self._known
+        if known is not None and known[0] == state:
+            return known[1]
+        files = Files(*map(identity, self._names))  # after the folder: what changes meanwhile is seen again
+        settled = state is not None and SETTLED_NS < time.time_ns() - state[2]
+        self._known = (state, files) if state is not None and settled else None
+        return files
+
+
+def _state_of(folder: str) -> _State | None:
+    try:
+        found = os.stat(folder)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino, found.st_mtime_ns
+
+
+def identity(path: str | Path) -> Identity:
+    """Return which file has this name now; None if there is none."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino

@@ -17,10 +17,9 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from osrl.errors import OsrlError, StorageBusy, StorageDamaged, StorageError
 from osrl.study.storage.socket_timeout import unwatch, watch
-from osrl.study.storage.sqlite import LAST_WRITE, LOG, begin, note_log
-from osrl.study.storage.wal_files import Files, WalFiles
+from osrl.study.storage.sqlite import LAST_WRITE, LOG, Files, WalFiles, begin, note_log
 
-GRACE = 5  # seconds beyond the patience of a server, after which it is taken to be gone
+ANSWER_GRACE_SECONDS = 5  # seconds beyond the patience of a server, after which it is taken to be gone
 _FULL = "the disk is full ({}); nothing was stored, make room and call again"
 _BUSY = "other processes have been writing for too long ({}); call again"
 _READONLY = "the database cannot be written ({}); ask for permission to write"
@@ -119,14 +118,14 @@ class LastWrite(NamedTuple):
 class Transaction:
     """One transaction: committed at the end of a ``with`` block, undone after an error.
 
-    ``beside`` are the files of a SQLite database, whose write-ahead log must still be there at the end; None
+    ``wal_files`` are the files of a SQLite database, whose write-ahead log must still be there at the end; None
     for a server, which keeps its own queue.
     """
 
-    __slots__ = ("_beside", "_connection", "_connections", "_home", "_place", "_version", "_watched")
+    __slots__ = ("_wal_files", "_connection", "_connections", "_home", "_place", "_version", "_watched")
 
-    def __init__(self, connections: Connections, place: str, beside: WalFiles | None) -> None:
-        self._connections, self._place, self._beside = connections, place, beside
+    def __init__(self, connections: Connections, place: str, wal_files: WalFiles | None) -> None:
+        self._connections, self._place, self._wal_files = connections, place, wal_files
         self._watched: int | None = None
         self._version: int | None = None
         dialect: Any = connections.engine.dialect
@@ -138,19 +137,19 @@ class Transaction:
             raise failure(place, error, lost=True) from error
 
     def begin(
-        self, files: Files | None, *, write: bool, wait: float, meanwhile: Callable[[], object] | None = None
+        self, files: Files | None, *, write: bool, wait: float, while_waiting: Callable[[], object] | None = None
     ) -> Cursor:
-        """Wait for one's turn, if it is to ``write``, while others do; undone if that fails.
+        """Begin, after other writers if it is to ``write``; undo it if that fails.
 
-        ``files`` are those that were there just now. ``meanwhile`` is called in line.
+        ``files`` are those that were there just now. ``while_waiting`` is called in the queue.
         """
-        connection, beside = self._connection, self._beside
+        connection, wal_files = self._connection, self._wal_files
         try:
-            if beside is None or files is None:
-                self._watched = watch(wait + GRACE, connection.driver_connection.pgconn.socket)
+            if wal_files is None or files is None:
+                self._watched = watch(wait + ANSWER_GRACE_SECONDS, connection.driver_connection.pgconn.socket)
             else:
                 self._check_log(files)
-                begin(connection, beside.path, write=write, wait=wait, meanwhile=meanwhile)
+                begin(connection, wal_files.path, write=write, wait=wait, while_waiting=while_waiting)
                 if write:
                     self._version = connection.execute("PRAGMA data_version").fetchone()[0]
             return Cursor(connection.cursor())
@@ -168,8 +167,8 @@ class Transaction:
         connection = self._connection
         try:
             connection.commit()
-            if self._beside is not None:
-                self._check_log(self._beside.now(), done=True)
+            if self._wal_files is not None:
+                self._check_log(self._wal_files.now(), done=True)
         except BaseException as error:
             self.undo(error)
             raise

@@ -1,17 +1,17 @@
-"""Standing in line: who wants to write to a SQLite file is served in the order of arrival.
+"""The queue of writers to a SQLite file: they are served in the order of arrival.
 
-SQLite lets everybody try again and again, and who tries at the right moment is lucky: with many writers some
-wait for very long, and whoever has just written is the luckiest. Here writers take numbers. A number is a
-lock on one byte of the write-ahead log, far beyond its end, and vanishes with its process. Who holds the
-lowest tries to begin, alone, and gives the number back when that is done. Whoever has just written takes a
-new number, after all the others. Where nobody stands in line, one may begin without a number.
+SQLite lets every writer try again and again, so with many writers some wait for very long, and the one that has
+just written is the most likely to write again. Here writers take numbers. A number is a lock on one byte of the
+write-ahead log, far beyond its end, and vanishes with its process. The holder of the lowest number tries to begin,
+alone, and gives the number back when it has begun. The next time it takes a new number, after all the others. Where
+the queue is empty, a writer begins without a number.
 
-The line is only for fairness. Nobody relies on it: SQLite itself has one writer at a time, and who has stood
-in line for too long, behind a process that was stopped for instance, goes and tries his luck. Where a system
-has no such locks (Windows, macOS), everybody does.
+The queue is only for fairness. SQLite itself has one writer at a time, and a writer that has waited in the queue for
+too long, such as behind a process that was stopped, tries without it. On systems without such locks (Windows, macOS)
+all writers do.
 
-The write-ahead log is a file that SQLite itself does not lock: closing a file would let go of all locks
-that SQLite has on it.
+The write-ahead log is a file that SQLite itself does not lock: closing the database file would release all locks that
+SQLite has on it.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ try:
 except ImportError:
     fcntl = None
 
-FIRST, MOST = 2**61, 2**61  # the byte of the first number, and how many there are
-PATIENCE = 10.0  # seconds in line, before one tries one's luck
-PAUSE = 0.001  # seconds, about, between two looks at the line, for everyone who is before us
-PERIOD = 0.03  # seconds between two calls of `meanwhile`
+FIRST_NUMBER, MAX_NUMBERS = 2**61, 2**61  # the byte of the first number, and how many there are
+MAX_QUEUED_SECONDS = 10.0  # in the queue, before a writer tries without it
+POLL_SECONDS = 0.001  # between two checks of the queue, for every writer before us
+CALLBACK_SECONDS = 0.03  # between two calls of `while_waiting`
 
 _LOCK = struct.Struct("@hhqqi4x")  # type, whence, start, length, process
 _GET, _SET = getattr(fcntl, "F_OFD_GETLK", None), getattr(fcntl, "F_OFD_SETLK", None)
 if fcntl is not None:
-    _ANYONE = _LOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, FIRST, MOST, 0)
-    _NOBODY = _LOCK.pack(fcntl.F_UNLCK, os.SEEK_SET, FIRST, MOST, 0)
+    _ANYONE = _LOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, FIRST_NUMBER, MAX_NUMBERS, 0)
+    _NOBODY = _LOCK.pack(fcntl.F_UNLCK, os.SEEK_SET, FIRST_NUMBER, MAX_NUMBERS, 0)
 
 
 class WriterQueue:
-    """The line of writers to a SQLite file, as one who may stand in it sees it: an open write-ahead log."""
+    """The queue of writers to a SQLite file, as one connection sees it: an open write-ahead log."""
 
     __slots__ = ("_descriptor",)
 
@@ -54,67 +54,67 @@ class WriterQueue:
                 self._descriptor = os.open(f"{path}-wal", os.O_RDWR | os.O_CLOEXEC)
 
     def is_empty(self) -> bool:
-        """Tell whether nobody else stands in it."""
+        """Tell whether nobody else is in the queue."""
         if self._descriptor is None or _GET is None:
             return True
         kind: int = _LOCK.unpack(fcntl.fcntl(self._descriptor, _GET, _ANYONE))[0]
         return bool(kind == fcntl.F_UNLCK)
 
-    def wait(self, meanwhile: Callable[[], object] | None) -> None:
-        """Stand in line until we are the first; ``meanwhile`` is called now and then."""
+    def wait(self, while_waiting: Callable[[], object] | None) -> None:
+        """Wait in the queue until we are the first; ``while_waiting`` is called now and then."""
         if self._descriptor is not None:
-            _wait(self._descriptor, meanwhile)
+            _wait(self._descriptor, while_waiting)
 
     def leave(self) -> None:
-        """Give the number back: the next one is the first."""
+        """Give the number back: the next writer is the first."""
         if self._descriptor is not None and _SET is not None:
             fcntl.fcntl(self._descriptor, _SET, _NOBODY)
 
     def close(self) -> None:
-        """Give the number back, if there is one, and do not stand in line again."""
+        """Give the number back, if there is one, and do not queue again."""
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is not None:
             os.close(descriptor)
 
 
-def _wait(descriptor: int, meanwhile: Callable[[], object] | None) -> None:
-    """Take a number, and wait until it is the lowest, or until we have lost patience."""
-    number = FIRST
+def _wait(descriptor: int, while_waiting: Callable[[], object] | None) -> None:
+    """Take a number, and wait until it is the lowest, or for `MAX_QUEUED_SECONDS`."""
+    number = FIRST_NUMBER
     while True:
         while (taken := _taken(descriptor, number)) is not None:
             number = taken + 1
         if _take(descriptor, number):
             break
-    end = time.monotonic() + PATIENCE
+    end = time.monotonic() + MAX_QUEUED_SECONDS
     called = 0.0
     while before := _count_before(descriptor, number):
         now = time.monotonic()
         if now > end:
             return
-        if meanwhile is not None and now - called > PERIOD:
-            meanwhile()
+        if while_waiting is not None and now - called > CALLBACK_SECONDS:
+            while_waiting()
             called = time.monotonic()
-        time.sleep(random.uniform(0.5, 1.5) * PAUSE * before)
+        time.sleep(random.uniform(0.5, 1.5) * POLL_SECONDS * before)
 
 
 def queue_length(path: str) -> int:
     """Return how many writers are in the queue of a SQLite file."""
     descriptor = os.open(f"{path}-wal", os.O_RDWR | os.O_CLOEXEC)
     try:
-        return _count_before(descriptor, FIRST + MOST)
+        return _count_before(descriptor, FIRST_NUMBER + MAX_NUMBERS)
     finally:
         os.close(descriptor)
 
 
 def _count_before(descriptor: int, number: int) -> int:
     """Return how many others hold a lower number."""
-    count, start = 0, FIRST
+    count, start = 0, FIRST_NUMBER
     while start < number and (taken := _taken(descriptor, start, number)) is not None:
         count, start = count + 1, taken + 1
     return count
 
 
-def _taken(descriptor: int, start: int, end: int = FIRST + MOST) -> int | None:
+def _taken(descriptor: int, start: int, end: int = FIRST_NUMBER + MAX_NUMBERS) -> int | None:
     """Return the lowest number from ``start`` to before ``end`` that somebody else holds."""
     asked = _LOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, start, end - start, 0)
     assert _GET is not None
