@@ -31,11 +31,11 @@ class UnknownStudy(OsrlError):  # noqa: N818
 
 
 class AccessRefused(OsrlError):  # noqa: N818
-    """A server does not know the token, or the token does not allow this."""
+    """A token that is unknown to the server, or that does not allow this."""
 
 
 class RewardRefused(OsrlError):  # noqa: N818
-    """A reward that cannot be taken in: outside the family, or another one than was told before."""
+    """A reward that is refused: outside the family, or another one than was told before."""
 
 
 class StudyEnded(OsrlError):  # noqa: N818
@@ -45,7 +45,7 @@ class StudyEnded(OsrlError):  # noqa: N818
 
 
 class StudyPaused(StudyEnded):
-    """The study is paused: no trials are handed out until it goes on."""
+    """The study is paused: no trials are handed out until it is resumed."""
 
 
 class BudgetSpent(OsrlError):  # noqa: N818
@@ -55,7 +55,7 @@ class BudgetSpent(OsrlError):  # noqa: N818
 
 
 class StorageError(OsrlError):
-    """The storage could not do its part: a full disk, a database that has gone away. Call again later."""
+    """The storage has failed: a full disk, a database that cannot be reached. Call again later."""
 
     exit_code = 4
 

@@ -1,4 +1,4 @@
-"""Text as people may see it: every control character spelled out, every password hidden.
+"""Text that is safe to print: every control character spelled out, every password hidden.
 
 Names come from files, databases and other people. On a terminal an escape sequence in a name could move the
 cursor, or hide what stands beside it.

@@ -55,7 +55,7 @@ class AdminAction(NamedTuple):
 
 
 class History(NamedTuple):
-    """What a status does not have: when something was ruled out, and the evidence over time."""
+    """The past of a study: when something was ruled out, the evidence over time, and what people have done."""
 
     points: list[Point]
     ruled_out: dict[Key, int]  # by which trial

@@ -1,4 +1,4 @@
-"""What a log of trials proves: a JSON document, and a report for the terminal."""
+"""The analysis of a log of trials: a JSON document, and a report for the terminal."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def assumed_by_analysis(analysis: Analysis) -> list[str]:
 
 
 class AnalysisReport(NamedTuple):
-    """What `osrl analyse` found in the file ``source``."""
+    """The analysis of the file ``source``, as `osrl analyse` shows it."""
 
     source: str
     analysis: Analysis

@@ -33,7 +33,7 @@ INTERVALS = ("K_sharp", "K", "K_valid", "K_G", "K_H")
 
 
 class BoundReport(NamedTuple):
-    """What `osrl bound` found; ``tolerance`` is the relative width that was asked of the intervals."""
+    """The bounds that `osrl bound` shows; ``tolerance`` is the relative width that was requested of the intervals."""
 
     instance: Instance
     bound: LowerBound

@@ -1,4 +1,4 @@
-"""Charts: one look for files and pages, light and dark.
+"""Charts in one theme for files and pages, light and dark.
 
 Charts are made with Altair and carry no theme of their own. Files get the light theme; a page picks
 the theme that its reader prefers (`osrl.report.html`). Nothing is loaded from elsewhere.
@@ -34,7 +34,7 @@ CELL = 52  # units of length of a cell of a heat map
 
 
 class Figure(NamedTuple):
-    """A chart, what to call its files, and what it shows."""
+    """A chart, the name of its files, and a caption."""
 
     name: str  # fit for a file name and an HTML id
     caption: str

@@ -1,4 +1,4 @@
-"""What to expect of an experiment: the sentence a planner needs, a table, a JSON document."""
+"""The plan of an experiment: a sentence for the planner, a table, a JSON document."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from osrl.text import printable
 
 
 class PlanReport(NamedTuple):
-    """What `osrl plan` found."""
+    """A plan, as `osrl plan` shows it."""
 
     plan: Plan
 
@@ -176,7 +176,7 @@ class PlanReport(NamedTuple):
 
 
 class SweepReport(NamedTuple):
-    """What `osrl plan --risks ... --tolerances ...` found."""
+    """Plans for several risks and tolerances, as `osrl plan --risks ... --tolerances ...` shows them."""
 
     plans: Sequence[Plan]
 

@@ -24,7 +24,7 @@ TOLERANCE = ("too bad", "within")
 
 
 class SimulationReport(NamedTuple):
-    """What `osrl simulate` found; ``summary`` is that of `osrl.Runs`."""
+    """The summary of a simulation, as `osrl simulate` shows it; ``summary`` is that of `osrl.Runs`."""
 
     instance: Instance
     summary: pl.DataFrame

@@ -5,9 +5,8 @@ arms that came at the same time have equal shares of the rest, and those that ca
 6 / (pi k)^2 of it together, so that it is enough however many are added. A lift is the difference to the
 answer's mean in the same task; its interval is that of the two.
 
-They never contradict what the study has ruled out. Where they would, a test or an interval is wrong, and
-nobody knows which; then the interval of the arm that was ruled out is made longer, until it says no more than
-the verdict.
+They never contradict what the study has ruled out. Where they would, either a test or an interval is wrong, and it
+cannot be known which; then the interval of the arm that was ruled out is extended until it agrees with the verdict.
 """
 
 from __future__ import annotations

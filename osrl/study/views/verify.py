@@ -1,7 +1,7 @@
 """Verification by replay: everything that a study has done must follow from its log.
 
 Nothing is solved: weights are taken from the log. All else is computed anew and compared: which trial
-the policy hands out, with which probabilities, when it wants new weights and in which state, the evidence
+the policy hands out, with which probabilities, when new weights are due and for which state, the evidence
 at that time, the verdict, and everything that a snapshot holds. As long as only the versions at hand have
 written, all must agree bit for bit; from then on to 1e-9, with the same draws and the same verdict.
 
@@ -62,7 +62,7 @@ MIN_HEAD_LETTERS = 12  # letters of a hash that say which event is meant
 
 
 class Verification(NamedTuple):
-    """What a replay found. ``exact``: all events were written by the versions at hand.
+    """The result of a replay. ``exact``: all events were written by the versions at hand.
 
     ``head`` is the hash of the last event, and stands for all of them. ``notes`` are worth knowing, and
     no problem.
