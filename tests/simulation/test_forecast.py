@@ -196,7 +196,7 @@ def test_every_reader_sees_the_same(tmp_path: Path, capsys: pytest.CaptureFixtur
         assert found is not None and 0 < found.median <= found.q90
         assert study.expected_remaining == found.median
         assert study.status.forecast == found
-    forecasts._known.clear()
+    forecasts._forecasts.clear()
     assert main(["study", "status", place, "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["forecast"] == found._asdict()
