@@ -12,13 +12,16 @@ from typing import Any, cast
 import httpx
 import polars as pl
 import pytest
+import typer
 from polars.testing import assert_frame_equal
 
 import osrl
-from osrl.cli import main
+from osrl.cli import app, main
 from osrl.client import AsyncRemoteStudy, RemoteStudy, connect, connect_async, transport
 from osrl.client.transport import Transport
 from osrl.report.study import StudyReport
+from osrl.service.models import CreateRequest
+from osrl.study.settings import CreateOptions, new_settings
 from osrl.study.study import Study
 from tests.support.databases import new_place, remove_place
 from tests.support.servers import NAMES, Serving, serving
@@ -127,6 +130,20 @@ def test_the_three_kinds_of_study_have_the_same_methods() -> None:
         assert parameters(Study, name) == remote, name
         if remote is not None and name != "run":  # an awaited run shows no progress
             assert remote == awaited, name
+
+
+def test_a_new_study_has_the_same_options_everywhere() -> None:
+    options = set(CreateOptions.__annotations__)
+    assert set(CreateRequest.model_fields) == options | {"name", "task_attribute"}
+    commands: Any = typer.main.get_command(app)
+    declared = {each.name for each in commands.commands["study"].commands["create"].params}
+    assert declared - {"place", "instance", "as_json"} == options - {"options"} | {"name", "option"}
+    for create in (Study.create, RemoteStudy.create):
+        assert inspect.signature(create).parameters["options"].annotation == "Unpack[CreateOptions]"
+    with pytest.raises(TypeError, match="no option 'tusks'"):
+        new_settings(**NAMES, tusks=2)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="needs the option 'tasks'"):
+        new_settings(representations=2, predictors=2)  # type: ignore[call-arg]
 
 
 def test_ask_and_tell(new: New) -> None:
