@@ -25,7 +25,7 @@ from osrl.study.log.versions import versions
 from osrl.study.state.constants import constants_of
 from osrl.study.state.policy_state import new_policy_state
 
-MOST = 2**63 - 1
+MAX_INTEGER = 2**63 - 1
 
 Names = Sequence[str] | int
 Place = str | os.PathLike[str]  # a SQLite file, or the URL of a database or a server
@@ -159,7 +159,7 @@ def _count(key: str, names: object) -> int:
 
 
 def _whole(name: str, value: object, least: int, what: str) -> int:
-    if isinstance(value, bool) or not isinstance(value, Integral) or not least <= int(value) <= MOST:
+    if isinstance(value, bool) or not isinstance(value, Integral) or not least <= int(value) <= MAX_INTEGER:
         raise OsrlError(f"{name} is {value!r}; give {what}")
     return int(value)
 

@@ -94,7 +94,7 @@ def test_a_function_that_keeps_failing_ends_the_run(tmp_path: Path) -> None:
 
 
 def test_a_busy_storage_is_asked_again(tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.setattr("osrl.study.operations.loop.PATIENCE", 0.0)
+    monkeypatch.setattr("osrl.study.operations.loop.RETRY_SECONDS", 0.0)
     with new_study(str(tmp_path / "a.db"), budget=4) as study:
         ask = Study.ask
         failed: list[int] = []

@@ -13,7 +13,6 @@ trials are issued with the weights that there are.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping
 from datetime import timedelta
 from numbers import Integral
@@ -96,15 +95,12 @@ class Redesign:
         return False
 
     def _request(self, state: StudyState) -> None:
-        self._seen, self._found = copy.copy(state), None
-        self._seen.policy_state = copy.deepcopy(state.policy_state)
+        self._seen, self._found = state.with_own_policy(), None
 
     def solve(self) -> None:
         """Solve for the state that was noted last, if that is still to be done."""
         if self._seen is not None and self._found is None:
-            solved = copy.copy(self._seen)
-            solved.policy_state = copy.deepcopy(self._seen.policy_state)
-            self._found = solved.solve()
+            self._found = self._seen.with_own_policy().solve()
             self._solved += 1
 
     def _usable(self, transaction: WriteTransaction) -> Designed | None:

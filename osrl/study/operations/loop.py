@@ -20,8 +20,8 @@ from osrl.study.state.trial import Trial
 
 T = TypeVar("T")
 
-LOOK = 0.1  # seconds between two looks of the thread that waits
-PATIENCE = 0.5  # seconds before a storage that is busy is asked again
+POLL_SECONDS = 0.1  # between two checks of the thread that waits
+RETRY_SECONDS = 0.5  # before a storage that is busy is called again
 STORAGE_RETRIES = 20
 
 Ask = Callable[[], Trial]
@@ -79,7 +79,7 @@ class Run:
 
     def _join(self, show: Callable[[int], object]) -> None:
         # Not by `Thread.join`: Python 3.11 takes a thread for dead when that is interrupted.
-        while not self._finished.wait(LOOK):
+        while not self._finished.wait(POLL_SECONDS):
             show(self.done)
 
     def _work(self) -> None:
@@ -124,7 +124,7 @@ class Run:
             try:
                 return act()
             except trouble:
-                time.sleep(PATIENCE)
+                time.sleep(RETRY_SECONDS)
         return act()
 
 

@@ -33,7 +33,7 @@ from osrl.jit.kernels import direct
 from osrl.model.arrays import Floats, Integers
 from osrl.policies.state_arrays import arrays_of
 
-MOST_SUSPECTS = 3  # arms that are named in an alarm
+MAX_SUSPECTS = 3  # arms that are named in an alarm
 
 
 class MissingnessMonitor:
@@ -130,7 +130,7 @@ class MissingnessMonitor:
         """Return the arms that are lost most beyond what draws explain: task, arm, trials lost, trials ended."""
         lost = self.watch.number[LEFT_OUT]
         beyond = (lost - self.watch.expected[LEFT_OUT]).ravel()
-        worst = [int(i) for i in np.argsort(-beyond, kind="stable")[:MOST_SUSPECTS] if beyond[i] > 0]
+        worst = [int(i) for i in np.argsort(-beyond, kind="stable")[:MAX_SUSPECTS] if beyond[i] > 0]
         places = [divmod(i, lost.shape[1]) for i in worst]
         return [(x, a, int(lost[x, a]), int(self.watch.number[:, x, a].sum())) for x, a in places]
 

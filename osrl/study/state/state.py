@@ -205,6 +205,12 @@ class StudyState:
         """Return a pending trial by names."""
         return new_trial(pending.asked, self.stages[pending.stage - 1][1], pending.hash, pending.a)
 
+    def with_own_policy(self) -> StudyState:
+        """Return a copy that shares all but the policy state, which may be changed."""
+        copied = copy.copy(self)
+        copied.policy_state = copy.deepcopy(self.policy_state)
+        return copied
+
     def twin(self) -> StudyState:
         """Return an independent copy. It shares the trials, which are never changed."""
         shallow: list[Any] = [self.pending, self.current]

@@ -16,11 +16,11 @@ from osrl.hypotheses.summary import Answer
 from osrl.model.families import Family
 from osrl.study.log.events import Asked, Created, Event, Verdict
 
-MOST = 2**63  # numbers beyond it fit no database
-LONGEST_KEY = 200  # letters
-LONGEST_NOTE = 4000  # letters, as JSON
-MOST_SAID = 10_000  # letters of who and why
-LONGEST_LEASE = timedelta(days=3650)
+TOO_LARGE = 2**63  # numbers beyond it fit no database
+MAX_KEY_LETTERS = 200  # letters
+MAX_NOTE_LETTERS = 4000  # letters, as JSON
+MAX_REASON_LETTERS = 10_000  # letters of who and why
+MAX_LEASE = timedelta(days=3650)
 _LEASE = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,6})?)\s*([smhd])")
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 _TOKEN = re.compile(r"([0-9a-f]{12})-([0-9]{1,18})-([0-9a-f]{12})")
@@ -115,7 +115,7 @@ def read_token(trial: object) -> Token:
         return Token(parts[1], int(parts[2]), parts[3])
     if isinstance(text, bool) or not isinstance(text, Integral):
         raise OsrlError(f"the trial is {trial!r}; give a trial that was handed out, or its number")
-    if abs(int(text)) >= MOST:
+    if abs(int(text)) >= TOO_LARGE:
         raise UnknownTrial("the study has no such trial; they are numbered from 1")
     return Token("", int(text), "")
 
@@ -124,8 +124,8 @@ def read_key(key: object) -> str:
     """Return the key of a trial: one line of text."""
     if not isinstance(key, str) or not key.strip() or not key.isprintable():
         raise OsrlError(f"the key is {key!r:.50}; give one line of text, such as 'patient-17'")
-    if len(key) > LONGEST_KEY:
-        raise OsrlError(f"the key has {len(key):,} letters; use at most {LONGEST_KEY:,}")
+    if len(key) > MAX_KEY_LETTERS:
+        raise OsrlError(f"the key has {len(key):,} letters; use at most {MAX_KEY_LETTERS:,}")
     return key
 
 
@@ -141,8 +141,8 @@ def read_note(note: object) -> dict[str, Any] | None:
         text.encode()
     except ValueError:
         raise OsrlError(f"the note {note!r:.50} cannot be stored; give finite numbers and plain text") from None
-    if len(text) > LONGEST_NOTE:
-        raise OsrlError(f"the note has {len(text):,} letters; use at most {LONGEST_NOTE:,}")
+    if len(text) > MAX_NOTE_LETTERS:
+        raise OsrlError(f"the note has {len(text):,} letters; use at most {MAX_NOTE_LETTERS:,}")
     attributes: dict[str, Any] = json.loads(text)
     return attributes or None
 
@@ -152,8 +152,8 @@ def validate_actor_and_reason(by: object, reason: object = None) -> None:
     for what, text in (("by", by), ("reason", reason)):
         if text is not None and not isinstance(text, str):
             raise OsrlError(f"{what} is {text!r:.50}; give a text")
-        if text is not None and len(text) > MOST_SAID:
-            raise OsrlError(f"{what} has {len(text):,} letters; use at most {MOST_SAID:,}")
+        if text is not None and len(text) > MAX_REASON_LETTERS:
+            raise OsrlError(f"{what} has {len(text):,} letters; use at most {MAX_REASON_LETTERS:,}")
 
 
 def read_lease(lease: str | timedelta) -> int:
@@ -161,9 +161,9 @@ def read_lease(lease: str | timedelta) -> int:
     given = lease
     if isinstance(lease, str) and (parts := _LEASE.fullmatch(lease.strip())):
         lease = timedelta(**{_UNITS[parts[2]]: float(parts[1])})
-    if not isinstance(lease, timedelta) or not timedelta(0) < lease <= LONGEST_LEASE:
+    if not isinstance(lease, timedelta) or not timedelta(0) < lease <= MAX_LEASE:
         raise OsrlError(
-            f"the lease is {given!r:.50}; give a time such as 30m, 1h or 2d, and at most {LONGEST_LEASE.days} days"
+            f"the lease is {given!r:.50}; give a time such as 30m, 1h or 2d, and at most {MAX_LEASE.days} days"
         )
     return lease // timedelta(microseconds=1)
 

@@ -76,7 +76,7 @@ def current_hypotheses(state: StudyState) -> Hypotheses | None:
     """
     if state.hypotheses is None:
         return None
-    now = with_own_policy(state)
+    now = state.with_own_policy()
     if state.pending_sums is not None:
         now.pending_sums = state.pending_sums._replace(stale=np.ones_like(state.pending_sums.stale))
     if state.verdict is None:
@@ -104,10 +104,3 @@ def evidence_at_design(state: StudyState) -> dict[str, Floats]:
         "tests.evidence_g": now.evidence_g,
         "tests.evidence_h": now.evidence_h,
     }
-
-
-def with_own_policy(state: StudyState) -> StudyState:
-    """Return a copy of a study's state with a policy of its own, which may be changed."""
-    copied = copy.copy(state)
-    copied.policy_state = copy.deepcopy(state.policy_state)
-    return copied

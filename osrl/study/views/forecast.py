@@ -13,7 +13,6 @@ import numpy as np
 
 from osrl.simulation.forecast import Seen, is_compiled, remainder
 from osrl.study.state.state import StudyState
-from osrl.study.views.evidence import with_own_policy
 
 DAY = 86_400e6  # microseconds
 MAX_FORECASTS = 16  # forecasts that are remembered
@@ -51,7 +50,7 @@ def look_ahead(state: StudyState) -> Callable[[], Forecast | None]:
         return lambda: None
     if head in _forecasts:
         return lambda: _forecasts[head]
-    now = with_own_policy(state)
+    now = state.with_own_policy()
     now.clear_pending()
     n = hypotheses.pulls.shape[1]
     pending = np.array([one.x * n + one.a for one in state.current.values()], np.int64)

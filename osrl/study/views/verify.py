@@ -52,7 +52,7 @@ from osrl.study.state.harm import HARM_RULE
 from osrl.study.state.snapshot import all_arrays, facts, unpack
 from osrl.study.state.state import initial_state
 from osrl.study.storage.base import Snapshot
-from osrl.study.views.evidence import evidence_at_design, with_own_policy
+from osrl.study.views.evidence import evidence_at_design
 
 TOLERANCE = 1e-9  # relative, where other versions have written
 MAX_PROBLEMS = 20  # that are listed
@@ -251,7 +251,7 @@ class _Replay:
 
     def _digest(self) -> str:
         """Return the digest of the state that would be solved for now."""
-        now = with_own_policy(self.state)
+        now = self.state.with_own_policy()
         now.clear_pending()
         return digest(as_bytes(now.policy_state))
 
