@@ -33,8 +33,8 @@ print(backend.is_linked())
 """
 BREAKS = {
     "a module is gone": "import sys; sys.modules['osrl.jit.linking'] = None\n",
-    "a name is gone": "import numba.core.ccallback as module; del module.CFunc\n",
-    "an option is unknown": "import numba.core.options as module; del module.DefaultOptions.forceinline\n",
+    "a name is gone": "import numba.experimental.function_type; import numba.core.ccallback as module; del module.CFunc\n",
+    "a class is another": "import numba.core.codegen as module; module.JITCodeLibrary = object\n",
     "a cache has another interface": "import numba.core.compiler as module; del module.CompileResult._reduce\n",
 }
 
