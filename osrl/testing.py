@@ -293,9 +293,9 @@ def _check_interpreted(policy: Policy, instance: Instance, seed: int, budget: in
     looped, plain = (new_state(policy, instance, criteria, key) for _ in range(2))
     rounds = run_compiled(looped, instance, key, budget)
     steps, world = interpreted(plain), new_world(instance, key)
-    propensities, ticket, note = np.zeros(world.means.shape), new_ticket(plain), np.zeros(4)
+    propensities, ticket = np.zeros(world.means.shape), new_ticket(plain)
     for number in range(rounds):
-        assert steps(plain, world, propensities, ticket, None, note, number), "the rule returned no arm"
+        steps(plain, world, propensities, ticket, number)
     conclude_all(plain)
     changed = differences(contents(looped), contents(plain))
     assert not changed, f"{changed} differ with the JIT on and off"

@@ -14,7 +14,7 @@ import numpy as np
 from osrl.jit import kernel_in_place
 from osrl.jit.kernels import P, R, direct, pointer_to, specialise
 from osrl.model.arrays import Floats
-from osrl.model.environment import World, at_hand, draw_reward
+from osrl.model.environment import World, draw_reward
 from osrl.model.outcome import RUNNING, STATUS, Outcome
 from osrl.model.rng import CHOICE_LANE, Key, pick_arm, uniform
 from osrl.policies.contract import State
@@ -22,8 +22,6 @@ from osrl.policies.registry import policy_of, rules_of
 from osrl.policies.validation import checked_rules
 
 NO_ARM, NO_PROBABILITIES = -2, -3  # in place of an arm: what a rule has got wrong
-WANTS_REWARDS = 1  # why a round was not played, where the rule is not to blame
-WHY, OF_STREAM, OF_ARM, REWARD = range(4)  # places of a note: the last two are of the last trial
 
 
 def new_ticket(state: State) -> Floats:
@@ -302,66 +300,23 @@ def read_evidence(rules: Rules) -> Callable[[State, Floats, Floats], None]:
     return read_evidence
 
 
-@by_rules
-def play_round(rules: Rules) -> Callable[[State, World, Floats, Floats, Any, Floats, int], bool]:
-    """``play_round(state, world, propensities, ticket, pointer, note, rounds)``: one simulated round.
-
-    False, with a ``note`` (4,) of the reason, where Python has to help first.
-    """
-
-    def play_round(
-        state: State,
-        world: World,
-        propensities: Floats,
-        ticket: Floats,
-        pointer: Any,
-        note: Floats,
-        rounds: int,
-    ) -> bool:
-        n = propensities.shape[1]
-        if wants_design(state):
-            design(state, pointer)
-        arm = deal(state, -1, world.key, rounds, propensities, ticket)
-        if arm < 0:
-            note[WHY] = arm
-            return False
-        x, a, source = arm // n, arm % n, stream(state)
-        if not at_hand(world, source, x, a):
-            note[WHY], note[OF_STREAM], note[OF_ARM] = WANTS_REWARDS, source, arm
-            return False
-        value = draw_reward(world, source, x, a)
-        settle(state, x, a, value, ticket)
-        note[OF_ARM], note[REWARD] = arm, value
-        return True
-
-    return play_round
-
-
-def interpreted(state: State) -> Callable[[State, World, Floats, Floats, Any, Floats, int], bool]:
-    """`play_round` with the functions of the rules as plain Python."""
+def interpreted(state: State) -> Callable[[State, World, Floats, Floats, int], None]:
+    """Return one simulated round with the functions of the rules as plain Python, to compare with."""
     rules = Rules(*(getattr(f, "py_func", f) for f in _rules(type(state.sampling), type(state.stopping))))
 
-    def play(
-        state: State,
-        world: World,
-        propensities: Floats,
-        ticket: Floats,
-        pointer: Any,
-        note: Floats,
-        rounds: int,
-    ) -> bool:
+    def play(state: State, world: World, propensities: Floats, ticket: Floats, rounds: int) -> None:
         n = propensities.shape[1]
         if rules.wants_design(state.sampling, state.stopping):
             rules.design(state.sampling, state.stopping)
         arm = rules.select(state.sampling, state.stopping, -1, propensities)
         if arm == -1:
             arm = pick_arm(propensities, uniform(world.key, CHOICE_LANE, rounds))
+        assert arm >= 0, "the rule returned no arm"
         x, a = arm // n, arm % n
         rules.ticket(state.stopping, x, a, propensities[x], ticket)
         value = draw_reward(world, rules.stream(state.stopping), x, a)
         rules.look_on(state.sampling, state.stopping, x, a, value)
         rules.observe(state.stopping, x, a, value, ticket)
-        return bool(arm >= 0)
 
     return play
 

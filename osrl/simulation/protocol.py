@@ -1,30 +1,41 @@
-"""Rounds as an experiment has them: tasks that arrive, results that are late, come in batches, or never come.
+"""Rounds of a simulated experiment: tasks that arrive, results that are late, come in batches, or never come.
 
-Results come back in the order of hand-out. So what a policy knows is what the first trials brought, and no
-trial has to be counted by its worst reward because it is late; one that is lost has to.
+One loop plays them all. In a simulation of a policy the policy chooses the task, and each result comes at once. Results
+come back in the order of hand-out. So what a policy knows is what the first trials brought, and no trial has to be
+counted by its worst reward because it is late; one that is lost has to.
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from osrl.jit import kernel_in_place
-from osrl.jit.kernels import has_machine_code
 from osrl.model.arrays import Floats, Integers
-from osrl.model.environment import World, draw_reward, new_world
+from osrl.model.environment import World, at_hand, draw_reward, new_world
 from osrl.model.instance import Instance
 from osrl.model.outcome import Outcome, is_open
 from osrl.model.rng import Key, uniform
 from osrl.policies.contract import State
 from osrl.policies.registry import loop_for, policy_of
-from osrl.policies.steps import deal, design, design_of, forfeit, new_ticket, settle, stream, wants_design
+from osrl.policies.steps import (
+    conclude_all,
+    deal,
+    design,
+    design_of,
+    forfeit,
+    new_ticket,
+    settle,
+    stream,
+    wants_design,
+)
 
 ARRIVALS, FATES = 2, 3  # lanes of draws: which task arrives, and what becomes of a trial
-FIRST, WAITING, HANDED_OUT, ENDED = range(4)  # places of `Queue.place`
+OLDEST, WAITING, HANDED_OUT, ENDED = range(4)  # places of `Queue.place`
+WHY, OF_STREAM, OF_ARM, REWARD = range(4)  # places of a note: the last two are of the last trial
+WANTS_REWARDS = 1  # why the loop came back, besides what a rule can get wrong (`osrl.policies.steps`)
 
 
 class Conditions(NamedTuple):
@@ -42,24 +53,25 @@ class Conditions(NamedTuple):
     batch: int = 1
 
 
+AT_ONCE = Conditions(np.zeros(0))  # each result before the next trial, none lost
+
+
 class Queue(NamedTuple):
     """Trials that have not reported, in a ring."""
 
     arms: Integers  # (room,) x * n + a
     tickets: Floats  # (room, size)
-    place: Integers  # (4,) where the first is, how many wait; trials handed out, and ended
+    place: Integers  # (4,) where the oldest is, how many wait; trials handed out, and ended
 
 
-class Pending(NamedTuple):
-    """A trial that has not reported: its task, its arm in the task, what its reward will be judged with."""
-
-    x: int
-    a: int
-    ticket: Floats
+def new_queue(state: State, conditions: Conditions) -> Queue:
+    """Return an empty queue for the trials of a state."""
+    room = conditions.delay + conditions.batch
+    return Queue(np.zeros(room, np.int64), np.zeros((room, new_ticket(state).size)), np.zeros(4, np.int64))
 
 
 class Course(NamedTuple):
-    """An experiment under way in a world: it may be played on, a part at a time."""
+    """A simulated experiment under way: it may be played on, a part at a time."""
 
     state: State
     world: World
@@ -67,48 +79,27 @@ class Course(NamedTuple):
     queue: Queue
 
     def play(self, until: int) -> bool:
-        """Go on until so many trials were handed out from its start; whether all is decided."""
-        loop_for(play_on, policy_of(self.state))(*self._arguments(until))
-        return not is_open(self.state.outcome)
-
-    def _arguments(self, until: int) -> tuple[Any, ...]:
-        """What `play_on` takes."""
+        """Continue until so many trials were handed out from its start; tell whether all is decided."""
         state, world, conditions, queue = self
-        propensities = np.zeros(world.means.shape)
-        return state, state.outcome, world, conditions, queue, propensities, design_of(state), until
-
-    @property
-    def is_compiled(self) -> bool:
-        """Whether there is machine code to play it with: its rounds may be too many for the interpreter."""
-        policy, arguments = policy_of(self.state), self._arguments(0)
-        if policy.outside is None and arguments[6] is None:
-            return False
-        return not policy.compiled or has_machine_code(loop_for(play_on, policy), *arguments)
+        propensities, pointer, note = np.zeros(world.means.shape), design_of(state), np.zeros(4)
+        loop = loop_for(play, policy_of(state))
+        loop(state, state.outcome, world, conditions, queue, propensities, pointer, note, until, False)
+        return not is_open(state.outcome)
 
     @property
     def handed_out(self) -> int:
-        """Trials handed out since its start."""
+        """Return the number of trials handed out since its start."""
         return int(self.queue.place[HANDED_OUT])
 
 
-def new_course(
-    state: State, instance: Instance, key: Key, conditions: Conditions, pending: Sequence[Pending] = ()
-) -> Course:
-    """An experiment that goes on from ``state``, which is copied; the ``pending`` trials report first."""
-    state = copy.deepcopy(state)
-    room = max(len(pending), conditions.delay) + conditions.batch
-    queue = Queue(np.zeros(room, np.int64), np.zeros((room, new_ticket(state).size)), np.zeros(4, np.int64))
-    n = instance.means[0].size
-    for i, trial in enumerate(pending):
-        queue.arms[i] = trial.x * n + trial.a
-        queue.tickets[i] = trial.ticket
-    queue.place[WAITING] = len(pending)
-    return Course(state, new_world(instance, key), conditions, queue)
+def new_course(state: State, instance: Instance, key: Key, conditions: Conditions) -> Course:
+    """Return an experiment that continues from ``state``, which is copied."""
+    return Course(copy.deepcopy(state), new_world(instance, key), conditions, new_queue(state, conditions))
 
 
 @kernel_in_place
 def arrival(shares: Floats, draw: float) -> int:
-    """The task that a number in [0, 1) picks; -1 where the policy chooses."""
+    """Return the task that a number in [0, 1) picks."""
     for x in range(shares.size):
         draw -= shares[x]
         if draw < 0.0:
@@ -117,7 +108,7 @@ def arrival(shares: Floats, draw: float) -> int:
 
 
 @kernel_in_place
-def play_on(
+def play(
     state: Any,
     outcome: Outcome,
     world: World,
@@ -125,30 +116,51 @@ def play_on(
     queue: Queue,
     propensities: Floats,
     pointer: Any,
+    note: Floats,
     until: int,
+    concludes: bool,
 ) -> None:
-    """The rounds of `Course.play`."""
+    """Play rounds until all is decided, or ``until`` trials were handed out and those that are due have ended.
+
+    ``concludes``: best guesses are written then for what is still open. Where Python has to help first, the ``note``
+    (4,) has the reason, and the loop is to be called again.
+    """
     n = propensities.shape[1]
-    arms, tickets, place = queue.arms, queue.tickets, queue.place
-    key, room = world.key, arms.size
-    while is_open(outcome) and place[HANDED_OUT] < until:
-        for _ in range(conditions.batch):
-            if wants_design(state):
-                design(state, pointer)
-            number = place[HANDED_OUT]
-            task = arrival(conditions.shares, uniform(key, ARRIVALS, number))
-            slot = (place[FIRST] + place[WAITING]) % room
-            arms[slot] = deal(state, task, key, number, propensities, tickets[slot])
-            place[WAITING] += 1
-            place[HANDED_OUT] += 1
-        while is_open(outcome) and place[WAITING] > conditions.delay:
-            slot = place[FIRST]
+    arms, tickets, place, shares = queue.arms, queue.tickets, queue.place, conditions.shares
+    key, room, lost, left_out = world.key, arms.size, conditions.loss, conditions.loss + conditions.ignored
+    while is_open(outcome):
+        if place[WAITING] > conditions.delay:
+            slot = place[OLDEST]
             x, a = arms[slot] // n, arms[slot] % n
-            fate = uniform(key, FATES, place[ENDED])
-            if fate < conditions.loss:
+            fate = uniform(key, FATES, place[ENDED]) if left_out > 0.0 else 1.0
+            if fate < lost:
                 forfeit(state, x, a, tickets[slot])
-            elif fate >= conditions.loss + conditions.ignored:
-                settle(state, x, a, draw_reward(world, stream(state), x, a), tickets[slot])
-            place[FIRST] = (slot + 1) % room
+            elif fate >= left_out:
+                source = stream(state)
+                if not at_hand(world, source, x, a):
+                    note[WHY], note[OF_STREAM], note[OF_ARM] = WANTS_REWARDS, source, arms[slot]
+                    return
+                value = draw_reward(world, source, x, a)
+                settle(state, x, a, value, tickets[slot])
+                note[OF_ARM], note[REWARD] = arms[slot], value
+            place[OLDEST] = (slot + 1) % room
             place[WAITING] -= 1
             place[ENDED] += 1
+        elif place[HANDED_OUT] < until:
+            for _ in range(conditions.batch):
+                if wants_design(state):
+                    design(state, pointer)
+                number = place[HANDED_OUT]
+                task = arrival(shares, uniform(key, ARRIVALS, number)) if shares.size > 0 else -1
+                slot = (place[OLDEST] + place[WAITING]) % room
+                arm = deal(state, task, key, number, propensities, tickets[slot])
+                if arm < 0:
+                    note[WHY] = arm
+                    return
+                arms[slot] = arm
+                place[WAITING] += 1
+                place[HANDED_OUT] += 1
+        else:
+            break
+    if concludes:
+        conclude_all(state, outcome)

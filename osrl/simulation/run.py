@@ -15,27 +15,16 @@ from typing import Any
 
 import numpy as np
 
-from osrl.jit import kernel_in_place
 from osrl.jit.kernels import compiler_errors
 from osrl.jit.mode import compile_now
-from osrl.model.arrays import Floats
 from osrl.model.environment import World, new_world
 from osrl.model.instance import Instance
-from osrl.model.outcome import Outcome, is_open
 from osrl.model.rng import Key
 from osrl.policies.contract import State
 from osrl.policies.registry import loop_for, policy_of
-from osrl.policies.steps import (
-    OF_ARM,
-    OF_STREAM,
-    WANTS_REWARDS,
-    WHY,
-    conclude_all,
-    design_of,
-    new_ticket,
-    play_round,
-)
+from osrl.policies.steps import design_of
 from osrl.policies.validation import rehearse, wont_compile, wrong_choice
+from osrl.simulation.protocol import AT_ONCE, HANDED_OUT, OF_ARM, OF_STREAM, WANTS_REWARDS, WHY, new_queue, play
 from osrl.simulation.rewards import Rewards, add_rewards
 
 NO_ROOM = 2  # why the loop came back, besides `WANTS_REWARDS` and what a rule can get wrong
@@ -50,7 +39,7 @@ def episode(state: State, instance: Instance, key: Key, budget: int, rewards: Re
 
 
 def drive(
-    loop: Callable[..., int],
+    loop: Callable[..., None],
     state: State,
     instance: Instance,
     key: Key,
@@ -65,15 +54,14 @@ def drive(
     world = new_world(instance, key)
     if rewards is not None:
         world = add_rewards(world, rewards, 0, 0)
-    propensities, ticket, note = np.zeros(world.means.shape), new_ticket(state), np.zeros(4)
+    propensities, note, queue = np.zeros(world.means.shape), np.zeros(4), new_queue(state, AT_ONCE)
     extra: tuple[Any, ...] = () if trace is None else (trace,)
     if policy.compiled:
         rehearse(policy, state)
-    played, rounds = loop_for(loop, policy), 0
-    pointer = design_of(state)
+    played, pointer = loop_for(loop, policy), design_of(state)
     while True:
         try:
-            rounds = played(state, state.outcome, world, propensities, ticket, pointer, note, rounds, budget, *extra)
+            played(state, state.outcome, world, AT_ONCE, queue, propensities, pointer, note, budget, True, *extra)
         except compiler_errors() as error:
             raise wont_compile(policy, error) from None
         if note[WHY] == 0:
@@ -84,10 +72,10 @@ def drive(
         elif note[WHY] == NO_ROOM:
             extra = (more_room(extra[0]),)
         else:
-            raise wrong_choice(policy, state, propensities, rounds)
+            raise wrong_choice(policy, state, propensities, int(queue.place[HANDED_OUT]))
         note[WHY] = 0.0
     _no_answer(state, world)
-    return rounds
+    return int(queue.place[HANDED_OUT])
 
 
 def _no_answer(state: State, world: World) -> None:
@@ -97,24 +85,3 @@ def _no_answer(state: State, world: World) -> None:
         pulls = world.drawn.sum(axis=0)
         outcome.pulls[criterion] = pulls
         outcome.tau[criterion] = outcome.tau_g[criterion] = pulls.sum()
-
-
-@kernel_in_place
-def play(
-    state: Any,
-    outcome: Outcome,
-    world: World,
-    propensities: Floats,
-    ticket: Floats,
-    pointer: Any,
-    note: Floats,
-    rounds: int,
-    budget: int,
-) -> int:
-    """The rounds of `episode`."""
-    while rounds < budget and is_open(outcome):
-        if not play_round(state, world, propensities, ticket, pointer, note, rounds):
-            return rounds
-        rounds += 1
-    conclude_all(state, outcome)
-    return rounds

@@ -29,19 +29,10 @@ from osrl.model.environment import World
 from osrl.model.outcome import Outcome, is_open
 from osrl.model.rng import new_key
 from osrl.policies.contract import State
-from osrl.policies.steps import (
-    OF_ARM,
-    REWARD,
-    WHY,
-    Rules,
-    by_rules,
-    conclude_all,
-    play_round,
-    read_evidence,
-    read_weights,
-)
+from osrl.policies.steps import Rules, by_rules, conclude_all, read_evidence, read_weights
 from osrl.simulation.campaign import read_whole
 from osrl.simulation.chunk import UNLIMITED, Job
+from osrl.simulation.protocol import ENDED, OF_ARM, REWARD, WHY, Conditions, Queue, play
 from osrl.simulation.run import NO_ROOM, drive
 
 TRACE_NAMES = ("pulls", "means", "weights", "evidence")
@@ -113,30 +104,32 @@ def play_traced(
     state: Any,
     outcome: Outcome,
     world: World,
+    conditions: Conditions,
+    queue: Queue,
     propensities: Floats,
-    ticket: Floats,
     pointer: Any,
     note: Floats,
-    rounds: int,
-    budget: int,
+    until: int,
+    concludes: bool,
     recording: Recording,
-) -> int:
-    """Play the rounds of `osrl.simulation.run.play`, and record every so many of them, and the end."""
-    filled, last = recording.filled, recording.rounds.size
-    while rounds < budget and is_open(outcome):
+) -> None:
+    """Play the rounds of `osrl.simulation.protocol.play`, and record every so many of them, and the end."""
+    filled, last, ended = recording.filled, recording.rounds.size, queue.place
+    while ended[ENDED] < until and is_open(outcome):
         if filled[0] + 1 >= last:
             note[WHY] = NO_ROOM
-            return rounds
-        if not play_round(state, world, propensities, ticket, pointer, note, rounds):
-            return rounds
-        rounds += 1
+            return
+        play(state, outcome, world, conditions, queue, propensities, pointer, note, ended[ENDED] + 1, False)
+        if note[WHY] != 0.0:
+            return
+        rounds = ended[ENDED]
         arm, n = int(note[OF_ARM]), propensities.shape[1]
         recording.pulls[arm // n, arm % n] += 1.0
         recording.sums[arm // n, arm % n] += note[REWARD]
         if rounds % recording.every == 0 or not is_open(outcome):
             write_moment(state, propensities, rounds, recording)
-    conclude_all(state, outcome)
-    return rounds
+    if concludes:
+        conclude_all(state, outcome)
 
 
 class Trace:
