@@ -26,7 +26,7 @@ from solver import random_instance
 
 import osrl.policies  # noqa: F401  (registers the policies of the package)
 from osrl.jit.mode import compile_now
-from osrl.model.environment import new_world
+from osrl.model.environment import new_environment
 from osrl.model.instance import Instance
 from osrl.model.rng import FIRST_REWARD_LANE, START_LANE, Key, new_key, reward, uniform
 from osrl.paper.dynamics import play_phase_1
@@ -129,7 +129,7 @@ def first_phase(policy: str) -> Play:
         state = state_of(policy, instance, risk, key)
         if budget < UNLIMITED:
             return episode(state, instance, key, budget)
-        play_phase_1(state, state.outcome, new_world(instance, key), design_of(state))
+        play_phase_1(state, state.outcome, new_environment(instance, key), design_of(state))
         return int(state.outcome.tau_g[0])
 
     return play

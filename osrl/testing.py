@@ -34,7 +34,7 @@ from scipy.stats import mannwhitneyu
 
 from osrl.jit.mode import compile_now, process
 from osrl.model.arrays import Floats
-from osrl.model.environment import STREAMS, draw_reward, new_world
+from osrl.model.environment import STREAMS, draw_reward, new_environment
 from osrl.model.instance import Instance
 from osrl.model.outcome import DECIDED, RUNNING, Outcome, is_open
 from osrl.model.rng import START_LANE, Key, new_key, uniform
@@ -42,12 +42,12 @@ from osrl.policies.contract import Criterion, Policy, Problem
 from osrl.policies.registry import find
 from osrl.policies.state_arrays import arrays_of, contents, differences
 from osrl.policies.steps import (
+    apply_reward,
     conclude,
-    deal,
     design,
     interpreted,
+    issue_trial,
     new_ticket,
-    settle,
     stream,
     wants_design,
     write_ticket,
@@ -77,7 +77,7 @@ class Observed(NamedTuple):
 
 
 def check_policy(policy: Policy, *, relabel_tasks: bool = True) -> None:
-    """All checks, on small problems.
+    """Run all checks, on small problems.
 
     Say ``relabel_tasks=False`` for a policy that goes through tasks in their order: its choices
     depend on the labels of tasks, and are compared under other labels of arms only.
@@ -94,25 +94,25 @@ def check_policy(policy: Policy, *, relabel_tasks: bool = True) -> None:
 
 
 def criteria_for(policy: Policy, risks: Sequence[float] = RISKS) -> tuple[Criterion, ...]:
-    """Criteria for some risks and every threshold of the policy; one criterion if it does not share runs."""
+    """Return criteria for some risks and every threshold of the policy; one criterion if it does not share runs."""
     criteria = policy.criteria([(risk, risk) for risk in risks], policy.thresholds)
     return criteria if policy.shares_runs({}) else criteria[:1]
 
 
 def new_state(policy: Policy, instance: Instance, criteria: tuple[Criterion, ...], key: Key) -> Any:
-    """The state of a policy before its first sample, in the run with this key."""
+    """Return the state of a policy before its first sample, in the run with this key."""
     problem = Problem(instance.shape, instance.family, criteria, truth=instance.means)
     return policy.new(problem, uniform(key, START_LANE, 0))
 
 
 def run_compiled(state: Any, instance: Instance, key: Key, budget: int = 10**6) -> int:
-    """Drive ``state`` to its end in the compiled loop; the rounds played."""
+    """Drive ``state`` to its end in the compiled loop; return the rounds played."""
     return episode(state, instance, key, budget)
 
 
 def step_through(state: Any, instance: Instance, key: Key, budget: int = 10**6) -> Iterator[Designed | Observed]:
-    """Drive ``state`` one step at a time, as the compiled loop does; every event, after it has happened."""
-    world = new_world(instance, key)
+    """Drive ``state`` one step at a time, as the compiled loop does; yield every event after it has happened."""
+    world = new_environment(instance, key)
     n = world.means.shape[1]
     rounds = 0
     while rounds < budget and is_open(state.outcome):
@@ -123,14 +123,14 @@ def step_through(state: Any, instance: Instance, key: Key, budget: int = 10**6) 
             yield Designed({name: after[name] for name in differences(before, after)})
             before = after
         propensities, ticket = np.zeros(world.means.shape), new_ticket(state)
-        arm = int(deal(state, -1, key, rounds, propensities, ticket))
+        arm = int(issue_trial(state, -1, key, rounds, propensities, ticket))
         drawn = bool(propensities.any())
         assert not drawn or (abs(propensities.sum() - 1) < 1e-9 and propensities.min() >= 0), "no probabilities"
         changed = differences(before, contents(state))
         assert not changed, f"{changed} changed; only design, observe and conclude may change a state"
         x, a = arm // n, arm % n
         value = draw_reward(world, stream(state), x, a)
-        settle(state, x, a, value, ticket)
+        apply_reward(state, x, a, value, ticket)
         rounds += 1
         yield Observed(x, a, value, ticket, propensities if drawn else None)
     conclude_all(state)
@@ -144,12 +144,12 @@ def replay(state: Any, events: Sequence[Designed | Observed]) -> None:
             for name, content in event.changes.items():
                 arrays[name][...] = content
         else:
-            settle(state, event.x, event.a, event.reward, event.ticket)
+            apply_reward(state, event.x, event.a, event.reward, event.ticket)
     conclude_all(state)
 
 
 def conclude_all(state: Any) -> None:
-    """Best guesses for the criteria that are still open."""
+    """Write best guesses for the criteria that are still open."""
     for criterion in np.flatnonzero(state.outcome.status == RUNNING):
         conclude(state, int(criterion))
 
@@ -158,7 +158,7 @@ def conclude_all(state: Any) -> None:
 
 
 def check_stepping(policy: Policy, instance: Instance = EASY, seed: int = 0) -> None:
-    """Stepped from Python and in the compiled loop the policy ends in the same state."""
+    """Check that the policy ends in the same state when stepped from Python and in the compiled loop."""
     criteria = criteria_for(policy)
     for run, budget in enumerate((10**6, 10**6, 40, 1)):
         key = new_key(seed, run)
@@ -172,7 +172,7 @@ def check_stepping(policy: Policy, instance: Instance = EASY, seed: int = 0) -> 
 
 
 def check_outcome(state: Any, instance: Instance, events: Sequence[Designed | Observed]) -> None:
-    """The books balance: pulls sum to tau, tau_g is a part of it, and every answer exists."""
+    """Check that the books balance: pulls sum to tau, tau_g is a part of it, and every answer exists."""
     out = state.outcome
     _, G, H = instance.shape
     played = np.zeros(out.pulls.shape[1:], np.int64)
@@ -189,7 +189,7 @@ def check_outcome(state: Any, instance: Instance, events: Sequence[Designed | Ob
 
 
 def check_replay(policy: Policy, instance: Instance = EASY, seed: int = 1) -> None:
-    """The recorded events lead a new state to the same end."""
+    """Check that the recorded events lead a new state to the same end."""
     criteria = criteria_for(policy)
     for run, budget in enumerate((10**6, 50)):
         key = new_key(seed, run)
@@ -200,7 +200,7 @@ def check_replay(policy: Policy, instance: Instance = EASY, seed: int = 1) -> No
 
 
 def check_criteria(policy: Policy, instance: Instance = EASY, seed: int = 2, runs: int = 5) -> None:
-    """A criterion decides the same alone as in a list."""
+    """Check that a criterion decides the same alone as in a list."""
     criteria = criteria_for(policy)
     for run in range(runs):
         key = new_key(seed, run)
@@ -217,7 +217,7 @@ def check_criteria(policy: Policy, instance: Instance = EASY, seed: int = 2, run
 def check_relabelling(
     policy: Policy, *, relabel_tasks: bool = True, instance: Instance = WITHOUT_TIES, seed: int = 3
 ) -> None:
-    """With other labels the policy makes the same choices; where they tie, it may take the other arm.
+    """Check that the policy makes the same choices with other labels; where they tie, it may take the other arm.
 
     Two states are led through the same samples, under two labellings. Rewards are continuous, so
     ties are between arms that were pulled equally often from a stream. Phases with a stream of their
@@ -229,7 +229,7 @@ def check_relabelling(
 
 
 def check_distribution(policy: Policy, instance: Instance = EASY, seed: int = 4, runs: int = 200) -> None:
-    """Stopping times with other labels have the same distribution (Mann and Whitney, p > 1e-4)."""
+    """Check that stopping times have the same distribution with other labels (Mann and Whitney, p > 1e-4)."""
     criteria = criteria_for(policy)
     order = _orders(instance, seed, tasks=True)
     other = Instance(instance.means[np.ix_(*order)], instance.family)
@@ -250,7 +250,7 @@ def check_distribution(policy: Policy, instance: Instance = EASY, seed: int = 4,
 
 
 def check_without_jit(policy: Policy, instance: Instance = EASY, seed: int = 5, budget: int = 10**4) -> None:
-    """The same arms and stopping times with the JIT on and off, each in a process of its own kind.
+    """Check for the same arms and stopping times with the JIT on and off, each in a process of its own kind.
 
     A policy that no other process can import, such as one of a notebook cell, is played here both ways: its
     own functions by the interpreter.
@@ -282,17 +282,17 @@ def check_without_jit(policy: Policy, instance: Instance = EASY, seed: int = 5, 
 
 
 def _importable(policy: Policy) -> bool:
-    """Whether another process can import the policy."""
+    """Tell whether another process can import the policy."""
     home = policy.outside
     return home is None or (home != "__main__" and hasattr(sys.modules.get(home), "__file__"))
 
 
 def _check_interpreted(policy: Policy, instance: Instance, seed: int, budget: int) -> None:
-    """The same run in the compiled loop and with the functions of the policy as plain Python."""
+    """Compare a run in the compiled loop with one by the functions of the policy as plain Python."""
     key, criteria = new_key(seed, 0), criteria_for(policy)
     looped, plain = (new_state(policy, instance, criteria, key) for _ in range(2))
     rounds = run_compiled(looped, instance, key, budget)
-    steps, world = interpreted(plain), new_world(instance, key)
+    steps, world = interpreted(plain), new_environment(instance, key)
     propensities, ticket = np.zeros(world.means.shape), new_ticket(plain)
     for number in range(rounds):
         steps(plain, world, propensities, ticket, number)
@@ -302,7 +302,7 @@ def _check_interpreted(policy: Policy, instance: Instance, seed: int, budget: in
 
 
 def trace(order: dict[str, Any]) -> dict[str, Any]:
-    """Arms, rewards and outcome of one run, as JSON may hold them."""
+    """Return arms, rewards and outcome of one run, as JSON may hold them."""
     import_module(order["module"])
     policy, instance = find(order["policy"]), Instance.bernoulli(order["means"])
     key = new_key(order["seed"], 0)
@@ -318,7 +318,7 @@ Orders = tuple[NDArray[np.int64], ...]
 
 
 def _orders(instance: Instance, seed: int, *, tasks: bool) -> Orders:
-    """Another order of tasks, representations and predictors: new label i is old label order[i]."""
+    """Return another order of tasks, representations and predictors: new label i is old label order[i]."""
     rng = np.random.default_rng(seed)
     found = []
     for n in instance.shape:
@@ -344,7 +344,7 @@ class Twin(NamedTuple):
         x, a = divmod(int(self.new[event.x * self.n + event.a]), self.n)
         ticket = new_ticket(self.state)
         write_ticket(self.state, x, a, propensities[x], ticket)
-        settle(self.state, x, a, event.reward, ticket)
+        apply_reward(self.state, x, a, event.reward, ticket)
 
 
 def _compare_choices(policy: Policy, instance: Instance, orders: Orders, seed: int, *, whole: bool) -> None:
@@ -361,7 +361,7 @@ def _compare_choices(policy: Policy, instance: Instance, orders: Orders, seed: i
     for event in step_through(early, instance, key, 2 * instance.means.size):
         if isinstance(event, Observed):
             pulls[stream(two), event.x * n + event.a] += 1
-            settle(one, event.x, event.a, event.reward, event.ticket)
+            apply_reward(one, event.x, event.a, event.reward, event.ticket)
             twin.observe(event, propensities if event.propensities is None else twin.relabelled(event.propensities))
     designed = False
     for event in step_through(one, instance, new_key(seed, 1)):
@@ -389,7 +389,7 @@ def _compare_choices(policy: Policy, instance: Instance, orders: Orders, seed: i
 
 
 def _compare_outcomes(one: Outcome, two: Outcome, orders: Orders, new: NDArray[np.int64]) -> None:
-    """The second outcome is the first one under other labels."""
+    """Check that the second outcome is the first one under other labels."""
     of_g, of_h = np.argsort(orders[1]), np.argsort(orders[2])
     representation = np.where(one.representation < 0, -1, of_g[one.representation])[:, orders[0]]
     predictor = np.where(one.predictor < 0, -1, of_h[one.predictor])[:, orders[0]]

@@ -43,7 +43,7 @@ from osrl.allocation.elimination import (
 )
 from osrl.allocation.program import Program, scale_to_budget
 from osrl.jit import kernel, kernel_in_place
-from osrl.jit.reductions import copy_to
+from osrl.jit.reductions import copy_into
 from osrl.model.arrays import Floats
 from osrl.model.families import variance
 
@@ -390,7 +390,7 @@ def solve_interior_point(program: Program, start: Floats, tolerance: float, max_
     at = new_iterate(tasks, n, need.size)
     step = new_iterate(tasks, n, need.size)
     pieces = new_pieces(tasks, n)
-    copy_to(start, at.q)
+    copy_into(start, at.q)
     scale_to_budget(program, at.q)
     measure(program, at.q, pieces)
     _start(program, pieces, at)
@@ -414,7 +414,7 @@ def solve_interior_point(program: Program, start: Floats, tolerance: float, max_
         value = objective(program, at.q, pieces)
         if value > lower:
             lower = value
-            copy_to(at.q, best)
+            copy_into(at.q, best)
         gap, products = _complementarity(program, at)
         centring = 0.06 if length > 0.9 else (0.2 if length > 0.5 else 0.6)
         if gap > 0.3 * abs(value):
@@ -424,7 +424,7 @@ def solve_interior_point(program: Program, start: Floats, tolerance: float, max_
             centring = 1.0  # the duals lag behind the complementarity gap: let them catch up
         if bound < upper:
             upper = bound
-            copy_to(used.share, share)
-            copy_to(used.level, level)
-            copy_to(at.test_dual, test_dual)
+            copy_into(used.share, share)
+            copy_into(used.level, level)
+            copy_into(at.test_dual, test_dual)
     return Solution(best, lower, upper, test_dual, share, level, iterations)

@@ -15,7 +15,7 @@ import numpy as np
 from osrl.allocation.single_task import single_task
 from osrl.jit import kernel
 from osrl.jit.mode import expect
-from osrl.jit.reductions import sum_of
+from osrl.jit.reductions import sequential_sum
 from osrl.model.arrays import Floats, Integers
 from osrl.model.instance import Instance
 
@@ -149,4 +149,4 @@ def _local_search(top: Floats, rivals: Floats, noise: float) -> tuple[float, Int
                     assignment[i] = x
                     improved = True
                     break
-    return sum_of(time), assignment
+    return sequential_sum(time), assignment

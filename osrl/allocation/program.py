@@ -25,7 +25,7 @@ import numpy as np
 
 from osrl.glr.transport_cost import order_by_mean, reference_mean
 from osrl.jit import kernel
-from osrl.jit.reductions import copy_to, sum_of
+from osrl.jit.reductions import copy_into, sequential_sum
 from osrl.model.arrays import Flags, Floats, Integers
 from osrl.model.families import divergence
 
@@ -87,7 +87,7 @@ def build_program(
     sorted_mu, potential = np.empty((tasks, n)), np.empty((tasks, n))
     sorted_cost, sorted_need = np.empty((tasks, n)), np.zeros((tasks, n))
     for x in range(tasks):
-        copy_to(order_by_mean(mu[x]), arm[x])
+        copy_into(order_by_mean(mu[x]), arm[x])
         at = 0
         while arm[x, at] != leader[x]:
             at += 1
@@ -169,5 +169,5 @@ def rough_allocation(program: Program) -> Floats:
                 q[x, r] = program.need[cell] * price[x, r]
             square += q[x, r] * q[x, r]
         q[x, 0] = math.sqrt(square)
-    q /= sum_of(q)
+    q /= sequential_sum(q)
     return q

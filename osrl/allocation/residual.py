@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from osrl.jit import kernel, kernel_in_place
-from osrl.jit.reductions import sum_of
+from osrl.jit.reductions import sequential_sum
 from osrl.model.arrays import Floats
 
 PRIOR_SAMPLES = 10.0  # samples by which estimates are drawn to their mean
@@ -31,7 +31,7 @@ def enforce_margin(means: Floats, pulls: Floats, sums: Floats, leader: int, nois
         top, spread = means[leader], noise
         least = MIN_GAP * math.sqrt(noise)
     else:
-        centre = (1.0 + sum_of(sums)) / (2.0 + sum_of(pulls))
+        centre = (1.0 + sequential_sum(sums)) / (2.0 + sequential_sum(pulls))
         top, spread = min(max(means[leader], 0.02), 0.99), centre * (1.0 - centre)
         least = 0.5 * MIN_GAP
     for a in range(means.size):

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from osrl.jit import kernel
-from osrl.jit.reductions import sum_of
+from osrl.jit.reductions import sequential_sum
 from osrl.model.arrays import Floats
 from osrl.model.families import divergence, variance
 
@@ -90,7 +90,7 @@ def single_task(mu: Floats, noise: float) -> SingleTask:
         if abs(proposal - y) <= 1e-12 * y or high - low <= 1e-15 * low:
             break
         y = proposal
-    total = sum_of(weights)
+    total = sequential_sum(weights)
     for a in range(n):
         weights[a] /= total
     return SingleTask(weights, total / y)

@@ -53,7 +53,7 @@ import numpy as np
 from osrl.evidence.exponential_tilts import SHARE_IDLE, SHARE_MIXTURE, TILT_DOWN, TILT_PAIR, TILT_UP, Tilts
 from osrl.glr.transport_cost import alternatives
 from osrl.jit import kernel, kernel_in_place
-from osrl.jit.reductions import sum_of
+from osrl.jit.reductions import sequential_sum
 from osrl.model.arrays import Flags, Floats
 from osrl.model.families import divergence, variance
 
@@ -222,7 +222,7 @@ def against(
     """
     number, mean = samples.number, samples.mean
     rival = rivals_of(samples, b, behind)
-    tilted = number[b] > 0.0 and sum_of(rival[:, RIVAL_NUMBER]) > 0.0 and tilts.grid[row, 0] > -math.inf
+    tilted = number[b] > 0.0 and sequential_sum(rival[:, RIVAL_NUMBER]) > 0.0 and tilts.grid[row, 0] > -math.inf
     top, least = mean[b], -math.inf if noise > 0.0 else 0.0
     for a in range(mean.size):
         if a != b:
@@ -233,7 +233,7 @@ def against(
     else:  # the mixtures alone have their minimum between the estimates
         low = max(mean[b], least)
         high = max(top, low)
-    weight, other = max(number[b], 1e-9), max(sum_of(rival[:, RIVAL_NUMBER]), 1.0)
+    weight, other = max(number[b], 1e-9), max(sequential_sum(rival[:, RIVAL_NUMBER]), 1.0)
     level = min(max((weight * mean[b] + other * top) / (weight + other), low), high)
     if not low < level < high:
         level = 0.5 * (low + high)
@@ -350,5 +350,5 @@ def _mixtures(samples: Samples, b: int, m: float, noise: float, epsilon: float, 
 @kernel
 def universal(samples: Samples, noise: float) -> Floats:
     """Return log evidence (n,) against each of n arms as the best of them, by universal inference."""
-    found: Floats = sum_of(samples.excess) + alternatives(samples.mean, samples.number, noise).cost
+    found: Floats = sequential_sum(samples.excess) + alternatives(samples.mean, samples.number, noise).cost
     return found

@@ -28,7 +28,7 @@ import numpy as np
 
 from osrl.evidence.betting import log_mixture
 from osrl.jit import kernel
-from osrl.jit.reductions import sum_of
+from osrl.jit.reductions import sequential_sum
 from osrl.model.arrays import Floats, Integers
 
 COUNTED, LEFT_OUT = 0, 1
@@ -96,7 +96,7 @@ def end_trial(watch: MissingnessTest, x: int, a: int, weights: Floats, odds: Flo
 def issue_drawn(watch: MissingnessTest, x: int, a: int, propensities: Floats, drawn: Floats) -> None:
     """Issue a trial: write its probabilities (n,), then its odds, for `end_drawn`."""
     n = propensities.size
-    total = sum_of(propensities)
+    total = sequential_sum(propensities)
     for b in range(n):
         drawn[b] = propensities[b] / total
     odds = drawn[n:].reshape(watch.wealth.shape)

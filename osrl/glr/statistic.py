@@ -24,7 +24,7 @@ import numpy as np
 from osrl.errors import OsrlError
 from osrl.glr.transport_cost import order_by_mean, sort_by_mean, sorted_costs
 from osrl.jit import kernel, kernel_in_place
-from osrl.jit.reductions import copy_to
+from osrl.jit.reductions import copy_into
 from osrl.model.arrays import Floats, Integers
 from osrl.model.instance import Given, read_instance
 
@@ -117,7 +117,7 @@ def glr_of(mu: Floats, q: Floats, noise: float) -> Glr:
     glr = new_glr(tasks, representations, predictors)
     for x in range(tasks):
         flat = mu[x].copy().reshape(-1)
-        copy_to(order_by_mean(flat), glr.order[x])
+        copy_into(order_by_mean(flat), glr.order[x])
         update_task(glr, x, flat, q[x].copy().reshape(-1), noise)
     return glr
 

@@ -35,7 +35,7 @@ import numpy as np
 from osrl.errors import OsrlError
 from osrl.evidence.betting import BET_SHARED, BET_TASK, NEGLIGIBLE_LOG, Bets, log_mixture
 from osrl.jit import kernel, kernel_in_place
-from osrl.jit.reductions import copy_to, least_of, most_of
+from osrl.jit.reductions import copy_into, maximum, minimum
 from osrl.model.arrays import Flags, Floats
 
 DEFAULT_VECTORS = 1024  # up to so many are told apart
@@ -97,9 +97,9 @@ def set_task_evidence(against: Floats, evidence: Floats, x: int, new: Floats) ->
     """Replace the evidence (n,) against the arms of task ``x``."""
     least, total = against[x, :, -1], against[-1, :, -1]
     predictors = new.size // least.size
-    copy_to(new, evidence)
+    copy_into(new, evidence)
     for g in range(least.size):
-        now = least_of(new[g * predictors : (g + 1) * predictors])
+        now = minimum(new[g * predictors : (g + 1) * predictors])
         total[g] += now - least[g]
         least[g] = now
 
@@ -173,8 +173,8 @@ def strike_vectors_of(struck: Flags, evidence: Floats, held: Floats, bets: Bets,
     rest = np.zeros(tasks + 1)  # the most that the tasks from x on can add
     for x in range(tasks - 1, -1, -1):
         for h in range(predictors):
-            most[x, h] = evidence[x, h] if J == 0 else most_of(held[x, h])
-        rest[x] = rest[x + 1] + most_of(most[x])
+            most[x, h] = evidence[x, h] if J == 0 else maximum(held[x, h])
+        rest[x] = rest[x + 1] + maximum(most[x])
     common = np.empty(J)
     v = 0
     while v < struck.size and rest[0] >= limit:
@@ -227,7 +227,7 @@ def head_starts(struck: Flags, evidence: Floats, ahead: Floats) -> float:
     if struck.size == 0:
         least = 0.0
         for x in range(tasks):
-            lowest = least_of(evidence[x])
+            lowest = minimum(evidence[x])
             for h in range(predictors):
                 ahead[x, h] = evidence[x, h] - lowest
             least += lowest

@@ -41,7 +41,7 @@ from osrl.hypotheses.state import (
 from osrl.hypotheses.tolerance import count_comparisons
 from osrl.jit import kernel, kernel_in_place
 from osrl.jit.kernels import specialise
-from osrl.jit.reductions import copy_to
+from osrl.jit.reductions import copy_into
 from osrl.model.arrays import Floats
 from osrl.model.outcome import EXHAUSTED, sole_survivor
 
@@ -113,7 +113,7 @@ def count_predictors(hypotheses: Hypotheses, samples: Samples, x: int, g: int, e
         arms[HYP_LOCAL_LED_SUM, x, own],
     )
     if tilts.by_pairs:
-        copy_to(against_best(of_own, tilts, noise), evidence[own])
+        copy_into(against_best(of_own, tilts, noise), evidence[own])
         return
     nobody, rises = np.zeros(predictors, np.bool_), rises_of(tilts)
     for h in range(predictors):

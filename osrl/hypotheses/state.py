@@ -42,7 +42,7 @@ from osrl.hypotheses.tolerance import (
     new_tolerance,
 )
 from osrl.jit import kernel, kernel_in_place
-from osrl.jit.reductions import is_any, sum_of
+from osrl.jit.reductions import any_nonzero, sequential_sum
 from osrl.model.arrays import Flags, Floats, Integers
 from osrl.model.families import Family
 from osrl.model.outcome import (
@@ -303,12 +303,12 @@ def update_verdict(hypotheses: Hypotheses) -> None:
     reached, numbers = hypotheses.outcome.reached, hypotheses.numbers
     tasks, n = possible_h.shape
     predictors = n // possible_g.size
-    if not is_any(possible_g):
+    if not any_nonzero(possible_g):
         write_answer(hypotheses, -1, NO_SHARED)
         return
     g = sole_survivor(possible_g, 0, possible_g.size)
     if g >= 0 and reached[TAU_G, 0] == 0 and possible_g.size > 1:
-        reached[TAU_G, 0] = int(sum_of(hypotheses.arms[HYP_PULLS]))
+        reached[TAU_G, 0] = int(sequential_sum(hypotheses.arms[HYP_PULLS]))
     status = DECIDED if g >= 0 else WITHIN
     for x in range(tasks):
         if g >= 0 and sole_survivor(possible_h[x], g * predictors, (g + 1) * predictors) < 0:
@@ -388,7 +388,7 @@ def write_answer(hypotheses: Hypotheses, g: int, status: int) -> None:
     tasks, n = possible_h.shape
     predictors = n // hypotheses.possible_g.size
     reached[STATUS, 0] = status
-    reached[TAU, 0] = int(sum_of(arms[HYP_PULLS]))
+    reached[TAU, 0] = int(sequential_sum(arms[HYP_PULLS]))
     if sole_survivor(hypotheses.possible_g, 0, hypotheses.possible_g.size) < 0:
         reached[TAU_G, 0] = reached[TAU, 0]
     means = np.empty(n)

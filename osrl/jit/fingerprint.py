@@ -1,4 +1,4 @@
-"""`stamp`: a digest of the code that a policy runs, as it is in memory.
+"""`stamp`: a digest of the code that a policy runs, as it is in memory. It is kept with results.
 
 A file may have been edited since it was imported, and the cell of a notebook has no file. So the digest is
 taken of what Python holds: the byte code of a function, its constants and defaults, and every global that
@@ -47,7 +47,7 @@ class StampError(ValueError):
 
 
 def stamp(value: object) -> str:
-    """The digest of a function, a policy, or any value, with all the code that it depends on."""
+    """Return the digest of a function, a policy, or any value, with all the code that it depends on."""
     walk = _Walk()
     try:
         walk.feed(value)
@@ -125,7 +125,7 @@ class _Walk:
             self._feed_object(value)
 
     def _feed_object(self, value: Any) -> None:
-        """Any other object: by what would make a copy of it."""
+        """Digest any other object by what would make a copy of it."""
         try:
             recipe = value.__reduce_ex__(4)
         except Exception as error:  # a class may raise anything here
@@ -150,7 +150,7 @@ class _Walk:
         self._feed_globals(sorted(set(_names(function.__code__))), function.__globals__)
 
     def _feed_globals(self, names: list[str], scope: dict[str, Any]) -> None:
-        """What ``names`` stand for in ``scope``; where that is a module, also in it."""
+        """Digest what ``names`` stand for in ``scope``; where that is a module, also in it."""
         for name in names:
             if name in scope:
                 self._write("global", name)
@@ -163,13 +163,13 @@ class _Walk:
 
 
 def _known_to_the_compiler() -> list[tuple[Any, Any]]:
-    """The functions that Numba has its own versions of; none where nobody has imported it."""
+    """Return the functions that Numba has its own versions of; none where it is not imported."""
     templates: Any = sys.modules.get("numba.core.typing.templates")
     return [] if templates is None else list(templates.builtin_registry.globals)
 
 
 def _names(code: CodeType) -> Iterator[str]:
-    """Every name that code and the functions inside it look up: globals and attributes."""
+    """Yield every name that code and the functions inside it look up: globals and attributes."""
     yield from code.co_names
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
@@ -177,7 +177,7 @@ def _names(code: CodeType) -> Iterator[str]:
 
 
 def _is_released(value: Any) -> bool:
-    """Whether the code of ``value`` belongs to a library with a version; what only says so does not count."""
+    """Tell whether the code of ``value`` belongs to a library with a version; a name alone does not count."""
     if isinstance(value, ModuleType):
         return _root(value.__name__) in _RELEASED
     if isinstance(value, FunctionType):
@@ -201,7 +201,7 @@ def _root(module: str) -> str:
 
 
 def _version(module: str) -> str:
-    """The version of the library of a function that is not written in Python."""
+    """Return the version of the library of a function that is not written in Python."""
     root = _root(module)
     if root in _RELEASED:
         return ""

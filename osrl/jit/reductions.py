@@ -1,4 +1,4 @@
-"""Arrays, one element after the other: the same bits in both ways of a kernel, and little to compile."""
+"""Reductions of arrays, one element after the other: the same bits in every mode, and little to compile."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from osrl.jit import kernel_in_place
 
 
 @kernel_in_place
-def sum_of(values: Any) -> float:
-    """The sum of all elements, one after the other: numpy adds eight or more in another order.
+def sequential_sum(values: Any) -> float:
+    """Return the sum of all elements, one after the other: numpy adds eight or more in another order.
 
     >>> import numpy as np
-    >>> sum_of(np.array([[0.1, 0.2], [0.3, 0.4]])) == ((0.1 + 0.2) + 0.3) + 0.4
+    >>> sequential_sum(np.array([[0.1, 0.2], [0.3, 0.4]])) == ((0.1 + 0.2) + 0.3) + 0.4
     True
     """
     total = 0.0
@@ -23,7 +23,7 @@ def sum_of(values: Any) -> float:
 
 
 @kernel_in_place
-def copy_to(values: Any, to: Any) -> None:
+def copy_into(values: Any, to: Any) -> None:
     """Write all elements of an array into another of the same shape.
 
     The compiler takes seconds over ``to[:] = values``: it is ready to tell which shapes do not match.
@@ -33,8 +33,8 @@ def copy_to(values: Any, to: Any) -> None:
 
 
 @kernel_in_place
-def is_any(flags: Any) -> bool:
-    """Whether any element is true, or not 0."""
+def any_nonzero(flags: Any) -> bool:
+    """Tell whether any element is true, or not 0."""
     for flag in flags.flat:
         if flag:
             return True
@@ -42,8 +42,8 @@ def is_any(flags: Any) -> bool:
 
 
 @kernel_in_place
-def least_of(values: Any) -> float:
-    """The least element; infinite where there is none."""
+def minimum(values: Any) -> float:
+    """Return the least element; infinite where there is none."""
     least = math.inf
     for value in values.flat:
         least = min(least, value)
@@ -51,8 +51,8 @@ def least_of(values: Any) -> float:
 
 
 @kernel_in_place
-def most_of(values: Any) -> float:
-    """The largest element; minus infinity where there is none."""
+def maximum(values: Any) -> float:
+    """Return the largest element; minus infinity where there is none."""
     most = -math.inf
     for value in values.flat:
         most = max(most, value)

@@ -1,7 +1,7 @@
-"""The world of a run: where its rewards come from.
+"""The environment of a run: where its rewards come from.
 
 The k-th reward of an arm is a function of the run's key, the stream, the arm and k. So policies that sample
-in different orders meet the same rewards.
+in different orders are given the same rewards.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from osrl.model.rng import FIRST_REWARD_LANE, Key, reward
 STREAMS = 2
 
 
-class World(NamedTuple):
+class Environment(NamedTuple):
     """Where the rewards of a run come from: the true means, and how many of every arm have been drawn."""
 
     means: Floats  # (X, n)
@@ -30,30 +30,30 @@ class World(NamedTuple):
     key: Key
 
 
-def new_world(instance: Instance, key: Key) -> World:
-    """The rewards of the run with this key."""
+def new_environment(instance: Instance, key: Key) -> Environment:
+    """Return the rewards of the run with this key."""
     tasks = instance.shape[0]
     means = instance.means.reshape(tasks, -1)
     drawn, ready = np.zeros((2, STREAMS, *means.shape), np.int64)
     recorded = np.zeros((STREAMS, *means.shape, 0))
     family = instance.family
-    return World(means, drawn, recorded, ready, family.noise, family.name == "bounded", key)
+    return Environment(means, drawn, recorded, ready, family.noise, family.name == "bounded", key)
 
 
 def reward_lane(shape: tuple[int, int], stream: int, x: int, a: int) -> int:
-    """The lane of the draws for the rewards of an arm; ``shape`` = (X, n)."""
+    """Return the lane of the draws for the rewards of an arm; ``shape`` = (X, n)."""
     return FIRST_REWARD_LANE + 2 * ((stream * shape[0] + x) * shape[1] + a)
 
 
 @kernel_in_place
-def at_hand(world: World, stream: int, x: int, a: int) -> bool:
-    """Whether the next reward of an arm can be drawn now: where they are one's own, it has to be there."""
+def reward_available(world: Environment, stream: int, x: int, a: int) -> bool:
+    """Tell whether the next reward of an arm can be drawn now; recorded rewards may have run out."""
     return world.recorded.shape[3] == 0 or bool(world.drawn[stream, x, a] < world.ready[stream, x, a])
 
 
 @kernel_in_place
-def draw_reward(world: World, stream: int, x: int, a: int) -> float:
-    """The next reward of an arm: the k-th of a stream is a function of (key, stream, arm, k)."""
+def draw_reward(world: Environment, stream: int, x: int, a: int) -> float:
+    """Return the next reward of an arm: the k-th of a stream is a function of (key, stream, arm, k)."""
     means, drawn = world.means, world.drawn
     tasks, n = means.shape
     number = drawn[stream, x, a]

@@ -19,14 +19,14 @@ from scipy.signal import butter, sosfiltfilt
 from osrl.glr.statistic import cheapest, glr_of
 from osrl.jit import kernel
 from osrl.model.arrays import Floats
-from osrl.model.environment import World, draw_reward, new_world
+from osrl.model.environment import Environment, draw_reward, new_environment
 from osrl.model.outcome import REPRESENTATION, Outcome
 from osrl.model.rng import Key
 from osrl.paper.experiment import Experiment
 from osrl.paper.published import FILTER_FREQUENCY, FILTER_ORDER, SIGMA
 from osrl.policies.contract import Criterion
 from osrl.policies.registry import find
-from osrl.policies.steps import deal, design, design_of, settle, wants_design
+from osrl.policies.steps import apply_reward, design, design_of, issue_trial, wants_design
 from osrl.policies.stopping.per_task_test import TEST_MEANS
 from osrl.simulation.runs import Z975
 
@@ -60,11 +60,11 @@ _FILTER = butter(FILTER_ORDER, FILTER_FREQUENCY, output="sos")
 
 
 @kernel
-def play_round(state: Any, world: World, propensities: Floats, ticket: Floats) -> None:
+def play_round(state: Any, world: Environment, propensities: Floats, ticket: Floats) -> None:
     """Play one round of phase 1 with the weights as they are."""
-    arm = deal(state, -1, world.key, 0, propensities, ticket)
+    arm = issue_trial(state, -1, world.key, 0, propensities, ticket)
     x, a = arm // propensities.shape[1], arm % propensities.shape[1]
-    settle(state, x, a, draw_reward(world, 0, x, a), ticket)
+    apply_reward(state, x, a, draw_reward(world, 0, x, a), ticket)
 
 
 @kernel
@@ -77,7 +77,7 @@ def in_phase_1(outcome: Outcome) -> bool:
 
 
 @kernel
-def play_phase_1(state: Any, outcome: Outcome, world: World, pointer: Any) -> None:
+def play_phase_1(state: Any, outcome: Outcome, world: Environment, pointer: Any) -> None:
     """Drive ``state`` to the end of its first phase: its outcome has tau_g, and the pulls until then."""
     propensities, ticket = np.zeros(world.means.shape), np.zeros(1)
     while in_phase_1(outcome):
@@ -110,7 +110,7 @@ def trace_phase_1(
     state: Any,
     weights: Floats,
     estimate: Floats,
-    world: World,
+    world: Environment,
     pointer: Any,
     target: Floats,
     sigma: float,
@@ -176,7 +176,7 @@ def follow(experiment: Experiment, policy: str, target: Floats, rounds: int = TR
 
     def measure(key: Key) -> Floats:
         state = experiment.new_state(policy, criterion, key)
-        world = new_world(experiment.instance, key)
+        world = new_environment(experiment.instance, key)
         estimate = state.stopping.contests.arms[TEST_MEANS]
         series = trace_phase_1(state, state.sampling.weights, estimate, world, design_of(state), target, SIGMA, rounds)
         series[list(CHANGES)] = low_pass(series[list(CHANGES)])

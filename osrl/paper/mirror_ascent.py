@@ -37,7 +37,7 @@ from osrl.allocation.certificate import (
 )
 from osrl.allocation.program import Program, build_program, scale_to_budget
 from osrl.jit import kernel
-from osrl.jit.reductions import least_of, most_of
+from osrl.jit.reductions import maximum, minimum
 from osrl.model.arrays import Floats
 from osrl.model.families import divergence
 
@@ -358,7 +358,7 @@ def released_solve(state: ReleasedState, mu: Floats, leader: int, noise: float) 
             break
         move(program, gradient, rates, k, at)
     _store(program, at, state)
-    widest = divergence(most_of(program.mu), least_of(program.mu), noise)
+    widest = divergence(maximum(program.mu), minimum(program.mu), noise)
     state.rate[0] = max(RELEASED_RATE, 1.0 / widest)
     return value, k
 

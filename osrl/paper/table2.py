@@ -13,7 +13,7 @@ import polars as pl
 from osrl.allocation import Needs, allocate
 from osrl.glr.statistic import rho
 from osrl.model.arrays import Floats
-from osrl.model.environment import new_world
+from osrl.model.environment import new_environment
 from osrl.model.instance import Instance
 from osrl.model.rng import Key
 from osrl.paper.dynamics import play_phase_1
@@ -113,7 +113,7 @@ def _pulled(experiment: Experiment, variants: Sequence[Variant]) -> Iterator[Sha
     def measure(key: Key) -> Floats:
         state = experiment.new_state(policy, criteria, key)
         outcome = state.outcome
-        play_phase_1(state, outcome, new_world(experiment.instance, key), design_of(state))
+        play_phase_1(state, outcome, new_environment(experiment.instance, key), design_of(state))
         return np.asarray(outcome.pulls / outcome.tau_g[:, None, None])
 
     mean, std = experiment.average(f"runs of {policy}, phase 1", measure)

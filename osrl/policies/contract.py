@@ -38,7 +38,7 @@ stopping rule decides for a list of criteria, and the run continues until all ar
 
 A rule is registered under the type of its state (`osrl.policies.registry`), and drivers call the functions of
 `osrl.policies.steps`, which are made from the rules of a state. Rules may be plain Python: then rounds are played by
-the interpreter. With `osrl.jit.kernels` on each function the whole loop is compiled.
+the interpreter. With `osrl.jit.kernel` on each function the whole loop is compiled.
 """
 
 from __future__ import annotations

@@ -11,23 +11,23 @@ from typing import Any, get_args, get_type_hints
 
 from osrl.errors import OsrlError
 
-MOST = 2**63  # numbers beyond it fit no kernel
+INTEGER_LIMIT = 2**63  # numbers beyond it fit no kernel
 
 
 @lru_cache(maxsize=256)  # asked for each run
 def defaults_of(new: Callable[..., Any]) -> Mapping[str, Any]:
-    """The options that ``new`` takes, with their defaults."""
+    """Return the options that ``new`` takes, with their defaults."""
     parameters = inspect.signature(new).parameters.values()
     return {each.name: each.default for each in parameters if each.kind is each.KEYWORD_ONLY}
 
 
 def split_options(given: Mapping[str, Any], *makers: Callable[..., Any]) -> list[dict[str, Any]]:
-    """The options that each of ``makers`` takes, of those given."""
+    """Return the options that each of ``makers`` takes, of those given."""
     return [{name: given[name] for name in defaults_of(new) if name in given} for new in makers]
 
 
 def read_options(policy: str, given: Mapping[str, Any], *makers: Callable[..., Any]) -> dict[str, Any]:
-    """Every option of a policy: as given, otherwise its default; an error for one that it does not have."""
+    """Return every option of a policy, as given or its default; refuse one that it does not have."""
     known: dict[str, Any] = {}
     hints: dict[str, Any] = {}
     for new in makers:
@@ -47,7 +47,7 @@ def read_options(policy: str, given: Mapping[str, Any], *makers: Callable[..., A
 
 
 def read_option(name: str, value: Any, hint: Any) -> Any:
-    """The value of an option, as the type that the policy declares for it."""
+    """Return the value of an option, as the type that the policy declares for it."""
     kinds = get_args(hint) or (hint,)
     if value is None and NoneType in kinds:
         return None
@@ -55,7 +55,7 @@ def read_option(name: str, value: Any, hint: Any) -> Any:
         if isinstance(value, bool) and bool in kinds:
             return value
         wanted = "true or false" if bool in kinds else "a number"
-    elif isinstance(value, Integral) and abs(int(value)) >= MOST:
+    elif isinstance(value, Integral) and abs(int(value)) >= INTEGER_LIMIT:
         wanted = "a smaller number"
     elif int in kinds and isinstance(value, Integral):
         return int(value)

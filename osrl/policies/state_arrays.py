@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 
 def arrays_of(state: Any, prefix: str = "") -> Iterator[tuple[str, NDArray[Any]]]:
-    """Every array of a state, with its name: ``weights``, ``outcome.status``."""
+    """Yield every array of a state, with its name: ``weights``, ``outcome.status``."""
     for name, part in zip(state._fields, state, strict=True):
         if isinstance(part, np.ndarray):
             yield prefix + name, part
@@ -25,27 +25,27 @@ def arrays_of(state: Any, prefix: str = "") -> Iterator[tuple[str, NDArray[Any]]
 
 
 def contents(state: Any) -> dict[str, NDArray[Any]]:
-    """A copy of every array of a state."""
+    """Return a copy of every array of a state."""
     return {name: array.copy() for name, array in arrays_of(state)}
 
 
 def as_bytes(state: Any) -> dict[str, bytes]:
-    """The content of every array of a state."""
+    """Return the content of every array of a state."""
     return {name: array.tobytes() for name, array in arrays_of(state)}
 
 
 def digest(arrays: Mapping[str, bytes]) -> str:
-    """A short name for the content of arrays, bit for bit."""
+    """Return a short digest of the content of arrays, bit for bit."""
     parts = [part for name, content in arrays.items() for part in (_label(name), content)]
     return hashlib.sha256(b"".join(parts)).hexdigest()[:16]
 
 
 @lru_cache(maxsize=1024)
 def _label(name: str) -> bytes:
-    """What stands before the content of an array."""
+    """Return the bytes that stand before the content of an array."""
     return name.encode() + b"\0"
 
 
 def differences(one: dict[str, NDArray[Any]], other: dict[str, NDArray[Any]]) -> list[str]:
-    """Names of the arrays that are not the same, bit for bit."""
+    """Return the names of the arrays that are not the same, bit for bit."""
     return [name for name in one if one[name].tobytes() != other[name].tobytes()]

@@ -1,7 +1,7 @@
-"""One round: new weights when they are due, a trial is dealt, its reward drawn and settled.
+"""The steps of a round: new weights when they are due, a trial issued, its reward applied.
 
 Every driver plays these: the compiled loop, traces, the contract test, and the study one at a time. Each is
-made from the rules of the state that it is given (`by_rules`).
+made from the rules of the state that it is given (`specialise_on_rules`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 from osrl.jit import kernel_in_place
 from osrl.jit.kernels import P, R, direct, pointer_to, specialise
 from osrl.model.arrays import Floats
-from osrl.model.environment import World, draw_reward
+from osrl.model.environment import Environment, draw_reward
 from osrl.model.outcome import RUNNING, STATUS, Outcome
 from osrl.model.rng import CHOICE_LANE, Key, pick_arm, uniform
 from osrl.policies.contract import State
@@ -25,18 +25,18 @@ NO_ARM, NO_PROBABILITIES = -2, -3  # in place of an arm: what a rule has got wro
 
 
 def new_ticket(state: State) -> Floats:
-    """Space for the ticket of one trial."""
+    """Return space for the ticket of one trial."""
     return np.zeros(rules_of(type(state.sampling), type(state.stopping))[1].ticket_size(state.stopping))
 
 
-class Rules(NamedTuple):
-    """What is called in a round: a draw, and the functions of both rules, none left out."""
+class RuleFunctions(NamedTuple):
+    """The functions of a round: a draw, and those of both rules, none left out."""
 
     draw: Any
     wants_design: Any
     design: Any
     select: Any
-    look_on: Any  # the sampling rule sees a reward
+    sampling_observe: Any  # the sampling rule sees a reward
     ticket: Any
     observe: Any  # the stopping rule takes it in
     forfeit: Any
@@ -48,7 +48,7 @@ class Rules(NamedTuple):
 
 @kernel_in_place
 def draw_arm(propensities: Floats, key: Key, number: int) -> int:
-    """The arm x * n + a that draw ``number`` of a run picks; `NO_PROBABILITIES` (X, n) if these are none."""
+    """Return the arm x * n + a that draw ``number`` of a run picks; `NO_PROBABILITIES` (X, n) if these are none."""
     tasks, n = propensities.shape
     total = 0.0
     for x in range(tasks):
@@ -60,17 +60,17 @@ def draw_arm(propensities: Floats, key: Key, number: int) -> int:
 
 
 @kernel_in_place
-def _never(sampling: Any, stopping: Any) -> bool:
+def _never_due(sampling: Any, stopping: Any) -> bool:
     return False
 
 
 @kernel_in_place
-def _as_before(sampling: Any, stopping: Any) -> None:
+def _no_design(sampling: Any, stopping: Any) -> None:
     pass
 
 
 @kernel_in_place
-def _not_seen(sampling: Any, stopping: Any, x: int, a: int, reward: float) -> None:
+def _no_observe(sampling: Any, stopping: Any, x: int, a: int, reward: float) -> None:
     pass
 
 
@@ -90,7 +90,7 @@ def _first_stream(stopping: Any) -> int:
 
 
 @kernel_in_place
-def _as_drawn(sampling: Any, out: Floats) -> None:
+def _no_weights(sampling: Any, out: Floats) -> None:
     pass
 
 
@@ -99,30 +99,30 @@ def _no_evidence(stopping: Any, of_g: Floats, of_h: Floats) -> None:
     pass
 
 
-def _rules(sampling: type, stopping: type) -> Rules:
-    """The functions that act on states of these types."""
+def _rules(sampling: type, stopping: type) -> RuleFunctions:
+    """Return the functions that act on states of these types."""
     one, other = checked_rules(*rules_of(sampling, stopping))
-    return Rules(
+    return RuleFunctions(
         draw=draw_arm,
-        wants_design=one["wants_design"] or _never,
-        design=one["design"] or _as_before,
+        wants_design=one["wants_design"] or _never_due,
+        design=one["design"] or _no_design,
         select=one["select"],
-        look_on=one["observe"] or _not_seen,
+        sampling_observe=one["observe"] or _no_observe,
         ticket=other["ticket"] or _no_ticket,
         observe=other["observe"],
         forfeit=other["forfeit"] or _no_loss,
         stream=other["stream"] or _first_stream,
         conclude=other["conclude"],
-        weights=one["weights"] or _as_drawn,
+        weights=one["weights"] or _no_weights,
         evidence=other["evidence"] or _no_evidence,
     )
 
 
-_MADE_BY: dict[Any, Callable[[Rules], Any]] = {}
+_MADE_BY: dict[Any, Callable[[RuleFunctions], Any]] = {}
 
 
-def by_rules(make: Callable[[Rules], Callable[P, R]]) -> Callable[P, R]:
-    """A function of a `State` that ``make`` makes from the rules of its two parts.
+def specialise_on_rules(make: Callable[[RuleFunctions], Callable[P, R]]) -> Callable[P, R]:
+    """Return a function of a `State` that ``make`` makes from the rules of its two parts.
 
     The interpreter makes it when it is first called for states of these types; the compiler when it
     compiles a driver that calls it, and then knows the types of the parts. (Kernels passed as arguments
@@ -140,7 +140,7 @@ def by_rules(make: Callable[[Rules], Callable[P, R]]) -> Callable[P, R]:
         from osrl.jit.backend import is_pointer
 
         rules = _rules(*(part.instance_class for part in state.types))
-        return make(rules._replace(design=_as_before) if any(map(is_pointer, rest)) else rules)
+        return make(rules._replace(design=_no_design) if any(map(is_pointer, rest)) else rules)
 
     specialise(call, compiled)
     call.__doc__ = make.__doc__
@@ -148,9 +148,9 @@ def by_rules(make: Callable[[Rules], Callable[P, R]]) -> Callable[P, R]:
     return call  # type: ignore[return-value]
 
 
-@by_rules
-def wants_design(rules: Rules) -> Callable[[State], bool]:
-    """``wants_design(state)``: whether it is time to solve for new weights."""
+@specialise_on_rules
+def wants_design(rules: RuleFunctions) -> Callable[[State], bool]:
+    """Tell whether it is time to solve for new weights: ``wants_design(state)``."""
     due = rules.wants_design
 
     def wants_design(state: State) -> bool:
@@ -159,9 +159,9 @@ def wants_design(rules: Rules) -> Callable[[State], bool]:
     return wants_design
 
 
-@by_rules
-def design(rules: Rules) -> Callable[..., None]:
-    """``design(state)``: solve for new weights; ``design(state, design_of(state))`` in a compiled driver."""
+@specialise_on_rules
+def design(rules: RuleFunctions) -> Callable[..., None]:
+    """Solve for new weights: ``design(state)``, or ``design(state, design_of(state))`` in a compiled driver."""
     solve = rules.design
 
     def design(state: State, pointer: Any = None) -> None:
@@ -182,12 +182,12 @@ def design_of(state: State) -> Callable[[Any, Any], None] | None:
     policy, (sampling, stopping) = policy_of(state), state
     if policy.outside is not None or not policy.compiled:
         return None
-    return pointer_to(policy.sampling.design or _as_before, sampling, stopping)
+    return pointer_to(policy.sampling.design or _no_design, sampling, stopping)
 
 
-@by_rules
-def choose_arm(rules: Rules) -> Callable[[State, int, Key, int, Floats], int]:
-    """``choose_arm(state, task, key, number, propensities)``: the arm of the next trial, x * n + a.
+@specialise_on_rules
+def choose_arm(rules: RuleFunctions) -> Callable[[State, int, Key, int, Floats], int]:
+    """Return the arm of the next trial, x * n + a: ``choose_arm(state, task, key, number, propensities)``.
 
     Where it is left to chance, draw ``number`` of the run picks it from the ``propensities`` (X, n), which
     are written; otherwise those stay as they are. `NO_ARM` and `NO_PROBABILITIES` where the rule is wrong.
@@ -203,12 +203,12 @@ def choose_arm(rules: Rules) -> Callable[[State, int, Key, int, Floats], int]:
     return choose_arm
 
 
-@by_rules
-def deal(rules: Rules) -> Callable[[State, int, Key, int, Floats, Floats], int]:
-    """``deal(state, task, key, number, propensities, ticket)``: `choose_arm`, and `write_ticket` for it."""
+@specialise_on_rules
+def issue_trial(rules: RuleFunctions) -> Callable[[State, int, Key, int, Floats, Floats], int]:
+    """Choose an arm and write its ticket: ``issue_trial(state, task, key, number, propensities, ticket)``."""
     write = rules.ticket
 
-    def deal(state: State, task: int, key: Key, number: int, propensities: Floats, ticket: Floats) -> int:
+    def issue_trial(state: State, task: int, key: Key, number: int, propensities: Floats, ticket: Floats) -> int:
         arm = choose_arm(state, task, key, number, propensities)
         if arm < 0:
             return arm
@@ -216,12 +216,12 @@ def deal(rules: Rules) -> Callable[[State, int, Key, int, Floats, Floats], int]:
         write(state.stopping, arm // n, arm % n, propensities[arm // n], ticket)
         return arm
 
-    return deal
+    return issue_trial
 
 
-@by_rules
-def write_ticket(rules: Rules) -> Callable[[State, int, int, Floats, Floats], None]:
-    """``write_ticket(state, x, a, propensities, ticket)``: what the reward of a trial will be judged with.
+@specialise_on_rules
+def write_ticket(rules: RuleFunctions) -> Callable[[State, int, int, Floats, Floats], None]:
+    """Write what a reward will be judged with: ``write_ticket(state, x, a, propensities, ticket)``.
 
     The trial was drawn with the ``propensities`` (n,) of its task.
     """
@@ -233,32 +233,32 @@ def write_ticket(rules: Rules) -> Callable[[State, int, int, Floats, Floats], No
     return write_ticket
 
 
-@by_rules
-def settle(rules: Rules) -> Callable[[State, int, int, float, Floats], None]:
-    """``settle(state, x, a, reward, ticket)``: the reward of a trial comes in."""
-    look_on, observe = rules.look_on, rules.observe
+@specialise_on_rules
+def apply_reward(rules: RuleFunctions) -> Callable[[State, int, int, float, Floats], None]:
+    """Take in the reward of a trial: ``apply_reward(state, x, a, reward, ticket)``."""
+    sampling_observe, observe = rules.sampling_observe, rules.observe
 
-    def settle(state: State, x: int, a: int, reward: float, ticket: Floats) -> None:
-        look_on(state.sampling, state.stopping, x, a, reward)
+    def apply_reward(state: State, x: int, a: int, reward: float, ticket: Floats) -> None:
+        sampling_observe(state.sampling, state.stopping, x, a, reward)
         observe(state.stopping, x, a, reward, ticket)
 
-    return settle
+    return apply_reward
 
 
-@by_rules
-def forfeit(rules: Rules) -> Callable[[State, int, int, Floats], None]:
-    """``forfeit(state, x, a, ticket)``: a trial will never report."""
+@specialise_on_rules
+def apply_loss(rules: RuleFunctions) -> Callable[[State, int, int, Floats], None]:
+    """Take in that a trial will never report: ``apply_loss(state, x, a, ticket)``."""
     lose = rules.forfeit
 
-    def forfeit(state: State, x: int, a: int, ticket: Floats) -> None:
+    def apply_loss(state: State, x: int, a: int, ticket: Floats) -> None:
         lose(state.stopping, x, a, ticket)
 
-    return forfeit
+    return apply_loss
 
 
-@by_rules
-def stream(rules: Rules) -> Callable[[State], int]:
-    """``stream(state)``: which stream of rewards the next trial draws from."""
+@specialise_on_rules
+def stream(rules: RuleFunctions) -> Callable[[State], int]:
+    """Return the stream of rewards that the next trial draws from: ``stream(state)``."""
     choose = rules.stream
 
     def stream(state: State) -> int:
@@ -267,9 +267,9 @@ def stream(rules: Rules) -> Callable[[State], int]:
     return stream
 
 
-@by_rules
-def conclude(rules: Rules) -> Callable[[State, int], None]:
-    """``conclude(state, criterion)``: write down the best guess of a run that is cut short."""
+@specialise_on_rules
+def conclude(rules: RuleFunctions) -> Callable[[State, int], None]:
+    """Write the best guess of a run that is cut short: ``conclude(state, criterion)``."""
     guess = rules.conclude
 
     def conclude(state: State, criterion: int) -> None:
@@ -278,9 +278,9 @@ def conclude(rules: Rules) -> Callable[[State, int], None]:
     return conclude
 
 
-@by_rules
-def read_weights(rules: Rules) -> Callable[[State, Floats], None]:
-    """``read_weights(state, out)``: the weights (X, n) that are followed; nothing where arms are drawn."""
+@specialise_on_rules
+def read_weights(rules: RuleFunctions) -> Callable[[State, Floats], None]:
+    """Write the weights (X, n) that are followed, if arms are not drawn: ``read_weights(state, out)``."""
     read = rules.weights
 
     def read_weights(state: State, out: Floats) -> None:
@@ -289,9 +289,9 @@ def read_weights(rules: Rules) -> Callable[[State, Floats], None]:
     return read_weights
 
 
-@by_rules
-def read_evidence(rules: Rules) -> Callable[[State, Floats, Floats], None]:
-    """``read_evidence(state, of_g, of_h)``: against each representation (G,) and each arm (X, n)."""
+@specialise_on_rules
+def read_evidence(rules: RuleFunctions) -> Callable[[State, Floats, Floats], None]:
+    """Write the evidence against representations (G,) and arms (X, n): ``read_evidence(state, of_g, of_h)``."""
     read = rules.evidence
 
     def read_evidence(state: State, of_g: Floats, of_h: Floats) -> None:
@@ -300,11 +300,11 @@ def read_evidence(rules: Rules) -> Callable[[State, Floats, Floats], None]:
     return read_evidence
 
 
-def interpreted(state: State) -> Callable[[State, World, Floats, Floats, int], None]:
+def interpreted(state: State) -> Callable[[State, Environment, Floats, Floats, int], None]:
     """Return one simulated round with the functions of the rules as plain Python, to compare with."""
-    rules = Rules(*(getattr(f, "py_func", f) for f in _rules(type(state.sampling), type(state.stopping))))
+    rules = RuleFunctions(*(getattr(f, "py_func", f) for f in _rules(type(state.sampling), type(state.stopping))))
 
-    def play(state: State, world: World, propensities: Floats, ticket: Floats, rounds: int) -> None:
+    def play(state: State, world: Environment, propensities: Floats, ticket: Floats, rounds: int) -> None:
         n = propensities.shape[1]
         if rules.wants_design(state.sampling, state.stopping):
             rules.design(state.sampling, state.stopping)
@@ -315,15 +315,15 @@ def interpreted(state: State) -> Callable[[State, World, Floats, Floats, int], N
         x, a = arm // n, arm % n
         rules.ticket(state.stopping, x, a, propensities[x], ticket)
         value = draw_reward(world, rules.stream(state.stopping), x, a)
-        rules.look_on(state.sampling, state.stopping, x, a, value)
+        rules.sampling_observe(state.sampling, state.stopping, x, a, value)
         rules.observe(state.stopping, x, a, value, ticket)
 
     return play
 
 
-@by_rules
-def conclude_all(rules: Rules) -> Callable[[State, Outcome], None]:
-    """``conclude_all(state, outcome)``: best guesses for the criteria that are still open."""
+@specialise_on_rules
+def conclude_all(rules: RuleFunctions) -> Callable[[State, Outcome], None]:
+    """Write best guesses for the criteria that are still open: ``conclude_all(state, outcome)``."""
 
     def conclude_all(state: State, outcome: Outcome) -> None:
         for criterion in range(outcome.reached.shape[1]):
@@ -333,22 +333,22 @@ def conclude_all(rules: Rules) -> Callable[[State, Outcome], None]:
     return conclude_all
 
 
-class Steps:
+class StepFunctions:
     """The functions of a round for one state, whose rules are called the short way (`direct`)."""
 
     def __init__(self, state: State) -> None:
         kinds = type(state.sampling), type(state.stopping)
         sampling, stopping = rules_of(*kinds)
-        rules = Rules(*map(direct, _rules(*kinds)))
+        rules = RuleFunctions(*map(direct, _rules(*kinds)))
         if sampling.observe is None:  # nothing is called in its place
-            rules = rules._replace(look_on=lambda sampling, stopping, x, a, reward: None)
+            rules = rules._replace(sampling_observe=lambda sampling, stopping, x, a, reward: None)
         if stopping.ticket is None:
             rules = rules._replace(ticket=lambda stopping, x, a, propensities, ticket: None)
         self.wants_design: Callable[[State], bool] = _MADE_BY[wants_design](rules)
         self.design: Callable[[State], None] = _MADE_BY[design](rules)
         self.choose_arm: Callable[[State, int, Key, int, Floats], int] = _MADE_BY[choose_arm](rules)
         self.write_ticket: Callable[[State, int, int, Floats, Floats], None] = _MADE_BY[write_ticket](rules)
-        self.settle: Callable[[State, int, int, float, Floats], None] = _MADE_BY[settle](rules)
+        self.apply_reward: Callable[[State, int, int, float, Floats], None] = _MADE_BY[apply_reward](rules)
         self.ticket_size = stopping.ticket_size(state.stopping)
         self.clear_pending = stopping.clear_pending and direct(stopping.clear_pending)
         self.pend = stopping.pend and direct(stopping.pend)

@@ -1,4 +1,4 @@
-"""Rules from outside the package, checked: what is wrong is said in one line that names the function.
+"""Checks of rules from outside the package: an error is one line that names the function and what is wrong with it.
 
 Functions in plain Python are checked whenever they are called. Compiled ones are rehearsed once, uncompiled,
 on a copy of the first state; afterwards the loop itself looks at arms and probabilities.
@@ -34,11 +34,11 @@ _NOISE = (
 
 
 def checked_rules(sampling: SamplingRule, stopping: StoppingRule) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The functions of two rules by name, those in plain Python from outside the package with checks."""
+    """Return the functions of two rules by name, those in plain Python from outside the package with checks."""
     return _checked(sampling, stopping, _plain), _checked(stopping, stopping, _plain)
 
 
-def rehearse(policy: Policy, state: State) -> None:
+def dry_run(policy: Policy, state: State) -> None:
     """Call the functions of rules from outside once, uncompiled, on a copy of the first state."""
     kinds = type(state.sampling), type(state.stopping)
     if policy.outside is None or kinds in _REHEARSED:
@@ -64,8 +64,8 @@ def rehearse(policy: Policy, state: State) -> None:
     _REHEARSED.add(kinds)
 
 
-def wrong_choice(policy: Policy, state: State, propensities: Floats, rounds: int) -> OsrlError:
-    """What to say about a compiled ``select`` that returned no arm, or wrote no probabilities."""
+def invalid_choice(policy: Policy, state: State, propensities: Floats, rounds: int) -> OsrlError:
+    """Return the error for a compiled ``select`` that returned no arm, or wrote no probabilities."""
     check = _checked_select(policy.sampling, policy.stopping, policy.sampling.select)
     try:
         check(state.sampling, state.stopping, -1, propensities)
@@ -74,8 +74,8 @@ def wrong_choice(policy: Policy, state: State, propensities: Floats, rounds: int
     return OsrlError(f"{_name(policy.sampling, 'select')} was wrong in round {rounds + 1}, and is not now")
 
 
-def wont_compile(policy: Policy, error: Exception) -> OsrlError:
-    """One line in place of the compiler's many."""
+def compile_error(policy: Policy, error: Exception) -> OsrlError:
+    """Return an error of one line in place of the compiler's many."""
     lines = [line.strip(" -") for line in str(error).replace("\x1b[1m", "").splitlines()]
     lines = [re.sub(r"\x1b\[[0-9;]*m", "", line) for line in lines]
     said = [line for line in lines if line and not line.startswith(_NOISE) and "^" not in line]
@@ -90,12 +90,12 @@ def wont_compile(policy: Policy, error: Exception) -> OsrlError:
 
 
 def _is_ours(rule: SamplingRule | StoppingRule) -> bool:
-    """Whether a rule is from outside the package: there is somebody to tell."""
+    """Tell whether a rule is from outside the package, so that its author can mend it."""
     return rule.state.__module__.partition(".")[0] != __name__.partition(".")[0]
 
 
 def _plain(function: Function) -> Function | None:
-    """A function to check whenever it is called; None where it is compiled."""
+    """Return a function to check whenever it is called; None where it is compiled."""
     return None if hasattr(function, "py_func") else function
 
 
@@ -106,7 +106,7 @@ def _uncompiled(function: Function) -> Function | None:
 def _checked(
     rule: SamplingRule | StoppingRule, stopping: StoppingRule, look: Callable[[Function], Function | None]
 ) -> dict[str, Any]:
-    """The functions of a rule; those that ``look`` gives are checked."""
+    """Return the functions of a rule; those that ``look`` returns are checked."""
     names: tuple[str, ...]
     if isinstance(rule, SamplingRule):
         names = ("wants_design", "design", "select", "observe", "weights")
@@ -135,7 +135,7 @@ def _name(rule: SamplingRule | StoppingRule, function: str) -> str:
 
 
 def _guarded(rule: SamplingRule | StoppingRule, name: str, function: Function) -> Function:
-    """The function, with its own errors in one line."""
+    """Wrap a function, so that its errors are one line."""
 
     def call(*values: Any) -> Any:
         try:
@@ -149,7 +149,7 @@ def _guarded(rule: SamplingRule | StoppingRule, name: str, function: Function) -
 
 
 def _checked_select(rule: SamplingRule, stopping: StoppingRule, function: Function) -> Function:
-    """``select``, with a look at what it returns and writes."""
+    """Wrap ``select``, and check what it returns and writes."""
     guarded, name = _guarded(rule, "select", function), _name(rule, "select")
 
     def select(sampling: Any, state: Any, task: int, propensities: Floats) -> int:
@@ -179,7 +179,7 @@ def _checked_select(rule: SamplingRule, stopping: StoppingRule, function: Functi
 
 
 def _checked_change(rule: SamplingRule | StoppingRule, function_name: str, function: Function) -> Function:
-    """A function that changes the state of its rule, with a look at the shape of its arrays."""
+    """Wrap a function that changes the state of its rule, and check the shapes of the arrays."""
     guarded, name = _guarded(rule, function_name, function), _name(rule, function_name)
 
     def change(state: Any, *rest: Any) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 from osrl.allocation import Needs, allocate
 from osrl.errors import OsrlError
 from osrl.model.instance import Instance
-from osrl.simulation.protocol import Conditions
+from osrl.simulation.protocol import TrialProtocol
 
 BOTTLENECK_RATIO = 0.8  # a task is named as the bottleneck if without it so much or less would do
 _TOO_LITTLE = (
@@ -40,10 +40,10 @@ class ExperimentProtocol(NamedTuple):
     ignorable: bool = False
 
     @property
-    def conditions(self) -> Conditions:
+    def conditions(self) -> TrialProtocol:
         """The same, for the rounds of a policy."""
         worst, left_out = (0.0, self.loss) if self.ignorable else (self.loss, 0.0)
-        return Conditions(np.array(self.shares, float), worst, left_out, self.delay, self.batch)
+        return TrialProtocol(np.array(self.shares, float), worst, left_out, self.delay, self.batch)
 
     @property
     def plain(self) -> bool:

@@ -22,7 +22,7 @@ from osrl.model.families import Family
 from osrl.policies.contract import State
 from osrl.policies.registry import policy_of
 from osrl.simulation.futures import Future
-from osrl.simulation.protocol import Conditions
+from osrl.simulation.protocol import TrialProtocol
 
 MANY, FEW = 40, 20  # futures; fewer of a task with more than `ARMS` arms
 ARMS = 24
@@ -34,7 +34,7 @@ SHOWN = 10**6  # trials ahead, where the sampling rule looks at every reward: th
 NOTHING = np.zeros(0, np.int64)
 
 
-class Remainder(NamedTuple):
+class RemainingTrials(NamedTuple):
     """Trials that are still to be handed out: one in ten futures needs at most ``q10``, nine ``q90``.
 
     ``median``: about so many. In it futures count as the gaps between the two best arms of their tasks to the
@@ -50,8 +50,8 @@ class Remainder(NamedTuple):
     in_time: float | None
 
 
-class Seen(NamedTuple):
-    """What was seen of how trials go out and come back."""
+class ObservedProtocol(NamedTuple):
+    """The protocol as it was observed: how trials go out and come back."""
 
     arrivals: Floats  # (X,) tasks that were given
     told: int
@@ -59,19 +59,19 @@ class Seen(NamedTuple):
     ignored: int  # lost, and left out
     delay: float  # trials that were handed out after one and before its end, on average
 
-    def draw(self, rng: np.random.Generator) -> Conditions:
-        """Conditions of the future: rates are not known exactly, and what was never seen does not happen."""
+    def draw(self, rng: np.random.Generator) -> TrialProtocol:
+        """TrialProtocol of the future: rates are not known exactly, and what was never seen does not happen."""
         shares = rng.dirichlet(self.arrivals + 0.5) if self.arrivals.any() else np.zeros(0)
         counts = np.array([self.told + 0.5, self.lost, self.ignored])
         fates = np.zeros(3)
         fates[counts > 0] = rng.dirichlet(counts[counts > 0])
-        return Conditions(shares, float(fates[1]), float(fates[2]), round(self.delay))
+        return TrialProtocol(shares, float(fates[1]), float(fates[2]), round(self.delay))
 
 
-def remainder(
-    state: State, family: Family, seen: Seen, pending: Integers = NOTHING, most: int | None = None
-) -> Remainder:
-    """How many more trials ``state`` needs; its stopping rule has to keep `Hypotheses`.
+def remaining_trials(
+    state: State, family: Family, seen: ObservedProtocol, pending: Integers = NOTHING, most: int | None = None
+) -> RemainingTrials:
+    """Return how many more trials ``state`` needs; its stopping rule has to keep `Hypotheses`.
 
     ``pending``: the arms x * n + a of trials that have not reported, in the order of their hand-out;
     ``most``: how many more there may be.
@@ -98,11 +98,11 @@ def is_compiled(state: State, family: Family) -> bool:
     use_machine_code()
     means = np.full(state.stopping.pulls.shape, 0.5)
     rng = np.random.default_rng(SEED)
-    return Future(state, means, family, Conditions(np.zeros(0)), NOTHING, rng).is_compiled
+    return Future(state, means, family, TrialProtocol(np.zeros(0)), NOTHING, rng).is_compiled
 
 
 def _clarity(means: Floats) -> Floats:
-    """How much each of the means (draws, X, n) counts in the median."""
+    """Return how much each of the means (draws, X, n) counts in the median."""
     if means.shape[2] == 1:
         return np.ones(len(means))
     in_order = np.sort(means, axis=2)
@@ -111,8 +111,8 @@ def _clarity(means: Floats) -> Floats:
     return found
 
 
-def _quantiles(futures: Sequence[Future], weights: Floats, most: int | None, far: float) -> Remainder:
-    """Play the futures on until nine in ten have ended."""
+def _quantiles(futures: Sequence[Future], weights: Floats, most: int | None, far: float) -> RemainingTrials:
+    """Play the futures until nine in ten have ended."""
     needs = np.full(len(futures), math.inf)
     low, high = _rank(0.1, len(futures)), _rank(0.9, len(futures))
     horizon = HORIZON
@@ -129,9 +129,9 @@ def _quantiles(futures: Sequence[Future], weights: Floats, most: int | None, far
     middle = max(int(np.searchsorted(counted, 0.5 * counted[-1])), low)
     in_time = None if most is None else float((needs <= most).mean())
     at_least = bool(needs[order[high]] == math.inf)
-    return Remainder(float(known[middle]), float(known[high]), at_least, float(known[low]), in_time)
+    return RemainingTrials(float(known[middle]), float(known[high]), at_least, float(known[low]), in_time)
 
 
 def _rank(share: float, count: int) -> int:
-    """The place in order below which a further one of the same kind falls with this probability."""
+    """Return the place in order below which a further one of the same kind falls with this probability."""
     return min(max(math.ceil(share * (count + 1)), 1), count) - 1

@@ -24,8 +24,8 @@ from osrl.model.families import Family
 from osrl.model.outcome import is_open
 from osrl.policies.contract import State
 from osrl.policies.registry import loop_for, policy_of
-from osrl.policies.steps import Rules, by_rules, design, design_of, new_ticket, wants_design
-from osrl.simulation.protocol import Conditions
+from osrl.policies.steps import RuleFunctions, design, design_of, new_ticket, specialise_on_rules, wants_design
+from osrl.simulation.protocol import TrialProtocol
 
 FINE, COARSE = 20, 40
 GROWTH = 0.1  # of the number of samples between two designs: a forecast has no need of more
@@ -42,7 +42,7 @@ class Future:
         state: State,
         means: Floats,
         family: Family,
-        conditions: Conditions,
+        conditions: TrialProtocol,
         pending: Integers,
         rng: np.random.Generator,
     ) -> None:
@@ -59,13 +59,13 @@ class Future:
 
     @property
     def handed_out(self) -> int:
-        """Trials handed out since its start, in the middle of the last block."""
+        """Return the number of trials handed out since its start, in the middle of the last block."""
         ended = self._ended - self._size // 2
         return max(ended + self._conditions.delay - self._pending.size, 0)
 
     @property
     def is_compiled(self) -> bool:
-        """Whether there is machine code to play it with."""
+        """Tell whether there is machine code to play it with."""
         policy, arguments = policy_of(self._state), self._to_prepare()
         if policy.outside is None and arguments[4] is None:
             return False
@@ -77,7 +77,7 @@ class Future:
         return not policy.compiled or all([has_machine_code(loop_for(step, policy), *values) for step, values in steps])
 
     def play(self, until: int) -> bool:
-        """Go on until so many trials were handed out from its start; whether all is decided."""
+        """Continue until so many trials were handed out from its start; tell whether all is decided."""
         policy = policy_of(self._state)
         prepare, play = loop_for(prepare_block, policy), loop_for(play_block, policy)
         while is_open(self._state.outcome) and self.handed_out < until:
@@ -98,7 +98,7 @@ class Future:
         return self._state, self._propensities, ended, self._values, self._room
 
     def _draw(self) -> Floats:
-        """The next block: how many trials of each arm end with a high reward, a low one, or are lost."""
+        """Draw the next block: how many trials of each arm end with a high reward, a low one, or are lost."""
         rng, conditions = self._rng, self._conditions
         samples = float(self._state.stopping.numbers[HYP_SAMPLES])
         size = int(max(1, min(self._ended / FINE, samples / COARSE)))
@@ -127,7 +127,7 @@ class Future:
 
 
 def two_values(means: Floats, family: Family) -> Floats:
-    """Rewards (2, X, n), the first with the mean as its probability, that have the mean and the variance.
+    """Return rewards (2, X, n), the first with the mean as its probability, that have the mean and the variance.
 
     1 and 0 for coins; for other rewards in [0, 1] the variance is that of the simulated ones.
     """
@@ -138,9 +138,9 @@ def two_values(means: Floats, family: Family) -> Floats:
     return np.stack([inside + share * (1 - inside), inside - share * inside])
 
 
-@by_rules
-def read_propensities(rules: Rules) -> Callable[[State, int, Floats], None]:
-    """``read_propensities(state, task, out)``: with which probability each arm (X, n) is next."""
+@specialise_on_rules
+def read_propensities(rules: RuleFunctions) -> Callable[[State, int, Floats], None]:
+    """Write the probability that each arm (X, n) is next: ``read_propensities(state, task, out)``."""
     select = rules.select
 
     def read_propensities(state: State, task: int, out: Floats) -> None:
@@ -154,17 +154,17 @@ def read_propensities(rules: Rules) -> Callable[[State, int, Floats], None]:
     return read_propensities
 
 
-@by_rules
-def show_rewards(rules: Rules) -> Callable[[State, Floats, Floats], None]:
-    """``show_rewards(state, ended, values)``: the sampling rule sees the rewards of a block."""
-    look_on = rules.look_on
+@specialise_on_rules
+def show_rewards(rules: RuleFunctions) -> Callable[[State, Floats, Floats], None]:
+    """Let the sampling rule take in the rewards of a block: ``show_rewards(state, ended, values)``."""
+    sampling_observe = rules.sampling_observe
 
     def show_rewards(state: State, ended: Floats, values: Floats) -> None:
         for end in range(values.shape[0]):
             for x in range(values.shape[1]):
                 for a in range(values.shape[2]):
                     for _ in range(int(ended[end, x, a])):
-                        look_on(state.sampling, state.stopping, x, a, values[end, x, a])
+                        sampling_observe(state.sampling, state.stopping, x, a, values[end, x, a])
 
     return show_rewards
 

@@ -31,7 +31,7 @@ from osrl.simulation.experiment import (
     read_protocol,
     without_task,
 )
-from osrl.simulation.protocol import new_course
+from osrl.simulation.protocol import new_experiment
 
 DEFAULT_PLAN_RUNS = 200
 DEFAULT_BUDGET = 10**6
@@ -249,7 +249,7 @@ def _simulate_protocol(
     tau, cost, open_still = np.zeros(runs, np.int64), np.zeros(runs), np.zeros(runs, np.bool_)
     for run in range(runs):
         key = new_key(seed, run)
-        course = new_course(policy.new(problem, uniform(key, START_LANE, 0)), instance, key, conditions)
+        course = new_experiment(policy.new(problem, uniform(key, START_LANE, 0)), instance, key, conditions)
         open_still[run] = not course.play(budget)
         tau[run] = course.handed_out
         pulls = course.state.stopping.pulls

@@ -14,31 +14,31 @@ import numpy as np
 
 from osrl.jit import kernel_in_place
 from osrl.model.arrays import Floats, Integers
-from osrl.model.environment import World, at_hand, draw_reward, new_world
+from osrl.model.environment import Environment, draw_reward, new_environment, reward_available
 from osrl.model.instance import Instance
 from osrl.model.outcome import Outcome, is_open
 from osrl.model.rng import Key, uniform
 from osrl.policies.contract import State
 from osrl.policies.registry import loop_for, policy_of
 from osrl.policies.steps import (
+    apply_loss,
+    apply_reward,
     conclude_all,
-    deal,
     design,
     design_of,
-    forfeit,
+    issue_trial,
     new_ticket,
-    settle,
     stream,
     wants_design,
 )
 
 ARRIVALS, FATES = 2, 3  # lanes of draws: which task arrives, and what becomes of a trial
-OLDEST, WAITING, HANDED_OUT, ENDED = range(4)  # places of `Queue.place`
+OLDEST, WAITING, HANDED_OUT, ENDED = range(4)  # places of `PendingQueue.place`
 WHY, OF_STREAM, OF_ARM, REWARD = range(4)  # places of a note: the last two are of the last trial
 WANTS_REWARDS = 1  # why the loop came back, besides what a rule can get wrong (`osrl.policies.steps`)
 
 
-class Conditions(NamedTuple):
+class TrialProtocol(NamedTuple):
     """How trials go out and come back.
 
     ``shares``: those of the tasks that arrive; empty where the policy chooses. A result comes after ``delay``
@@ -53,10 +53,10 @@ class Conditions(NamedTuple):
     batch: int = 1
 
 
-AT_ONCE = Conditions(np.zeros(0))  # each result before the next trial, none lost
+AT_ONCE = TrialProtocol(np.zeros(0))  # each result before the next trial, none lost
 
 
-class Queue(NamedTuple):
+class PendingQueue(NamedTuple):
     """Trials that have not reported, in a ring."""
 
     arms: Integers  # (room,) x * n + a
@@ -64,19 +64,19 @@ class Queue(NamedTuple):
     place: Integers  # (4,) where the oldest is, how many wait; trials handed out, and ended
 
 
-def new_queue(state: State, conditions: Conditions) -> Queue:
+def new_queue(state: State, conditions: TrialProtocol) -> PendingQueue:
     """Return an empty queue for the trials of a state."""
     room = conditions.delay + conditions.batch
-    return Queue(np.zeros(room, np.int64), np.zeros((room, new_ticket(state).size)), np.zeros(4, np.int64))
+    return PendingQueue(np.zeros(room, np.int64), np.zeros((room, new_ticket(state).size)), np.zeros(4, np.int64))
 
 
-class Course(NamedTuple):
+class SimulatedExperiment(NamedTuple):
     """A simulated experiment under way: it may be played on, a part at a time."""
 
     state: State
-    world: World
-    conditions: Conditions
-    queue: Queue
+    world: Environment
+    conditions: TrialProtocol
+    queue: PendingQueue
 
     def play(self, until: int) -> bool:
         """Continue until so many trials were handed out from its start; tell whether all is decided."""
@@ -92,9 +92,11 @@ class Course(NamedTuple):
         return int(self.queue.place[HANDED_OUT])
 
 
-def new_course(state: State, instance: Instance, key: Key, conditions: Conditions) -> Course:
+def new_experiment(state: State, instance: Instance, key: Key, conditions: TrialProtocol) -> SimulatedExperiment:
     """Return an experiment that continues from ``state``, which is copied."""
-    return Course(copy.deepcopy(state), new_world(instance, key), conditions, new_queue(state, conditions))
+    return SimulatedExperiment(
+        copy.deepcopy(state), new_environment(instance, key), conditions, new_queue(state, conditions)
+    )
 
 
 @kernel_in_place
@@ -111,9 +113,9 @@ def arrival(shares: Floats, draw: float) -> int:
 def play(
     state: Any,
     outcome: Outcome,
-    world: World,
-    conditions: Conditions,
-    queue: Queue,
+    world: Environment,
+    conditions: TrialProtocol,
+    queue: PendingQueue,
     propensities: Floats,
     pointer: Any,
     note: Floats,
@@ -134,14 +136,14 @@ def play(
             x, a = arms[slot] // n, arms[slot] % n
             fate = uniform(key, FATES, place[ENDED]) if left_out > 0.0 else 1.0
             if fate < lost:
-                forfeit(state, x, a, tickets[slot])
+                apply_loss(state, x, a, tickets[slot])
             elif fate >= left_out:
                 source = stream(state)
-                if not at_hand(world, source, x, a):
+                if not reward_available(world, source, x, a):
                     note[WHY], note[OF_STREAM], note[OF_ARM] = WANTS_REWARDS, source, arms[slot]
                     return
                 value = draw_reward(world, source, x, a)
-                settle(state, x, a, value, tickets[slot])
+                apply_reward(state, x, a, value, tickets[slot])
                 note[OF_ARM], note[REWARD] = arms[slot], value
             place[OLDEST] = (slot + 1) % room
             place[WAITING] -= 1
@@ -153,7 +155,7 @@ def play(
                 number = place[HANDED_OUT]
                 task = arrival(shares, uniform(key, ARRIVALS, number)) if shares.size > 0 else -1
                 slot = (place[OLDEST] + place[WAITING]) % room
-                arm = deal(state, task, key, number, propensities, tickets[slot])
+                arm = issue_trial(state, task, key, number, propensities, tickets[slot])
                 if arm < 0:
                     note[WHY] = arm
                     return

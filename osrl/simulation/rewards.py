@@ -17,7 +17,7 @@ import polars as pl
 
 from osrl.errors import OsrlError
 from osrl.jit.fingerprint import StampError, stamp
-from osrl.model.environment import World, reward_lane
+from osrl.model.environment import Environment, reward_lane
 from osrl.model.families import Family
 from osrl.model.instance import Instance
 from osrl.model.rng import uniform
@@ -100,7 +100,7 @@ def _check(value: Any, family: Family, what: str) -> float:
     return number
 
 
-def add_rewards(world: World, rewards: Rewards, stream: int, arm: int) -> World:
+def add_rewards(world: Environment, rewards: Rewards, stream: int, arm: int) -> Environment:
     """Return the environment with twice as many rewards of an arm ready as before."""
     n = world.means.shape[1]
     x, a = arm // n, arm % n

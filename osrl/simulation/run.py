@@ -1,4 +1,4 @@
-"""One simulated run: the compiled loop that drives a policy until it has decided.
+"""A simulated run: a policy driven until it has decided.
 
 The k-th reward of an arm is a function of (seed, run, stream, arm, k), and the n-th choice of a
 randomised policy one of (seed, run, n): a run is the same whoever computes it, and a risk gives
@@ -17,13 +17,13 @@ import numpy as np
 
 from osrl.jit.kernels import compiler_errors
 from osrl.jit.mode import compile_now
-from osrl.model.environment import World, new_world
+from osrl.model.environment import Environment, new_environment
 from osrl.model.instance import Instance
 from osrl.model.rng import Key
 from osrl.policies.contract import State
 from osrl.policies.registry import loop_for, policy_of
 from osrl.policies.steps import design_of
-from osrl.policies.validation import rehearse, wont_compile, wrong_choice
+from osrl.policies.validation import compile_error, dry_run, invalid_choice
 from osrl.simulation.protocol import AT_ONCE, HANDED_OUT, OF_ARM, OF_STREAM, WANTS_REWARDS, WHY, new_queue, play
 from osrl.simulation.rewards import Rewards, add_rewards
 
@@ -31,7 +31,7 @@ NO_ROOM = 2  # why the loop came back, besides `WANTS_REWARDS` and what a rule c
 
 
 def episode(state: State, instance: Instance, key: Key, budget: int, rewards: Rewards | None = None) -> int:
-    """Drive ``state`` until every criterion is decided, or for ``budget`` rounds; the rounds played.
+    """Drive ``state`` until every criterion is decided, or for ``budget`` rounds; return the rounds played.
 
     What was decided is in ``state.outcome``. ``rewards`` come in place of the family's.
     """
@@ -48,22 +48,22 @@ def drive(
     trace: Any = None,
     more_room: Callable[[Any], Any] = lambda trace: trace,
 ) -> int:
-    """Play a run with ``loop``, and give it what it comes back for."""
+    """Play a run with ``loop``, provide what it comes back for, and return the rounds played."""
     compile_now()
     policy = policy_of(state)
-    world = new_world(instance, key)
+    world = new_environment(instance, key)
     if rewards is not None:
         world = add_rewards(world, rewards, 0, 0)
     propensities, note, queue = np.zeros(world.means.shape), np.zeros(4), new_queue(state, AT_ONCE)
     extra: tuple[Any, ...] = () if trace is None else (trace,)
     if policy.compiled:
-        rehearse(policy, state)
+        dry_run(policy, state)
     played, pointer = loop_for(loop, policy), design_of(state)
     while True:
         try:
             played(state, state.outcome, world, AT_ONCE, queue, propensities, pointer, note, budget, True, *extra)
         except compiler_errors() as error:
-            raise wont_compile(policy, error) from None
+            raise compile_error(policy, error) from None
         if note[WHY] == 0:
             break
         if note[WHY] == WANTS_REWARDS:
@@ -72,13 +72,13 @@ def drive(
         elif note[WHY] == NO_ROOM:
             extra = (more_room(extra[0]),)
         else:
-            raise wrong_choice(policy, state, propensities, int(queue.place[HANDED_OUT]))
+            raise invalid_choice(policy, state, propensities, int(queue.place[HANDED_OUT]))
         note[WHY] = 0.0
     _no_answer(state, world)
     return int(queue.place[HANDED_OUT])
 
 
-def _no_answer(state: State, world: World) -> None:
+def _no_answer(state: State, world: Environment) -> None:
     """Write down the samples of a run whose rule does not guess."""
     outcome = state.outcome
     for criterion in np.flatnonzero((outcome.tau == 0) & (outcome.representation[:, 0] < 0)):

@@ -25,14 +25,14 @@ import polars as pl
 from osrl.errors import OsrlError
 from osrl.jit import kernel_in_place
 from osrl.model.arrays import Floats, Integers
-from osrl.model.environment import World
+from osrl.model.environment import Environment
 from osrl.model.outcome import Outcome, is_open
 from osrl.model.rng import new_key
 from osrl.policies.contract import State
-from osrl.policies.steps import Rules, by_rules, conclude_all, read_evidence, read_weights
+from osrl.policies.steps import RuleFunctions, conclude_all, read_evidence, read_weights, specialise_on_rules
 from osrl.simulation.campaign import read_whole
 from osrl.simulation.chunk import UNLIMITED, Job
-from osrl.simulation.protocol import ENDED, OF_ARM, REWARD, WHY, Conditions, Queue, play
+from osrl.simulation.protocol import ENDED, OF_ARM, REWARD, WHY, PendingQueue, TrialProtocol, play
 from osrl.simulation.run import NO_ROOM, drive
 
 TRACE_NAMES = ("pulls", "means", "weights", "evidence")
@@ -77,8 +77,8 @@ def more_room(recording: Recording) -> Recording:
     )
 
 
-@by_rules
-def write_moment(rules: Rules) -> Callable[[State, Floats, int, Recording], None]:
+@specialise_on_rules
+def write_moment(rules: RuleFunctions) -> Callable[[State, Floats, int, Recording], None]:
     """Record the state after so many rounds: ``write_moment(state, propensities, rounds, recording)``."""
 
     def write_moment(state: State, propensities: Floats, rounds: int, recording: Recording) -> None:
@@ -103,9 +103,9 @@ def write_moment(rules: Rules) -> Callable[[State, Floats, int, Recording], None
 def play_traced(
     state: Any,
     outcome: Outcome,
-    world: World,
-    conditions: Conditions,
-    queue: Queue,
+    world: Environment,
+    conditions: TrialProtocol,
+    queue: PendingQueue,
     propensities: Floats,
     pointer: Any,
     note: Floats,

@@ -17,7 +17,7 @@ from osrl.model.families import Family
 from osrl.model.outcome import DECIDED, NO_SHARED
 from osrl.policies.builtin import OSRL, TAS
 from osrl.policies.contract import Criterion, Problem
-from osrl.policies.steps import design, settle, wants_design
+from osrl.policies.steps import apply_reward, design, wants_design
 from osrl.policies.stopping.per_task_test import ASKED_TASK
 from osrl.study.log.export import read_log
 from osrl.study.state.state import StudyState
@@ -110,8 +110,8 @@ def test_a_late_reward_of_a_finished_task_does_not_lead_back_to_it() -> None:
     for x in range(2):
         while asked[ASKED_TASK] == x:
             for a in range(2):
-                settle(state, x, a, float(a == 0), nothing)
-    settle(state, 0, 0, 1.0, nothing)
+                apply_reward(state, x, a, float(a == 0), nothing)
+    apply_reward(state, 0, 0, 1.0, nothing)
     assert asked[ASKED_TASK] == 2
 
 
@@ -119,7 +119,7 @@ def test_evidence_is_read_without_a_forecast(tmp_path: Path, monkeypatch: pytest
     def refuse(*given: Any, **named: Any) -> None:
         raise AssertionError("the rest was simulated")
 
-    monkeypatch.setattr("osrl.study.views.forecast.remainder", refuse)
+    monkeypatch.setattr("osrl.study.views.forecast.remaining_trials", refuse)
     with new_study(str(tmp_path / "study.db"), policy="uniform", delta=0.001) as study:
         play(study, 20)
         assert len(study.evidence) > 2

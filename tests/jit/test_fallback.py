@@ -33,7 +33,7 @@ print(backend.is_linked())
 """
 BREAKS = {
     "a module is gone": "import sys; sys.modules['osrl.jit.linking'] = None\n",
-    "a name is gone": "import numba.experimental.function_type; import numba.core.ccallback as module; del module.CFunc\n",
+    "a name is gone": "import numba.experimental.function_type\nimport numba.core.ccallback as m; del m.CFunc\n",
     "a class is another": "import numba.core.codegen as module; module.JITCodeLibrary = object\n",
     "a cache has another interface": "import numba.core.compiler as module; del module.CompileResult._reduce\n",
 }

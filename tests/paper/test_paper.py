@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 from osrl.model.arrays import Floats
-from osrl.model.environment import World, draw_reward, new_world
+from osrl.model.environment import Environment, draw_reward, new_environment
 from osrl.model.instance import Instance
 from osrl.model.rng import new_key
 from osrl.paper import published
@@ -43,7 +43,7 @@ from osrl.paper.published import (
 from osrl.paper.table1 import COLUMNS, RELEASED, VARIANTS, Variant, summarise, table_1
 from osrl.paper.table2 import ASCENT, OPTIMUM, run_table_2, worths
 from osrl.policies.contract import Criterion, State
-from osrl.policies.steps import deal, design, design_of, new_ticket, settle, wants_design
+from osrl.policies.steps import apply_reward, design, design_of, issue_trial, new_ticket, wants_design
 from osrl.policies.stopping import per_task_test as contests
 from osrl.simulation.api import simulate
 from osrl.simulation.runs import Z975
@@ -149,7 +149,7 @@ def test_phase_1_ends_where_the_whole_run_ends_it(experiment: Experiment, policy
     for run in range(2):
         key = new_key(SEED, run)
         state = experiment.new_state(policy, criteria, key)
-        play_phase_1(state, state.outcome, new_world(PAPER, key), design_of(state))
+        play_phase_1(state, state.outcome, new_environment(PAPER, key), design_of(state))
         rows = found.filter(run=run)
         assert state.outcome.tau_g.tolist() == rows["tau_g"].to_list()
         pulls = np.array(rows["pulls"].to_list()).reshape(state.outcome.pulls.shape)
@@ -159,7 +159,7 @@ def test_phase_1_ends_where_the_whole_run_ends_it(experiment: Experiment, policy
         assert (state.outcome.pulls[:, :, :2] < pulls[:, :, :2]).all()
 
 
-def traced(state: State, world: World, target: Floats, rounds: int) -> Floats:
+def traced(state: State, world: Environment, target: Floats, rounds: int) -> Floats:
     """Return the course of phase 1."""
     estimate = state.stopping.contests.arms[contests.TEST_MEANS]
     return trace_phase_1(state, state.sampling.weights, estimate, world, design_of(state), target, 1e5, rounds)
@@ -170,17 +170,19 @@ def test_a_trace_is_what_one_sees_step_by_step(experiment: Experiment) -> None:
     target = np.full(experiment.means.shape, 1 / 12)
     key = new_key(SEED, 0)
     state = experiment.new_state("osrl-sc", criterion, key)
-    series = traced(state, new_world(PAPER, key), target, rounds)
+    series = traced(state, new_environment(PAPER, key), target, rounds)
 
     stepped = experiment.new_state("osrl-sc", criterion, key)
-    world, ticket = new_world(PAPER, key), new_ticket(stepped)
+    world, ticket = new_environment(PAPER, key), new_ticket(stepped)
     estimate = stepped.stopping.contests.arms[contests.TEST_MEANS]
     for t in range(rounds):
         weights, means = stepped.sampling.weights.copy(), estimate.copy()
         if wants_design(stepped):
             design(stepped)
-        x, a = divmod(deal(stepped, -1, key, t, np.zeros(experiment.means.shape), ticket), experiment.means.shape[1])
-        settle(stepped, x, a, draw_reward(world, 0, x, a), ticket)
+        x, a = divmod(
+            issue_trial(stepped, -1, key, t, np.zeros(experiment.means.shape), ticket), experiment.means.shape[1]
+        )
+        apply_reward(stepped, x, a, draw_reward(world, 0, x, a), ticket)
         moved = stepped.sampling.weights - weights
         expected = {
             MEANS_NORM: np.linalg.norm(estimate),
@@ -200,7 +202,7 @@ def test_the_rate_is_that_of_the_true_means_once_they_are_known(experiment: Expe
     key = new_key(SEED, 1)
     state = experiment.new_state("osrl-sc", criterion, key)
     target = best.reshape(experiment.means.shape)
-    series = traced(state, new_world(PAPER, key), target, 15_000)
+    series = traced(state, new_environment(PAPER, key), target, 15_000)
     assert series[RATE, -1] == pytest.approx(0.03916, rel=0.1)
     assert series[MEANS_NORM, -1] == pytest.approx(np.linalg.norm(PAPER.means), rel=0.03)
 

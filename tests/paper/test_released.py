@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from osrl.model.environment import new_world
+from osrl.model.environment import new_environment
 from osrl.model.instance import Instance
 from osrl.model.rng import new_key
 from osrl.paper.dynamics import play_phase_1
@@ -32,7 +32,7 @@ def test_the_published_numbers_are_reproduced() -> None:
     def first_phase(run: int) -> tuple[Array, Array]:
         key = new_key(0, run)
         state = new_state(RELEASED, paper, criteria, key)
-        play_phase_1(state, state.outcome, new_world(paper, key), design_of(state))
+        play_phase_1(state, state.outcome, new_environment(paper, key), design_of(state))
         assert (state.outcome.representation == 0).all()
         pulls = state.outcome.pulls[-1]  # until the smallest risk was kept
         return state.outcome.tau_g.astype(float), pulls / pulls.sum()

@@ -18,7 +18,7 @@ from osrl.model.arrays import Floats
 from osrl.model.rng import Key, new_key
 from osrl.policies.contract import Policy, Problem
 from osrl.policies.registry import find, loop_for, register
-from osrl.policies.steps import deal, settle
+from osrl.policies.steps import apply_reward, issue_trial
 from osrl.policies.stopping.per_task_test import ASKED_TASK, TEST_PULLS
 from osrl.testing import (
     EASY,
@@ -57,8 +57,8 @@ def some_rounds(state: Any, key: Key, rounds: int) -> int:
     """A driver of one's own."""
     propensities, ticket = np.zeros((2, 4)), np.zeros(0)
     for t in range(rounds):
-        arm = deal(state, -1, key, t, propensities, ticket)
-        settle(state, arm // 4, arm % 4, 1.0, ticket)
+        arm = issue_trial(state, -1, key, t, propensities, ticket)
+        apply_reward(state, arm // 4, arm % 4, 1.0, ticket)
     return rounds
 
 

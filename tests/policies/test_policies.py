@@ -20,7 +20,7 @@ from osrl.policies.builtin import OSRL, OSRL_SC, RELEASED, TAS, TAS_TRANSFER, UN
 from osrl.policies.contract import Criterion, Policy, Problem, State
 from osrl.policies.registry import find, policy_of, registered
 from osrl.policies.sampling.per_task import WEIGHTS_ALL
-from osrl.policies.steps import design, settle, wants_design, write_ticket
+from osrl.policies.steps import apply_reward, design, wants_design, write_ticket
 from osrl.policies.stopping.per_task_test import TEST_MEANS, TEST_PULLS
 from osrl.testing import EASY, check_policy, criteria_for, new_state, run_compiled
 from tests.oracle import policies as oracle
@@ -109,7 +109,7 @@ def test_osrl_sc_does_what_algorithm_1_says(shape: Shape, seed: int, family: Fam
         if i == len(drawn) - 1:
             stopping.threshold[:] = terms
         write_ticket(state, x, a, NOTHING, ticket)
-        settle(state, x, a, y, ticket)
+        apply_reward(state, x, a, y, ticket)
     pulls, means = (stopping.contests.arms[row].reshape(shape) for row in (TEST_PULLS, TEST_MEANS))
     everything = len(drawn) >= pulls.size
     for r, delta in enumerate(deltas):
@@ -138,7 +138,7 @@ def test_track_and_stop_does_what_it_should(n: int, seed: int, family: Family, m
     for i, (_, a, y) in enumerate(drawn):
         if i == len(drawn) - 1:
             stopping.threshold[:] = terms
-        settle(state, 0, a, y, NOTHING)
+        apply_reward(state, 0, a, y, NOTHING)
     pulls, means = stopping.contests.arms[TEST_PULLS, 0], stopping.contests.arms[TEST_MEANS, 0]
     for r, delta in enumerate(deltas):
         margin = oracle.tas_margin(pulls, means, delta, family.noise) if drawn else -1.0
@@ -155,7 +155,7 @@ def test_a_lead_that_stays_shared_does_not_stop_exploration() -> None:
         if wants_design(state):
             design(state)
         a = choice(state)
-        settle(state, 0, a, 0.5 if a else float(state.stopping.contests.arms[TEST_PULLS, 0, 0] > 0), NOTHING)
+        apply_reward(state, 0, a, 0.5 if a else float(state.stopping.contests.arms[TEST_PULLS, 0, 0] > 0), NOTHING)
     assert state.outcome.status[0] == DECIDED and state.outcome.representation[0, 0] == 0
 
 

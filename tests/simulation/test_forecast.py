@@ -23,16 +23,16 @@ from osrl.model.rng import reward as draw_one
 from osrl.policies.steps import new_ticket
 from osrl.report.sentences import describe_forecast
 from osrl.simulation import forecast as rest
-from osrl.simulation.forecast import NOTHING, Seen, remainder
+from osrl.simulation.forecast import NOTHING, ObservedProtocol, remaining_trials
 from osrl.simulation.futures import Future, two_values
-from osrl.simulation.protocol import Conditions, new_course
+from osrl.simulation.protocol import TrialProtocol, new_experiment
 from osrl.study.views import forecast as forecasts
 from tests.support.studies import new_study, play
 from tests.validation.forecasts import CASES, Case, Checked, begin, check_forecasts, share_below
 
 pytestmark = pytest.mark.slow
 
-NOTHING_LOST = Seen(np.zeros(2), 400, 0, 0, 0.0)
+NOTHING_LOST = ObservedProtocol(np.zeros(2), 400, 0, 0, 0.0)
 LEAST = 0.85  # of true remainders that are at most the stated 90 %, early in a study
 
 
@@ -87,27 +87,27 @@ def test_losses_and_delays_make_it_longer() -> None:
     course = begin(CASES[0], 1505, 1)
     course.play(150)
     family = CASES[0].instance.family
-    plain = remainder(course.state, family, NOTHING_LOST)
-    lost = remainder(course.state, family, NOTHING_LOST._replace(lost=20))
-    left_out = remainder(course.state, family, NOTHING_LOST._replace(ignored=200))
-    late = remainder(course.state, family, NOTHING_LOST._replace(delay=100.0))
-    assert plain == remainder(course.state, family, NOTHING_LOST)
+    plain = remaining_trials(course.state, family, NOTHING_LOST)
+    lost = remaining_trials(course.state, family, NOTHING_LOST._replace(lost=20))
+    left_out = remaining_trials(course.state, family, NOTHING_LOST._replace(ignored=200))
+    late = remaining_trials(course.state, family, NOTHING_LOST._replace(delay=100.0))
+    assert plain == remaining_trials(course.state, family, NOTHING_LOST)
     assert lost.median > 1.2 * plain.median
     assert left_out.median > 1.2 * plain.median
     assert plain.median + 50 < late.median
-    most = remainder(course.state, family, NOTHING_LOST, most=round(plain.median))
+    most = remaining_trials(course.state, family, NOTHING_LOST, most=round(plain.median))
     assert most._replace(in_time=None) == plain, "a limit does not make it shorter"
     assert most.in_time is not None and 0.2 < most.in_time < 0.7
     waiting = np.arange(100) % 4  # trials that are out already
-    assert remainder(course.state, family, NOTHING_LOST, waiting).median < plain.median
+    assert remaining_trials(course.state, family, NOTHING_LOST, waiting).median < plain.median
 
 
 def test_what_was_never_seen_does_not_happen() -> None:
     rng = np.random.default_rng(1)
     nothing = NOTHING_LOST.draw(rng)
     assert nothing.shares.size == nothing.loss == nothing.ignored == nothing.delay == 0
-    drawn = Seen(np.array([90.0, 10.0]), 95, 5, 0, 7.6).draw(rng)
-    assert isinstance(drawn, Conditions)
+    drawn = ObservedProtocol(np.array([90.0, 10.0]), 95, 5, 0, 7.6).draw(rng)
+    assert isinstance(drawn, TrialProtocol)
     assert drawn.shares[0] > 0.7 and 0 < drawn.loss < 0.15 and drawn.delay == 8
 
 
@@ -149,13 +149,13 @@ def test_a_block_of_one_trial_is_that_trial(case: Case, check: float) -> None:
 def test_futures_in_blocks_take_as_long_as_trial_by_trial() -> None:
     course = begin(CASES[4], 5, 1)
     course.play(500)
-    family, nothing = CASES[4].instance.family, Conditions(np.zeros(0))
+    family, nothing = CASES[4].instance.family, TrialProtocol(np.zeros(0))
     hypotheses = course.state.stopping
     means = plausible_means(hypotheses.pulls, hypotheses.sums, 3, 0.0, 60, np.random.default_rng(2))
     each, blocks = np.zeros((2, 60))
     for i, drawn in enumerate(means):
         world = Instance(drawn.reshape(4, 3, 2), family)
-        exact = new_course(course.state, world, new_key(9, i), nothing)
+        exact = new_experiment(course.state, world, new_key(9, i), nothing)
         future = Future(course.state, drawn, family, nothing, NOTHING, np.random.default_rng([9, i]))
         exact.play(30_000)
         future.play(30_000)
@@ -170,7 +170,7 @@ def test_a_large_experiment_has_a_number_and_a_range() -> None:
     rare = case._replace(instance=Instance.bernoulli(0.1 * case.instance.means))
     course = begin(rare, 1303, 3)
     assert not course.play(100_000)
-    found = remainder(course.state, rare.instance.family, NOTHING_LOST._replace(arrivals=np.zeros(3)))
+    found = remaining_trials(course.state, rare.instance.family, NOTHING_LOST._replace(arrivals=np.zeros(3)))
     assert not found.at_least and 10_000 < found.q10 < found.median < found.q90
 
 
@@ -219,7 +219,7 @@ def test_the_forecast_is_computed_once_for_a_moment(tmp_path: Path, monkeypatch:
         play(study, 40)
         first = study.forecast
         with monkeypatch.context() as patch:
-            patch.setattr("osrl.study.views.forecast.remainder", None)  # would fail
+            patch.setattr("osrl.study.views.forecast.remaining_trials", None)  # would fail
             assert study.forecast is first
         play(study, 1)
         assert study.forecast is not first

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from osrl.model.environment import draw_reward, new_world
+from osrl.model.environment import draw_reward, new_environment
 from osrl.model.instance import Instance
 from osrl.model.rng import START_LANE, new_key, uniform
 from osrl.policies.contract import Criterion, Problem
@@ -43,7 +43,7 @@ EASY = Instance.bernoulli([[[0.9, 0.3], [0.2, 0.1]], [[0.2, 0.8], [0.1, 0.3]]])
 
 def rewards(study: Study, seed: int) -> Iterator[None]:
     """Play the study with the rewards of the simulation's first run."""
-    world, H = new_world(EASY, new_key(seed, 0)), EASY.shape[2]
+    world, H = new_environment(EASY, new_key(seed, 0)), EASY.shape[2]
     while study.verdict == "running":
         trial = study.ask()
         progress = study._session.refresh()

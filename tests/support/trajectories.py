@@ -22,13 +22,13 @@ import numpy as np
 import osrl.policies  # noqa: F401  (registers the policies of the package)
 from osrl.jit import kernel
 from osrl.model.arrays import Floats, Integers
-from osrl.model.environment import World, draw_reward, new_world
+from osrl.model.environment import Environment, draw_reward, new_environment
 from osrl.model.instance import Instance
 from osrl.model.outcome import RUNNING, STATUS, Outcome, is_open
 from osrl.model.rng import START_LANE, Key, new_key, uniform
 from osrl.policies.contract import Criterion, Problem, State
 from osrl.policies.registry import find
-from osrl.policies.steps import conclude, deal, design, design_of, new_ticket, settle, stream, wants_design
+from osrl.policies.steps import apply_reward, conclude, design, design_of, issue_trial, new_ticket, stream, wants_design
 from osrl.simulation.run import episode
 from osrl.study.study import Study
 from tests.support.instances import PAPER
@@ -74,7 +74,7 @@ CASES = {
 
 @kernel
 def record(
-    state: Any, outcome: Outcome, world: World, ticket: Floats, pointer: Any, arms: Integers, rewards: Floats
+    state: Any, outcome: Outcome, world: Environment, ticket: Floats, pointer: Any, arms: Integers, rewards: Floats
 ) -> int:
     """Drive ``state`` as the compiled loop does, and write down every arm and reward; the rounds played."""
     tasks, n = world.means.shape
@@ -83,11 +83,11 @@ def record(
     while rounds < arms.size and is_open(outcome):
         if wants_design(state):
             design(state, pointer)
-        arm = deal(state, -1, world.key, rounds, propensities, ticket)
+        arm = issue_trial(state, -1, world.key, rounds, propensities, ticket)
         x, a = arm // n, arm % n
         value = draw_reward(world, stream(state), x, a)
         arms[rounds], rewards[rounds] = arm, value
-        settle(state, x, a, value, ticket)
+        apply_reward(state, x, a, value, ticket)
         rounds += 1
     for criterion in range(outcome.reached.shape[1]):
         if outcome.reached[STATUS, criterion] == RUNNING:
@@ -118,7 +118,7 @@ def way_of(case: Case, instance: Instance, number: int) -> str:
     """Play one run step by step, and return a digest of all that has happened."""
     state, key = new_run(case, instance, number)
     arms, rewards = np.zeros(MOST, np.int64), np.zeros(MOST)
-    world = new_world(instance, key)
+    world = new_environment(instance, key)
     rounds = record(state, state.outcome, world, new_ticket(state), design_of(state), arms, rewards)
     way = arms[:rounds].tobytes() + np.round(rewards[:rounds], 6).tobytes()
     return short(way + ending_of(state.outcome))

@@ -17,7 +17,7 @@ from osrl.model.outcome import DECIDED, Outcome, new_outcome
 from osrl.policies import registry
 from osrl.policies.contract import Policy, Problem, SamplingRule, StoppingRule
 from osrl.policies.registry import register_rule, stop_names
-from osrl.simulation.forecast import Seen, remainder
+from osrl.simulation.forecast import ObservedProtocol, remaining_trials
 from tests.validation.attacks import allowed
 from tests.validation.forecasts import CASES, begin, check_forecasts
 
@@ -120,6 +120,6 @@ def forecasts_without_a_number(runs: int, seed: int = 0) -> Replayed:
         course = begin(rare, 700 + seed, run)
         if not course.play(100_000):
             tried += 1
-            seen = Seen(np.zeros(3), 100_000, 0, 0, 0.0)
-            wrong += remainder(course.state, rare.instance.family, seen).at_least
+            seen = ObservedProtocol(np.zeros(3), 100_000, 0, 0, 0.0)
+            wrong += remaining_trials(course.state, rare.instance.family, seen).at_least
     return Replayed(tried, wrong, 0)

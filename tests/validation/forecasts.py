@@ -10,8 +10,8 @@ from osrl.model.instance import Instance
 from osrl.model.rng import new_key
 from osrl.policies.contract import Criterion, Problem
 from osrl.policies.registry import find
-from osrl.simulation.forecast import Seen, remainder
-from osrl.simulation.protocol import Conditions, Course, new_course
+from osrl.simulation.forecast import ObservedProtocol, remaining_trials
+from osrl.simulation.protocol import SimulatedExperiment, TrialProtocol, new_experiment
 
 
 class Case(NamedTuple):
@@ -68,12 +68,12 @@ class Checked(NamedTuple):
     q10: float
 
 
-def begin(case: Case, seed: int, run: int, **options: float) -> Course:
+def begin(case: Case, seed: int, run: int, **options: float) -> SimulatedExperiment:
     """Return one experiment before its first trial."""
     criterion = Criterion("own", case.delta, case.delta)
     problem = Problem(case.instance.shape, case.instance.family, (criterion,), (case.epsilon, case.epsilon))
-    conditions = Conditions(np.zeros(0), case.loss)
-    return new_course(find("osrl").new(problem, 0.0, **options), case.instance, new_key(seed, run), conditions)
+    conditions = TrialProtocol(np.zeros(0), case.loss)
+    return new_experiment(find("osrl").new(problem, 0.0, **options), case.instance, new_key(seed, run), conditions)
 
 
 def check_forecasts(case: Case, seed: int, run: int, stages: int = 4) -> list[Checked]:
@@ -84,8 +84,8 @@ def check_forecasts(case: Case, seed: int, run: int, stages: int = 4) -> list[Ch
             break
         pulls = course.state.stopping.pulls
         told = int(pulls.sum())
-        seen = Seen(np.zeros(len(pulls)), told, course.handed_out - told, 0, 0.0)
-        forecast = remainder(course.state, case.instance.family, seen)
+        seen = ObservedProtocol(np.zeros(len(pulls)), told, course.handed_out - told, 0, 0.0)
+        forecast = remaining_trials(course.state, case.instance.family, seen)
         found.append((stage, course.handed_out, forecast))
     course.play(LONGEST)
     return [

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from osrl.hypotheses.trials import ticket_size
 from osrl.model.arrays import Flags
-from osrl.model.environment import new_world
+from osrl.model.environment import new_environment
 from osrl.model.instance import Instance
 from osrl.model.outcome import DECIDED, NO_SHARED, RUNNING, WITHIN
 from osrl.model.rng import START_LANE, new_key, uniform
@@ -104,7 +104,7 @@ def answers_of(
         walk(
             state,
             hypotheses,
-            new_world(instance, key),
+            new_environment(instance, key),
             ticket_size(hypotheses),
             rounds,
             case.trouble,

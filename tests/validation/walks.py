@@ -20,13 +20,13 @@ from osrl.hypotheses.trials import (
 )
 from osrl.jit import kernel
 from osrl.model.arrays import Flags
-from osrl.model.environment import World, draw_reward, new_world
+from osrl.model.environment import Environment, draw_reward, new_environment
 from osrl.model.instance import Instance
 from osrl.model.outcome import is_open
 from osrl.model.rng import new_key, uniform
 from osrl.policies.builtin import OSRL, UNIFORM
 from osrl.policies.contract import Policy
-from osrl.policies.steps import deal, design, design_of, settle, wants_design
+from osrl.policies.steps import apply_reward, design, design_of, issue_trial, wants_design
 from osrl.testing import new_state
 from tests.support.instances import Array
 
@@ -45,7 +45,7 @@ class Trouble(NamedTuple):
 
 @kernel
 def walk(
-    state: Any, hypotheses: Hypotheses, world: World, size: int, rounds: int, trouble: Trouble, pointer: Any
+    state: Any, hypotheses: Hypotheses, world: Environment, size: int, rounds: int, trouble: Trouble, pointer: Any
 ) -> None:
     """Play ``rounds`` rounds, or until the policy is done; a ticket has ``size`` numbers."""
     tasks, n = world.means.shape
@@ -68,7 +68,7 @@ def walk(
         task = int(np.argmax(hypotheses.against[:tasks, 0, -1])) if hunted else -1
         if hunted and t % 8 == 0:
             task = t // 8 % tasks  # or a task that is settled could be given for ever
-        chosen = deal(state, task, world.key, t, propensities, ticket)
+        chosen = issue_trial(state, task, world.key, t, propensities, ticket)
         x, a = chosen // n, chosen % n
         y = draw_reward(world, 0, x, a)
         if peek:
@@ -94,7 +94,7 @@ def walk(
                     for i in range(slots):
                         if due[i] >= 0:
                             pend_trial(hypotheses, arm[i] // n, arm[i] % n, tickets[i])
-                settle(state, arm[k] // n, arm[k] % n, value[k], tickets[k])
+                apply_reward(state, arm[k] // n, arm[k] % n, value[k], tickets[k])
 
 
 class Rejections(NamedTuple):
@@ -117,7 +117,7 @@ def rejections(
         walk(
             state,
             hypotheses,
-            new_world(instance, key),
+            new_environment(instance, key),
             ticket_size(hypotheses),
             rounds,
             trouble,

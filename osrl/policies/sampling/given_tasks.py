@@ -19,7 +19,7 @@ from osrl.hypotheses.model_check import is_check_open
 from osrl.hypotheses.state import HYP_MEANS, HYP_WAITING, Hypotheses, best_rival_if_unclear
 from osrl.hypotheses.tolerance import answer_within_tolerance
 from osrl.jit import kernel_in_place
-from osrl.jit.reductions import sum_of
+from osrl.jit.reductions import sequential_sum
 from osrl.model.arrays import Floats
 from osrl.model.outcome import sole_survivor
 
@@ -32,14 +32,14 @@ def write_task_propensities(hypotheses: Hypotheses, x: int, holdout: float, arms
     g = sole_survivor(possible_g, 0, possible_g.size) if waiting == 0.0 else int(waiting) - 1
     rival = best_rival_if_unclear(hypotheses, x, g) if g >= 0 else -1
     # While the verdict waits for this task, the weights are those of the doubt; none if it is a new one.
-    if g >= 0 and (waiting == 0.0 or rival < 0 or sum_of(arms) == 0.0):
+    if g >= 0 and (waiting == 0.0 or rival < 0 or sequential_sum(arms) == 0.0):
         answer = answer_within_tolerance(hypotheses.tolerance, x, g, means, possible_g, possible_h)
         if answer >= 0 and not is_check_open(hypotheses.check, x, answer):
             _play(answer, rival, holdout, arms)
             return
     if rival < 0 and (g < 0 or not is_check_open(hypotheses.check, x, _likely(hypotheses, x, g))):
         _leave_out(hypotheses, x, g, arms)
-    total = sum_of(arms)
+    total = sequential_sum(arms)
     for a in range(arms.size):
         arms[a] = arms[a] / total if total > 0.0 else 1.0 / arms.size
 

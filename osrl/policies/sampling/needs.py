@@ -23,7 +23,7 @@ from osrl.hypotheses.model_check import if_checked
 from osrl.hypotheses.state import HYP_PULLS, HYP_SUMS, Hypotheses
 from osrl.hypotheses.tolerance import EPSILON_G, EPSILON_H, PAIR_LIMIT_G, PAIR_LIMIT_H, PairTests, pair_evidence
 from osrl.jit import kernel, kernel_in_place
-from osrl.jit.reductions import sum_of
+from osrl.jit.reductions import sequential_sum
 from osrl.model.arrays import Floats, Integers
 from osrl.model.families import divergence
 
@@ -65,7 +65,7 @@ def _mix(check: PairTests, hypotheses: Any, g: int, time: float, room: Floats, w
         wanted[x, answer] = math.sqrt(squares)
         for a in range(n):
             wanted[x, a] = max(wanted[x, a] - time * weights[x, a], 0.0)
-    total = sum_of(wanted)
+    total = sequential_sum(wanted)
     if total > 0.0:
         for x in range(tasks):
             for a in range(n):

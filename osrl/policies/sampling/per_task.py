@@ -26,7 +26,7 @@ import numpy as np
 from osrl.allocation.single_task import single_task
 from osrl.errors import OsrlError
 from osrl.jit import kernel, kernel_in_place
-from osrl.jit.reductions import copy_to
+from osrl.jit.reductions import copy_into
 from osrl.model.arrays import Floats
 from osrl.policies.contract import Problem, SamplingRule
 from osrl.policies.sampling.tracking import least_pulled, must_explore, track
@@ -81,7 +81,7 @@ def compute_weights(tasks: PerTaskSampling, contests: PerTaskTest) -> None:
     first, last = competing_arms(contests)
     row = WEIGHTS_ALL if g < 0 else WEIGHTS_PREDICTORS
     best = single_task(contests.arms[TEST_MEANS, x, first:last], contests.noise)
-    copy_to(best.weights, tasks.weights[row, x, first:last])
+    copy_into(best.weights, tasks.weights[row, x, first:last])
     rounds = contests.rounds[x]
     tasks.due[x, 1 + g] = max(rounds + 1.0, rounds * (1.0 + tasks.growth))
 

@@ -33,7 +33,7 @@ import numpy as np
 from osrl.allocation.residual import PRIOR_SAMPLES, enforce_margin
 from osrl.evidence.betting import shrunk_means
 from osrl.jit import kernel, kernel_in_place
-from osrl.jit.reductions import is_any
+from osrl.jit.reductions import any_nonzero
 from osrl.model.arrays import Floats
 from osrl.policies.sampling.common import (
     ARM_CREDIT,
@@ -108,12 +108,12 @@ def solve_proportions(sampling: BaselineSampling, stopping: Any) -> None:
                 need_h[x, a] = 1.0
     numbers[BASE_DESIGN_DUE] = max(numbers[BASE_ROUNDS] + 4.0, numbers[BASE_ROUNDS] * (1.0 + sampling.growth))
     numbers[BASE_POSSIBILITIES] = count_possibilities(stopping)
-    if not is_any(need_g) and not is_any(need_h):
+    if not any_nonzero(need_g) and not any_nonzero(need_h):
         return
     weights = arms[ARM_TARGET].copy()
     solve_program(means, leader, need_g, need_h, noise, weights)
     alone = weights.copy()
-    if is_any(need_g) and is_any(need_h):
+    if any_nonzero(need_g) and any_nonzero(need_h):
         solve_program(means, leader, need_g, np.zeros((tasks, n)), noise, alone)
     for x in range(tasks):
         for a in range(n):

@@ -65,7 +65,7 @@ from osrl.hypotheses.state import (
     best_rival_if_unclear,
 )
 from osrl.jit import kernel, kernel_in_place
-from osrl.jit.reductions import is_any, sum_of
+from osrl.jit.reductions import any_nonzero, sequential_sum
 from osrl.model.arrays import Flags, Floats, Integers
 from osrl.model.outcome import sole_survivor
 from osrl.policies.contract import Problem, SamplingRule
@@ -165,7 +165,7 @@ def solve_for_needs(hypotheses: Hypotheses, optimal: Floats) -> float:
                 leader[x] = a
             if possible_h[x, a] and (answer[x] < 0 or means[x, a] > means[x, answer[x]]):
                 answer[x] = a
-        if is_any(need_g):
+        if any_nonzero(need_g):
             leader[x] = ruled_out_leader(means[x], arms[HYP_PULLS, x], leader[x], possible_g, noise)
         enforce_margin(means[x], arms[HYP_PULLS, x], arms[HYP_SUMS, x], leader[x], noise)
         for a in range(g * predictors, (g + 1) * predictors):
@@ -173,10 +173,10 @@ def solve_for_needs(hypotheses: Hypotheses, optimal: Floats) -> float:
                 need_h[x, a] = residual_need(numbers[HYP_LIMIT_H], hypotheses.evidence[IN_REPRESENTATION, x, a])
     if hypotheses.tolerance.within.size > 0:
         target_shorter_route(hypotheses, g, answer, means, need_g, need_h)
-    if not is_any(need_g) and not is_any(need_h):
+    if not any_nonzero(need_g) and not any_nonzero(need_h):
         return 0.0
     time, share = solve_program(means, leader, need_g, need_h, noise, optimal)
-    if is_any(need_g) and share < 1.0 / MAX_SLOWDOWN:  # of the time, the representation takes at least this share
+    if any_nonzero(need_g) and share < 1.0 / MAX_SLOWDOWN:  # of the time, the representation takes at least this share
         alone = optimal.copy()
         for x in range(tasks):
             for a in range(n):
@@ -257,7 +257,7 @@ def cheapest_possible(means: Floats, pulls: Floats, possible: Flags, noise: floa
         update_task(glr, x, means[x], held, noise)
     total = glr.total
     for g in range(possible.size):
-        if not possible[g] and is_any(possible):
+        if not possible[g] and any_nonzero(possible):
             total[g] = math.inf
     return cheapest(glr, -1)
 
@@ -279,13 +279,13 @@ def explore_open_arms(hypotheses: Hypotheses, optimal: Floats, share: float, wei
         for a in range(n):
             if possible_g[a // predictors] and possible_h[x, a] and matters[x, a]:
                 spread[x, a] = 1.0 / (1.0 + pulls[x, a])
-    total = sum_of(spread)
+    total = sequential_sum(spread)
     if total == 0.0:
         share, total = 0.0, 1.0
     for x in range(tasks):
         for a in range(n):
             weights[x, a] = (1.0 - share) * optimal[x, a] + share * spread[x, a] / total
-    weights /= sum_of(weights)
+    weights /= sequential_sum(weights)
 
 
 @kernel
@@ -312,7 +312,7 @@ def sample_doubts(hypotheses: Hypotheses, g: int, explore: float, weights: Float
                 for a in range(n):
                     least = explore / ((1.0 + pulls[x, a]) * spread)
                     doubts[x, a] = (1.0 - explore) * doubts[x, a] + least
-    total = sum_of(doubts)
+    total = sequential_sum(doubts)
     if total > 0.0:
         share = 1.0 if waiting else DOUBT_SHARE
         for x in range(tasks):

@@ -34,7 +34,7 @@ import numpy as np
 
 from osrl.glr.statistic import Glr, cheapest, new_glr, update_task
 from osrl.jit import kernel, kernel_in_place
-from osrl.jit.reductions import least_of
+from osrl.jit.reductions import minimum
 from osrl.model.arrays import Flags, Floats, Integers
 from osrl.model.outcome import (
     DECIDED,
@@ -368,7 +368,7 @@ def read(state: OnePhaseStopping, of_g: Floats, of_h: Floats) -> None:
         elif state.form < BY_INTERVALS:
             of_g[g] = 0.0
             for x in range(tasks):
-                least = least_of(state.beaten[x, g * predictors : (g + 1) * predictors])
+                least = minimum(state.beaten[x, g * predictors : (g + 1) * predictors])
                 of_g[g] = of_g[g] + least if state.form == BY_PAIRS else max(of_g[g], least)
         for x in range(tasks):
             best = best_mean(state.arms, x, g * predictors, (g + 1) * predictors)

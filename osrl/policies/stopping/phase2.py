@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from osrl.jit import kernel, kernel_in_place
-from osrl.jit.reductions import copy_to
+from osrl.jit.reductions import copy_into
 from osrl.model.arrays import Flags, Floats
 from osrl.model.outcome import (
     DECIDED,
@@ -184,9 +184,9 @@ def _note_predictor(phase: Phase2, contests: PerTaskTest, outcome: Outcome, r: i
 @kernel
 def keep_phase_1(phase: Phase2, contests: PerTaskTest, reuse: bool) -> None:
     """Keep the means of phase 1, for a best guess; with ``reuse``, all its samples count in phase 2."""
-    copy_to(contests.arms[TEST_MEANS], phase.earlier[TEST_MEANS])
+    copy_into(contests.arms[TEST_MEANS], phase.earlier[TEST_MEANS])
     if reuse:
-        copy_to(contests.arms[:TEST_MEANS], phase.earlier[:TEST_MEANS])
+        copy_into(contests.arms[:TEST_MEANS], phase.earlier[:TEST_MEANS])
 
 
 @kernel_in_place

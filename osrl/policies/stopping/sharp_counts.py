@@ -32,7 +32,7 @@ from osrl.evidence.pairs import against_best, pair_log_evidence
 from osrl.hypotheses.state import RECOUNT_GROWTH, rule_out
 from osrl.hypotheses.tolerance import EPSILON_G, EPSILON_H
 from osrl.jit import kernel, kernel_in_place
-from osrl.jit.reductions import least_of, most_of
+from osrl.jit.reductions import maximum, minimum
 from osrl.model.arrays import Flags, Floats
 from osrl.policies.contract import Criterion, Problem
 from osrl.policies.stopping.per_task_test import (
@@ -126,7 +126,7 @@ def rule_out_pairs(
     looks worse than the best arm by more than the tolerance and its error is passed over.
     """
     number, mean = samples.number, samples.mean
-    lead = most_of(mean) - most_of(epsilon)
+    lead = maximum(mean) - maximum(epsilon)
     for c in range(mean.size):
         if mean[c] + math.sqrt(max(noise, 1.0) / (1.0 + number[c])) < lead:
             continue
@@ -229,7 +229,7 @@ def judge_representations(counting: SharpCounts, arms: Floats, near: EpsilonPair
             limits = near.limits[LIMIT_ACROSS:LIMIT_PHASE2]
             rule_out_pairs(near.within, x, samples, limits, near.epsilon, predictors, counting.tilts, counting.noise)
         for g in range(evidence.size):
-            evidence[g] += least_of(of_arms[g * predictors : (g + 1) * predictors])
+            evidence[g] += minimum(of_arms[g * predictors : (g + 1) * predictors])
     _rule_out(counting, 0, evidence)
 
 

@@ -19,7 +19,7 @@ from osrl.model.arrays import Flags, Floats, Integers
 from osrl.model.outcome import RUNNING, STATUS, Outcome
 from osrl.model.rng import Key, pick_arm
 from osrl.policies.registry import loop_for
-from osrl.policies.steps import choose_arm, new_ticket, settle, wants_design, write_ticket
+from osrl.policies.steps import apply_reward, choose_arm, new_ticket, wants_design, write_ticket
 from osrl.study.log.corrections import mark_superseded
 from osrl.study.log.events import SECRET_BITS, Asked, Event, Told
 from osrl.study.state.state import StudyState
@@ -214,7 +214,7 @@ def replay(
                 if propensities[x, b] != logged[i, b]:
                     return i
         write_ticket(state, x, a, logged[i], ticket)
-        settle(state, x, a, rewards[i], ticket)
+        apply_reward(state, x, a, rewards[i], ticket)
         if check and outcome.reached[STATUS, 0] != RUNNING:
             return i + 1
     return tasks.size

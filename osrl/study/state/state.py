@@ -42,7 +42,7 @@ from osrl.model.outcome import RUNNING, STATUS, VERDICTS
 from osrl.model.rng import pick_arm
 from osrl.policies.registry import find
 from osrl.policies.state_arrays import arrays_of, digest
-from osrl.policies.steps import Steps, conclude
+from osrl.policies.steps import StepFunctions, conclude
 from osrl.study.log.events import (
     SECRET_BITS,
     Abandoned,
@@ -135,7 +135,7 @@ class StudyState:
         self.stages.append((first, created))
         self.shape = len(created.tasks), len(created.representations), len(created.predictors)
         self.policy_state: Any = set_constants(new_policy_state(created), created)
-        self.steps = Steps(self.policy_state)
+        self.steps = StepFunctions(self.policy_state)
         self._named = self.policy_state, dict(arrays_of(self.policy_state))
         stopping = self.policy_state.stopping
         self.hypotheses: Hypotheses | None = stopping if isinstance(stopping, Hypotheses) else None
@@ -374,7 +374,7 @@ class StudyState:
             return self._judge()
         self._before_end()
         self.count_pending()
-        self.steps.settle(self.policy_state, told.x, told.a, reward, told.ticket)
+        self.steps.apply_reward(self.policy_state, told.x, told.a, reward, told.ticket)
         self._end_in_order(trial, EndedTrial(told.x, told.a, told.ticket, reward))
         if self.missingness is not None:
             self.missingness.count(told.x, told.a, told.ticket, reward)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from osrl.simulation.forecast import Seen, is_compiled, remainder
+from osrl.simulation.forecast import ObservedProtocol, is_compiled, remaining_trials
 from osrl.study.state.state import StudyState
 
 DAY = 86_400e6  # microseconds
@@ -56,7 +56,7 @@ def look_ahead(state: StudyState) -> Callable[[], Forecast | None]:
     pending = np.array([one.x * n + one.a for one in state.current.values()], np.int64)
     ended, ignored = state.told + state.abandoned, 0 if state.alarm else state.left_out
     pace = state.arrival_stats
-    seen = Seen(
+    seen = ObservedProtocol(
         pace.arrivals.astype(float),
         state.told,
         state.abandoned - ignored,
@@ -70,7 +70,7 @@ def look_ahead(state: StudyState) -> Callable[[], Forecast | None]:
         if not is_compiled(now.policy_state, now.family):
             return None
         most = None if budget is None else max(budget - asked, 0)
-        found = remainder(now.policy_state, now.family, seen, pending, most)
+        found = remaining_trials(now.policy_state, now.family, seen, pending, most)
         while len(_forecasts) >= MAX_FORECASTS:
             _forecasts.pop(next(iter(_forecasts)))
         median, high, low = found.median, found.q90, found.q10
