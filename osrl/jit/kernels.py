@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Generic, ParamSpec, TypeVar, cast
 
 import numpy as np
@@ -177,10 +178,11 @@ def compiler_errors() -> tuple[type[Exception], ...]:
 
 def _before_fork() -> None:
     locks: list[Any] = [compiler_lock, _loading]
-    if "osrl.jit.backend" in sys.modules:
-        from numba.core.compiler_lock import global_compiler_lock
+    with suppress(ImportError):
+        if "osrl.jit.backend" in sys.modules:
+            from numba.core.compiler_lock import global_compiler_lock
 
-        locks.insert(1, global_compiler_lock)
+            locks.insert(1, global_compiler_lock)
     for lock in locks:
         lock.acquire()
         _held.append(lock)

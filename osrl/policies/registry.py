@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from osrl.errors import OsrlError
-from osrl.jit.fingerprint import StampError, stamp
 from osrl.jit.kernels import P, R
 from osrl.policies.contract import Policy, SamplingRule, State, StoppingRule
+from osrl.policies.fingerprint import FingerprintError, fingerprint
 
 _RULES: dict[type, SamplingRule | StoppingRule] = {}
 _POLICIES: dict[str, Policy] = {}
@@ -134,17 +134,17 @@ def rules_of(sampling: type, stopping: type) -> tuple[SamplingRule, StoppingRule
     return one, other
 
 
-_STAMPS: dict[type, str | None] = {}  # of the kernels that are compiled for states of a type
+_FINGERPRINTS: dict[type, str | None] = {}  # of the kernels that are compiled for states of a type
 
 
-def stamp_of(policy: Policy) -> str | None:
+def fingerprint_of(policy: Policy) -> str | None:
     """Return the digest of all code that a policy runs outside the package; None where it cannot be taken.
 
-    Globals are constants for the compiler: when one has changed, the machine code is not what the stamp says.
+    Globals are constants for the compiler: when one has changed, the machine code is not what the fingerprint says.
     """
     for rule in (policy.sampling, policy.stopping):
         now = _digest((rule.state, _kernels(rule)))  # not its name: rules may share a state and its kernels
-        if _STAMPS.setdefault(rule.state, now) != now:
+        if _FINGERPRINTS.setdefault(rule.state, now) != now:
             raise OsrlError(
                 f"something that policy {policy.name!r} uses has changed since it was compiled; define or "
                 "reload its states, its kernels and what they use again, or start a new process"
@@ -155,8 +155,8 @@ def stamp_of(policy: Policy) -> str | None:
 def _digest(value: object) -> str | None:
     """Return the digest of a policy, or of parts of it; None where it cannot be taken."""
     try:
-        return stamp(value)
-    except StampError:
+        return fingerprint(value)
+    except FingerprintError:
         return None
 
 
@@ -168,6 +168,6 @@ def loop_for(loop: Callable[P, R], policy: Policy) -> Callable[P, R]:
     if not policy.compiled:
         plain: Callable[P, R] = getattr(loop, "py_func", loop)
         return plain
-    if policy.outside is not None and not {policy.sampling.state, policy.stopping.state} <= _STAMPS.keys():
-        stamp_of(policy)
+    if policy.outside is not None and not {policy.sampling.state, policy.stopping.state} <= _FINGERPRINTS.keys():
+        fingerprint_of(policy)
     return loop

@@ -16,11 +16,11 @@ from typing import Any
 
 import osrl.policies  # noqa: F401  (registers the policies of the package)
 from osrl.errors import OsrlError
-from osrl.jit.fingerprint import StampError, stamp
 from osrl.model.instance import Instance
 from osrl.model.risks import Risk, read_risk_pairs
 from osrl.model.rng import new_key
 from osrl.policies.contract import Criterion, Policy
+from osrl.policies.fingerprint import FingerprintError, fingerprint
 from osrl.policies.registry import find, pair, split_stop
 from osrl.simulation.chunk import Job, versions
 from osrl.simulation.rewards import Rewards, read_rewards
@@ -53,8 +53,8 @@ class Campaign:
                 )
             if None in job.versions.values():
                 try:
-                    stamp(find(job.policy))
-                except StampError as error:
+                    fingerprint(find(job.policy))
+                except FingerprintError as error:
                     raise OsrlError(
                         f"policy {job.policy!r} depends on {error}, whose changes would go unnoticed; "
                         "simulate it without an output folder and without a cluster"

@@ -48,7 +48,7 @@ from osrl.model.instance import Instance
 from osrl.model.outcome import EXHAUSTED, NO_SHARED, VERDICTS, Outcome
 from osrl.model.rng import START_LANE, Key, new_key, uniform
 from osrl.policies.contract import Criterion, Policy, Problem
-from osrl.policies.registry import find, stamp_of
+from osrl.policies.registry import find, fingerprint_of
 from osrl.simulation.rewards import Rewards
 from osrl.simulation.run import episode
 
@@ -66,7 +66,7 @@ def versions(policy: Policy) -> dict[str, str | None]:
     """Return what the runs of a policy depend on besides the job; None for a policy without a fingerprint."""
     known: dict[str, str | None] = {**_packages(), "kernels": kernel_version()}
     if policy.outside is not None:
-        known[f"policy {policy.name}"] = stamp_of(policy)
+        known[f"policy {policy.name}"] = fingerprint_of(policy)
     return known
 
 

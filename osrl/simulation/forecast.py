@@ -60,7 +60,7 @@ class ObservedProtocol(NamedTuple):
     delay: float  # trials that were handed out after one and before its end, on average
 
     def draw(self, rng: np.random.Generator) -> TrialProtocol:
-        """TrialProtocol of the future: rates are not known exactly, and what was never seen does not happen."""
+        """Draw the protocol of a future: rates are not known exactly, and what was never seen does not happen."""
         shares = rng.dirichlet(self.arrivals + 0.5) if self.arrivals.any() else np.zeros(0)
         counts = np.array([self.told + 0.5, self.lost, self.ignored])
         fates = np.zeros(3)

@@ -16,11 +16,11 @@ import numpy as np
 import polars as pl
 
 from osrl.errors import OsrlError
-from osrl.jit.fingerprint import StampError, stamp
 from osrl.model.environment import Environment, reward_lane
 from osrl.model.families import Family
 from osrl.model.instance import Instance
 from osrl.model.rng import uniform
+from osrl.policies.fingerprint import FingerprintError, fingerprint
 
 Sample = Callable[[int, int, float], float]
 FIRST_REWARDS = 64  # rewards of an arm that are made at once; then as many as there are
@@ -52,8 +52,8 @@ def read_rewards(given: Any, instance: Instance) -> Rewards:
         return given
     if callable(given):
         try:
-            version: str | None = stamp(given)
-        except StampError:
+            version: str | None = fingerprint(given)
+        except FingerprintError:
             version = None
         return Rewards(given, instance.family, version)
     if not isinstance(given, pl.DataFrame):

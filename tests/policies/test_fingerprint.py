@@ -18,8 +18,8 @@ import polars as pl
 import pytest
 
 import osrl
-from osrl.jit.fingerprint import StampError, stamp
 from osrl.policies import registry
+from osrl.policies.fingerprint import FingerprintError, fingerprint
 from tests.support.instances import refused
 from tests.support.simulations import EASY
 
@@ -77,7 +77,7 @@ def step(x):
 @pytest.fixture(autouse=True)
 def own_registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Policies of one test are not there in the next."""
-    for name in ("_RULES", "_POLICIES", "_BY_STATES", "_STAMPS"):
+    for name in ("_RULES", "_POLICIES", "_BY_STATES", "_FINGERPRINTS"):
         monkeypatch.setattr(registry, name, dict(getattr(registry, name)))
     yield
     for name in ("stamped", "stamped_state", "helpers"):
@@ -152,7 +152,7 @@ def test_two_versions_of_a_policy_are_not_mixed(files: Files, tmp_path: Path) ->
 
 
 def test_an_edit_that_is_not_loaded_changes_nothing(files: Files, tmp_path: Path) -> None:
-    """The stamp is that of the code that runs, not of the file."""
+    """The fingerprint is that of the code that runs, not of the file."""
     assert taus(tmp_path / "out") == [3]
     files.edit("helpers", "STEPS = 3", "STEPS = 5")
     assert taus(tmp_path / "out") == [3]
@@ -203,7 +203,7 @@ def test_what_cannot_be_stamped_is_not_kept(files: Files, tmp_path: Path) -> Non
     assert not (tmp_path / "out").exists()
 
 
-# What a stamp covers --------------------------------------------------------------------------------------
+# What a fingerprint covers --------------------------------------------------------------------------------------
 
 
 def made(text: str) -> Any:
@@ -236,8 +236,8 @@ def made(text: str) -> Any:
     ],
 )
 def test_a_stamp_covers_what_code_depends_on(text: str) -> None:
-    assert stamp(made(text)) == stamp(made("\n\n" + text)), "wherever it stands"
-    assert stamp(made(text)) != stamp(made(text.replace("1", "2")))
+    assert fingerprint(made(text)) == fingerprint(made("\n\n" + text)), "wherever it stands"
+    assert fingerprint(made(text)) != fingerprint(made(text.replace("1", "2")))
 
 
 def test_a_name_does_not_make_code_ours() -> None:
@@ -246,7 +246,7 @@ def test_a_name_does_not_make_code_ours() -> None:
     scopes = [{"__name__": "osrl.policies"}, {"__name__": "numpy"}, {}]
     for scope in scopes:
         one, other = (notebook(text.format(i), dict(scope))["f"] for i in (1, 2))
-        assert stamp(one) != stamp(other)
+        assert fingerprint(one) != fingerprint(other)
 
 
 def test_cycles_and_libraries_come_to_an_end() -> None:
@@ -256,10 +256,10 @@ def test_cycles_and_libraries_come_to_an_end() -> None:
     def pong(n: int) -> int:
         return ping(n)
 
-    assert stamp(ping) != stamp(pong)
+    assert fingerprint(ping) != fingerprint(pong)
     loop: list[Any] = []
     loop.append(loop)
-    assert stamp(loop) == stamp(loop)
+    assert fingerprint(loop) == fingerprint(loop)
 
 
 def frompyfunc() -> Callable[..., Any]:
@@ -269,20 +269,20 @@ def frompyfunc() -> Callable[..., Any]:
 
 @pytest.mark.parametrize("value", [Lock(), functools.partial(print, Lock()), frompyfunc()])
 def test_what_has_no_stamp_says_so(value: object) -> None:
-    with pytest.raises(StampError):
-        stamp(value)
+    with pytest.raises(FingerprintError):
+        fingerprint(value)
 
 
 def test_the_stamp_of_a_deep_structure_is_an_error_of_ours() -> None:
     deep: list[Any] = []
     for _ in range(10_000):
         deep = [deep]
-    with pytest.raises(StampError, match="too deep"):
-        stamp(deep)
+    with pytest.raises(FingerprintError, match="too deep"):
+        fingerprint(deep)
 
 
 def test_the_folder_says_which_policy_it_was(files: Files, tmp_path: Path) -> None:
     taus(tmp_path / "out")
     manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
-    assert manifest["versions"]["policy stamped"] == registry.stamp_of(registry.find("stamped"))
+    assert manifest["versions"]["policy stamped"] == registry.fingerprint_of(registry.find("stamped"))
     assert len(pl.read_parquet(tmp_path / "out" / "*.parquet")) == RUNS

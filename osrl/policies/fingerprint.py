@@ -1,9 +1,9 @@
-"""`stamp`: a digest of the code that a policy runs, as it is in memory. It is kept with results.
+"""`fingerprint`: a digest of the code that a policy runs, as it is in memory. It is kept with results.
 
 A file may have been edited since it was imported, and the cell of a notebook has no file. So the digest is
 taken of what Python holds: the byte code of a function, its constants and defaults, and every global that
 it uses, functions in turn. It ends at code that has a version: this package, the standard library,
-and the libraries that kernels are made with. What cannot be digested, such as an open file, has no stamp.
+and the libraries that kernels are made with. What cannot be digested, such as an open file, has no fingerprint.
 """
 
 from __future__ import annotations
@@ -42,17 +42,17 @@ _NOISE = {
 }
 
 
-class StampError(ValueError):
+class FingerprintError(ValueError):
     """Something that the code depends on cannot be digested; the message says what."""
 
 
-def stamp(value: object) -> str:
+def fingerprint(value: object) -> str:
     """Return the digest of a function, a policy, or any value, with all the code that it depends on."""
     walk = _Walk()
     try:
         walk.feed(value)
     except RecursionError:
-        raise StampError("a structure that is too deep") from None
+        raise FingerprintError("a structure that is too deep") from None
     return walk.digest.hexdigest()[:16]
 
 
@@ -129,7 +129,7 @@ class _Walk:
         try:
             recipe = value.__reduce_ex__(4)
         except Exception as error:  # a class may raise anything here
-            raise StampError(f"{value!r} ({error})") from None
+            raise FingerprintError(f"{value!r} ({error})") from None
         if isinstance(recipe, str):
             self._feed_all("object", type(value), recipe)
         else:
@@ -208,4 +208,4 @@ def _version(module: str) -> str:
     try:
         return version(root)
     except PackageNotFoundError:
-        raise StampError(f"a function of {module}, which is not Python and has no version") from None
+        raise FingerprintError(f"a function of {module}, which is not Python and has no version") from None
