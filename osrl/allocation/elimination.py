@@ -93,11 +93,11 @@ def eliminate_task(
     for c in range(cells):
         columns[c, RIGHT_SIDE] = test_dual[c]
         columns[c, 2 + c] = -1.0
-    _weigh(terms, top)
+    _split_stiffness(terms, top)
     _add_rows(terms, cell, depth, mu, potential, top, matrix, columns)
     _add_cells_and_shared(terms, cell, top, system)
     _add_on_pools(terms, cell, depth, top, sums)
-    _spread(sums, mu, potential, matrix, columns)
+    _accumulate_pools(sums, mu, potential, matrix, columns)
     cholesky(matrix, columns)
     # Before the rotations: they keep the sum of squares, of which only a difference would be left.
     shared[0, 0] -= column_dot(columns, Z_COLUMN, Z_COLUMN)
@@ -109,7 +109,7 @@ def eliminate_task(
 
 
 @kernel_in_place
-def _weigh(terms: Floats, top: int) -> None:
+def _split_stiffness(terms: Floats, top: int) -> None:
     """Split the stiffness of each piece into the part that is assembled and the rest; compute pivots."""
     softest = math.inf
     for r in range(top):
@@ -222,12 +222,12 @@ def _add_on_pools(terms: Floats, cell: Integers, depth: Integers, top: int, sums
             pivot = terms[r, PIVOT]
             _add_form(terms, r, stiff * barrier / pivot, bend * barrier / pivot, stiff * bend / pivot, pool)
             v0, v1, v2 = _coupling(terms, r)
-            _add(pool, ON_RIGHT, -terms[r, ARM_PULL] / pivot, v0, v1, v2)
-            _add(pool, ON_PRICE, -terms[r, ARM_COST] / pivot, v0, v1, v2)
-        _add(pool, ON_RIGHT, terms[r, PUSH], g0, g1, g2)
-        _add(pool, ON_Z, -terms[r, PIECE_NEED] * stiff, g0, g1, g2)
+            _add_multiple(pool, ON_RIGHT, -terms[r, ARM_PULL] / pivot, v0, v1, v2)
+            _add_multiple(pool, ON_PRICE, -terms[r, ARM_COST] / pivot, v0, v1, v2)
+        _add_multiple(pool, ON_RIGHT, terms[r, PUSH], g0, g1, g2)
+        _add_multiple(pool, ON_Z, -terms[r, PIECE_NEED] * stiff, g0, g1, g2)
         if cell[r] >= 0:
-            _add(pool, ON_CELLS + cell[r], -stiff, g0, g1, g2)
+            _add_multiple(pool, ON_CELLS + cell[r], -stiff, g0, g1, g2)
 
 
 @kernel_in_place
@@ -245,7 +245,7 @@ def _add_form(terms: Floats, r: int, a: float, b: float, c: float, pool: Floats)
 
 
 @kernel_in_place
-def _add(pool: Floats, row: int, times: float, v0: float, v1: float, v2: float) -> None:
+def _add_multiple(pool: Floats, row: int, times: float, v0: float, v1: float, v2: float) -> None:
     """Add a multiple of a vector to a row of coefficients."""
     pool[row, 0] += times * v0
     pool[row, 1] += times * v1
@@ -253,7 +253,7 @@ def _add(pool: Floats, row: int, times: float, v0: float, v1: float, v2: float) 
 
 
 @kernel_in_place
-def _spread(sums: Floats, mu: Floats, potential: Floats, matrix: Floats, columns: Floats) -> None:
+def _accumulate_pools(sums: Floats, mu: Floats, potential: Floats, matrix: Floats, columns: Floats) -> None:
     """Add to each arm the terms of the pieces whose pools contain it: those that are deeper than its rank."""
     cells = columns.shape[1] - 3
     for i in range(sums.shape[0] - 2, -1, -1):
@@ -263,18 +263,18 @@ def _spread(sums: Floats, mu: Floats, potential: Floats, matrix: Floats, columns
         a2 = pool[0, 2] * first + pool[1, 2] + pool[2, 2] * last
         for j in range(i + 1):
             matrix[cells + j, row] += a0 * potential[j] + a1 + a2 * mu[j]
-        columns[row, RIGHT_SIDE] += _at(pool, ON_RIGHT, first, last)
-        columns[row, Z_COLUMN] += _at(pool, ON_Z, first, last)
-        columns[row, -1] += _at(pool, ON_PRICE, first, last)
+        columns[row, RIGHT_SIDE] += _value_at(pool, ON_RIGHT, first, last)
+        columns[row, Z_COLUMN] += _value_at(pool, ON_Z, first, last)
+        columns[row, -1] += _value_at(pool, ON_PRICE, first, last)
         for c in range(cells):
-            matrix[c, row] += _at(pool, ON_CELLS + c, first, last)
+            matrix[c, row] += _value_at(pool, ON_CELLS + c, first, last)
         for k in range(pool.shape[0]):
             for j in range(3):
                 sums[i, k, j] += pool[k, j]
 
 
 @kernel_in_place
-def _at(pool: Floats, row: int, potential: float, mu: float) -> float:
+def _value_at(pool: Floats, row: int, potential: float, mu: float) -> float:
     """Return the value of a row of coefficients of u at an arm."""
     return float(pool[row, 0] * potential + pool[row, 1] + pool[row, 2] * mu)
 

@@ -205,7 +205,7 @@ def recover_task(
 def newton_step(program: Program, pieces: Pieces, at: Iterate, tau: float, step: Iterate) -> None:
     """Compute the step from ``at`` towards complementarity products all equal to ``tau``."""
     tasks, n = at.q.shape
-    cells, top = program.need.size, reached(program, pieces)
+    cells, top = program.need.size, deepest_pool(program, pieces)
     size, width = cells + top, 1 + cells + program.budget.size
     equations = Equations(
         terms=np.zeros((tasks, n, TERM_COUNT)),
@@ -220,7 +220,7 @@ def newton_step(program: Program, pieces: Pieces, at: Iterate, tau: float, step:
 
 
 @kernel_in_place
-def reached(program: Program, pieces: Pieces) -> int:
+def deepest_pool(program: Program, pieces: Pieces) -> int:
     """Return how many arms, by rank, are in the pool of some piece of a task."""
     piece, depth_of = program.piece, pieces.size
     tasks, n = piece.shape

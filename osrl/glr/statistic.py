@@ -68,11 +68,11 @@ def new_glr(tasks: int, representations: int, predictors: int) -> Glr:
 def update_task(glr: Glr, x: int, mu: Floats, q: Floats, noise: float) -> None:
     """Update task ``x`` for its new means and pulls (n,), and the sums over tasks."""
     n = mu.size
-    redo_task(glr, x, mu, q, noise, np.empty((4, n + 1)), np.empty((5, n)), np.empty(n, np.int64))
+    _update_task_in(glr, x, mu, q, noise, np.empty((4, n + 1)), np.empty((5, n)), np.empty(n, np.int64))
 
 
 @kernel_in_place
-def redo_task(
+def _update_task_in(
     glr: Glr, x: int, mu: Floats, q: Floats, noise: float, sums: Floats, by_rank: Floats, size: Integers
 ) -> None:
     """Do the work of `update_task` in given space: ``sums`` (4, n + 1); by rank (5, n) and (n,)."""

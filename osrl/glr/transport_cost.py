@@ -57,7 +57,7 @@ def pool_sizes(mu: Floats, q: Floats, sums: Floats, level: Floats, size: Integer
     sum_{i<k} q_i (mu_i - mu_k) < q_b (mu_k - mu_b). The left side grows with k and the right
     side shrinks, hence the binary search. ``mass`` is the weight of the pool.
     """
-    sum_up(mu, q, sums)
+    write_prefix_sums(mu, q, sums)
     for b in range(mu.size):
         size[b] = pool_size(mu, q, sums, b)
         mass[b] = sums[0, size[b]] + q[b]
@@ -65,7 +65,7 @@ def pool_sizes(mu: Floats, q: Floats, sums: Floats, level: Floats, size: Integer
 
 
 @kernel_in_place
-def sum_up(mu: Floats, q: Floats, sums: Floats) -> None:
+def write_prefix_sums(mu: Floats, q: Floats, sums: Floats) -> None:
     """Write sums over the first k arms to (3, n + 1) or more rows: of q, of q mu, and of q_i (mu_i - mu_k)."""
     weight, total = 0.0, 0.0
     for k in range(mu.size):
@@ -102,7 +102,7 @@ def sorted_costs(
 ) -> None:
     """Compute ell(q; b) of every arm of a task, with pool and level; arms sorted by decreasing mean.
 
-    ``sums`` (4, n + 1) receives those of `sum_up`, and the cost of moving the first k arms to the reference mean.
+    ``sums`` (4, n + 1) receives those of `write_prefix_sums`, and the cost of moving the first k arms to the reference.
     """
     pool_sizes(mu, q, sums, level, size, mass)
     n, spent = mu.size, sums[3]
