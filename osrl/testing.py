@@ -112,8 +112,8 @@ def run_compiled(state: Any, instance: Instance, key: Key, budget: int = 10**6) 
 
 def step_through(state: Any, instance: Instance, key: Key, budget: int = 10**6) -> Iterator[Designed | Observed]:
     """Drive ``state`` one step at a time, as the compiled loop does; yield every event after it has happened."""
-    world = new_environment(instance, key)
-    n = world.means.shape[1]
+    environment = new_environment(instance, key)
+    n = environment.means.shape[1]
     rounds = 0
     while rounds < budget and is_open(state.outcome):
         before = contents(state)
@@ -122,14 +122,14 @@ def step_through(state: Any, instance: Instance, key: Key, budget: int = 10**6) 
             after = contents(state)
             yield Designed({name: after[name] for name in differences(before, after)})
             before = after
-        propensities, ticket = np.zeros(world.means.shape), new_ticket(state)
+        propensities, ticket = np.zeros(environment.means.shape), new_ticket(state)
         arm = int(issue_trial(state, -1, key, rounds, propensities, ticket))
         drawn = bool(propensities.any())
         assert not drawn or (abs(propensities.sum() - 1) < 1e-9 and propensities.min() >= 0), "no probabilities"
         changed = differences(before, contents(state))
         assert not changed, f"{changed} changed; only design, observe and conclude may change a state"
         x, a = arm // n, arm % n
-        value = draw_reward(world, stream(state), x, a)
+        value = draw_reward(environment, stream(state), x, a)
         apply_reward(state, x, a, value, ticket)
         rounds += 1
         yield Observed(x, a, value, ticket, propensities if drawn else None)
@@ -292,10 +292,10 @@ def _check_interpreted(policy: Policy, instance: Instance, seed: int, budget: in
     key, criteria = new_key(seed, 0), criteria_for(policy)
     looped, plain = (new_state(policy, instance, criteria, key) for _ in range(2))
     rounds = run_compiled(looped, instance, key, budget)
-    steps, world = interpreted(plain), new_environment(instance, key)
-    propensities, ticket = np.zeros(world.means.shape), new_ticket(plain)
+    steps, environment = interpreted(plain), new_environment(instance, key)
+    propensities, ticket = np.zeros(environment.means.shape), new_ticket(plain)
     for number in range(rounds):
-        steps(plain, world, propensities, ticket, number)
+        steps(plain, environment, propensities, ticket, number)
     conclude_all(plain)
     changed = differences(contents(looped), contents(plain))
     assert not changed, f"{changed} differ with the JIT on and off"

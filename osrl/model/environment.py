@@ -46,19 +46,19 @@ def reward_lane(shape: tuple[int, int], stream: int, x: int, a: int) -> int:
 
 
 @kernel_in_place
-def reward_available(world: Environment, stream: int, x: int, a: int) -> bool:
+def reward_available(environment: Environment, stream: int, x: int, a: int) -> bool:
     """Tell whether the next reward of an arm can be drawn now; recorded rewards may have run out."""
-    return world.recorded.shape[3] == 0 or bool(world.drawn[stream, x, a] < world.ready[stream, x, a])
+    return environment.recorded.shape[3] == 0 or bool(environment.drawn[stream, x, a] < environment.ready[stream, x, a])
 
 
 @kernel_in_place
-def draw_reward(world: Environment, stream: int, x: int, a: int) -> float:
+def draw_reward(environment: Environment, stream: int, x: int, a: int) -> float:
     """Return the next reward of an arm: the k-th of a stream is a function of (key, stream, arm, k)."""
-    means, drawn = world.means, world.drawn
+    means, drawn = environment.means, environment.drawn
     tasks, n = means.shape
     number = drawn[stream, x, a]
     drawn[stream, x, a] += 1
-    if world.recorded.shape[3] > 0:
-        return float(world.recorded[stream, x, a, number])
+    if environment.recorded.shape[3] > 0:
+        return float(environment.recorded[stream, x, a, number])
     lane = FIRST_REWARD_LANE + 2 * ((stream * tasks + x) * n + a)
-    return reward(world.key, lane, number, means[x, a], world.noise, world.bounded)
+    return reward(environment.key, lane, number, means[x, a], environment.noise, environment.bounded)

@@ -60,11 +60,11 @@ _FILTER = butter(FILTER_ORDER, FILTER_FREQUENCY, output="sos")
 
 
 @kernel
-def play_round(state: Any, world: Environment, propensities: Floats, ticket: Floats) -> None:
+def play_round(state: Any, environment: Environment, propensities: Floats, ticket: Floats) -> None:
     """Play one round of phase 1 with the weights as they are."""
-    arm = issue_trial(state, -1, world.key, 0, propensities, ticket)
+    arm = issue_trial(state, -1, environment.key, 0, propensities, ticket)
     x, a = arm // propensities.shape[1], arm % propensities.shape[1]
-    apply_reward(state, x, a, draw_reward(world, 0, x, a), ticket)
+    apply_reward(state, x, a, draw_reward(environment, 0, x, a), ticket)
 
 
 @kernel
@@ -77,13 +77,13 @@ def in_phase_1(outcome: Outcome) -> bool:
 
 
 @kernel
-def play_phase_1(state: Any, outcome: Outcome, world: Environment, pointer: Any) -> None:
+def play_phase_1(state: Any, outcome: Outcome, environment: Environment, pointer: Any) -> None:
     """Drive ``state`` to the end of its first phase: its outcome has tau_g, and the pulls until then."""
-    propensities, ticket = np.zeros(world.means.shape), np.zeros(1)
+    propensities, ticket = np.zeros(environment.means.shape), np.zeros(1)
     while in_phase_1(outcome):
         if wants_design(state):
             design(state, pointer)
-        play_round(state, world, propensities, ticket)
+        play_round(state, environment, propensities, ticket)
 
 
 @kernel
@@ -110,7 +110,7 @@ def trace_phase_1(
     state: Any,
     weights: Floats,
     estimate: Floats,
-    world: Environment,
+    environment: Environment,
     pointer: Any,
     target: Floats,
     sigma: float,
@@ -136,9 +136,9 @@ def trace_phase_1(
         rate_before = rate
         if wants_design(state):
             design(state, pointer)
-            rate = information(estimate, weights, state.stopping.glr.total.size, world.noise, sigma)
+            rate = information(estimate, weights, state.stopping.glr.total.size, environment.noise, sigma)
         estimated = estimate.copy()
-        play_round(state, world, propensities, ticket)
+        play_round(state, environment, propensities, ticket)
         change = weights - before
         series[RATE, t] = rate
         series[RATE_CHANGE, t] = abs(rate - rate_before) / max(abs(rate), abs(rate_before), 1e-12)
@@ -176,9 +176,11 @@ def follow(experiment: Experiment, policy: str, target: Floats, rounds: int = TR
 
     def measure(key: Key) -> Floats:
         state = experiment.new_state(policy, criterion, key)
-        world = new_environment(experiment.instance, key)
+        environment = new_environment(experiment.instance, key)
         estimate = state.stopping.contests.arms[TEST_MEANS]
-        series = trace_phase_1(state, state.sampling.weights, estimate, world, design_of(state), target, SIGMA, rounds)
+        series = trace_phase_1(
+            state, state.sampling.weights, estimate, environment, design_of(state), target, SIGMA, rounds
+        )
         series[list(CHANGES)] = low_pass(series[list(CHANGES)])
         return series
 

@@ -304,17 +304,17 @@ def interpreted(state: State) -> Callable[[State, Environment, Floats, Floats, i
     """Return one simulated round with the functions of the rules as plain Python, to compare with."""
     rules = RuleFunctions(*(getattr(f, "py_func", f) for f in _rules(type(state.sampling), type(state.stopping))))
 
-    def play(state: State, world: Environment, propensities: Floats, ticket: Floats, rounds: int) -> None:
+    def play(state: State, environment: Environment, propensities: Floats, ticket: Floats, rounds: int) -> None:
         n = propensities.shape[1]
         if rules.wants_design(state.sampling, state.stopping):
             rules.design(state.sampling, state.stopping)
         arm = rules.select(state.sampling, state.stopping, -1, propensities)
         if arm == -1:
-            arm = pick_arm(propensities, uniform(world.key, CHOICE_LANE, rounds))
+            arm = pick_arm(propensities, uniform(environment.key, CHOICE_LANE, rounds))
         assert arm >= 0, "the rule returned no arm"
         x, a = arm // n, arm % n
         rules.ticket(state.stopping, x, a, propensities[x], ticket)
-        value = draw_reward(world, rules.stream(state.stopping), x, a)
+        value = draw_reward(environment, rules.stream(state.stopping), x, a)
         rules.sampling_observe(state.sampling, state.stopping, x, a, value)
         rules.observe(state.stopping, x, a, value, ticket)
 

@@ -74,16 +74,16 @@ class SimulatedExperiment(NamedTuple):
     """A simulated experiment under way: it may be played on, a part at a time."""
 
     state: State
-    world: Environment
+    environment: Environment
     conditions: TrialProtocol
     queue: PendingQueue
 
     def play(self, until: int) -> bool:
         """Continue until so many trials were handed out from its start; tell whether all is decided."""
-        state, world, conditions, queue = self
-        propensities, pointer, note = np.zeros(world.means.shape), design_of(state), np.zeros(4)
+        state, environment, conditions, queue = self
+        propensities, pointer, note = np.zeros(environment.means.shape), design_of(state), np.zeros(4)
         loop = loop_for(play, policy_of(state))
-        loop(state, state.outcome, world, conditions, queue, propensities, pointer, note, until, False)
+        loop(state, state.outcome, environment, conditions, queue, propensities, pointer, note, until, False)
         return not is_open(state.outcome)
 
     @property
@@ -113,7 +113,7 @@ def arrival(shares: Floats, draw: float) -> int:
 def play(
     state: Any,
     outcome: Outcome,
-    world: Environment,
+    environment: Environment,
     conditions: TrialProtocol,
     queue: PendingQueue,
     propensities: Floats,
@@ -129,7 +129,7 @@ def play(
     """
     n = propensities.shape[1]
     arms, tickets, place, shares = queue.arms, queue.tickets, queue.place, conditions.shares
-    key, room, lost, left_out = world.key, arms.size, conditions.loss, conditions.loss + conditions.ignored
+    key, room, lost, left_out = environment.key, arms.size, conditions.loss, conditions.loss + conditions.ignored
     while is_open(outcome):
         if place[WAITING] > conditions.delay:
             slot = place[OLDEST]
@@ -139,10 +139,10 @@ def play(
                 apply_loss(state, x, a, tickets[slot])
             elif fate >= left_out:
                 source = stream(state)
-                if not reward_available(world, source, x, a):
+                if not reward_available(environment, source, x, a):
                     note[WHY], note[OF_STREAM], note[OF_ARM] = WANTS_REWARDS, source, arms[slot]
                     return
-                value = draw_reward(world, source, x, a)
+                value = draw_reward(environment, source, x, a)
                 apply_reward(state, x, a, value, tickets[slot])
                 note[OF_ARM], note[REWARD] = arms[slot], value
             place[OLDEST] = (slot + 1) % room

@@ -100,23 +100,23 @@ def _check(value: Any, family: Family, what: str) -> float:
     return number
 
 
-def add_rewards(world: Environment, rewards: Rewards, stream: int, arm: int) -> Environment:
+def add_rewards(environment: Environment, rewards: Rewards, stream: int, arm: int) -> Environment:
     """Return the environment with twice as many rewards of an arm ready as before."""
-    n = world.means.shape[1]
+    n = environment.means.shape[1]
     x, a = arm // n, arm % n
-    before = int(world.ready[stream, x, a])
+    before = int(environment.ready[stream, x, a])
     after = max(FIRST_REWARDS, 2 * before)
-    recorded = world.recorded
+    recorded = environment.recorded
     if after > recorded.shape[3]:
         longer = np.zeros((*recorded.shape[:3], after))
         longer[..., : recorded.shape[3]] = recorded
         recorded = longer
-    lane = reward_lane(world.means.shape, stream, x, a)
+    lane = reward_lane(environment.means.shape, stream, x, a)
     for k in range(before, after):
-        value = _call(rewards, x, a, uniform(world.key, lane, k))
+        value = _call(rewards, x, a, uniform(environment.key, lane, k))
         recorded[stream, x, a, k] = value
-    world.ready[stream, x, a] = after
-    return world._replace(recorded=recorded)
+    environment.ready[stream, x, a] = after
+    return environment._replace(recorded=recorded)
 
 
 def _call(rewards: Rewards, x: int, a: int, draw: float) -> float:

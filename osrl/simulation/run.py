@@ -51,37 +51,37 @@ def drive(
     """Play a run with ``loop``, provide what it comes back for, and return the rounds played."""
     compile_now()
     policy = policy_of(state)
-    world = new_environment(instance, key)
+    environment = new_environment(instance, key)
     if rewards is not None:
-        world = add_rewards(world, rewards, 0, 0)
-    propensities, note, queue = np.zeros(world.means.shape), np.zeros(4), new_queue(state, AT_ONCE)
+        environment = add_rewards(environment, rewards, 0, 0)
+    propensities, note, queue = np.zeros(environment.means.shape), np.zeros(4), new_queue(state, AT_ONCE)
     extra: tuple[Any, ...] = () if trace is None else (trace,)
     if policy.compiled:
         dry_run(policy, state)
     played, pointer = loop_for(loop, policy), design_of(state)
     while True:
         try:
-            played(state, state.outcome, world, AT_ONCE, queue, propensities, pointer, note, budget, True, *extra)
+            played(state, state.outcome, environment, AT_ONCE, queue, propensities, pointer, note, budget, True, *extra)
         except compiler_errors() as error:
             raise compile_error(policy, error) from None
         if note[WHY] == 0:
             break
         if note[WHY] == WANTS_REWARDS:
             assert rewards is not None
-            world = add_rewards(world, rewards, int(note[OF_STREAM]), int(note[OF_ARM]))
+            environment = add_rewards(environment, rewards, int(note[OF_STREAM]), int(note[OF_ARM]))
         elif note[WHY] == NO_ROOM:
             extra = (more_room(extra[0]),)
         else:
             raise invalid_choice(policy, state, propensities, int(queue.place[HANDED_OUT]))
         note[WHY] = 0.0
-    _no_answer(state, world)
+    _no_answer(state, environment)
     return int(queue.place[HANDED_OUT])
 
 
-def _no_answer(state: State, world: Environment) -> None:
+def _no_answer(state: State, environment: Environment) -> None:
     """Write down the samples of a run whose rule does not guess."""
     outcome = state.outcome
     for criterion in np.flatnonzero((outcome.tau == 0) & (outcome.representation[:, 0] < 0)):
-        pulls = world.drawn.sum(axis=0)
+        pulls = environment.drawn.sum(axis=0)
         outcome.pulls[criterion] = pulls
         outcome.tau[criterion] = outcome.tau_g[criterion] = pulls.sum()

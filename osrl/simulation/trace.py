@@ -103,7 +103,7 @@ def write_moment(rules: RuleFunctions) -> Callable[[State, Floats, int, Recordin
 def play_traced(
     state: Any,
     outcome: Outcome,
-    world: Environment,
+    environment: Environment,
     conditions: TrialProtocol,
     queue: PendingQueue,
     propensities: Floats,
@@ -119,7 +119,7 @@ def play_traced(
         if filled[0] + 1 >= last:
             note[WHY] = NO_ROOM
             return
-        play(state, outcome, world, conditions, queue, propensities, pointer, note, ended[ENDED] + 1, False)
+        play(state, outcome, environment, conditions, queue, propensities, pointer, note, ended[ENDED] + 1, False)
         if note[WHY] != 0.0:
             return
         rounds = ended[ENDED]

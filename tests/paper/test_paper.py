@@ -159,10 +159,10 @@ def test_phase_1_ends_where_the_whole_run_ends_it(experiment: Experiment, policy
         assert (state.outcome.pulls[:, :, :2] < pulls[:, :, :2]).all()
 
 
-def traced(state: State, world: Environment, target: Floats, rounds: int) -> Floats:
+def traced(state: State, environment: Environment, target: Floats, rounds: int) -> Floats:
     """Return the course of phase 1."""
     estimate = state.stopping.contests.arms[contests.TEST_MEANS]
-    return trace_phase_1(state, state.sampling.weights, estimate, world, design_of(state), target, 1e5, rounds)
+    return trace_phase_1(state, state.sampling.weights, estimate, environment, design_of(state), target, 1e5, rounds)
 
 
 def test_a_trace_is_what_one_sees_step_by_step(experiment: Experiment) -> None:
@@ -173,7 +173,7 @@ def test_a_trace_is_what_one_sees_step_by_step(experiment: Experiment) -> None:
     series = traced(state, new_environment(PAPER, key), target, rounds)
 
     stepped = experiment.new_state("osrl-sc", criterion, key)
-    world, ticket = new_environment(PAPER, key), new_ticket(stepped)
+    environment, ticket = new_environment(PAPER, key), new_ticket(stepped)
     estimate = stepped.stopping.contests.arms[contests.TEST_MEANS]
     for t in range(rounds):
         weights, means = stepped.sampling.weights.copy(), estimate.copy()
@@ -182,7 +182,7 @@ def test_a_trace_is_what_one_sees_step_by_step(experiment: Experiment) -> None:
         x, a = divmod(
             issue_trial(stepped, -1, key, t, np.zeros(experiment.means.shape), ticket), experiment.means.shape[1]
         )
-        apply_reward(stepped, x, a, draw_reward(world, 0, x, a), ticket)
+        apply_reward(stepped, x, a, draw_reward(environment, 0, x, a), ticket)
         moved = stepped.sampling.weights - weights
         expected = {
             MEANS_NORM: np.linalg.norm(estimate),

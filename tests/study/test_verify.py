@@ -43,13 +43,13 @@ EASY = Instance.bernoulli([[[0.9, 0.3], [0.2, 0.1]], [[0.2, 0.8], [0.1, 0.3]]])
 
 def rewards(study: Study, seed: int) -> Iterator[None]:
     """Play the study with the rewards of the simulation's first run."""
-    world, H = new_environment(EASY, new_key(seed, 0)), EASY.shape[2]
+    environment, H = new_environment(EASY, new_key(seed, 0)), EASY.shape[2]
     while study.verdict == "running":
         trial = study.ask()
         progress = study._session.refresh()
         x = progress.index_of(0, trial.task)
         a = progress.index_of(1, trial.representation) * H + progress.index_of(2, trial.predictor)
-        value = draw_reward(world, stream(progress.policy_state), x, a)
+        value = draw_reward(environment, stream(progress.policy_state), x, a)
         study.tell(trial, value)
         yield
 

@@ -74,18 +74,24 @@ CASES = {
 
 @kernel
 def record(
-    state: Any, outcome: Outcome, world: Environment, ticket: Floats, pointer: Any, arms: Integers, rewards: Floats
+    state: Any,
+    outcome: Outcome,
+    environment: Environment,
+    ticket: Floats,
+    pointer: Any,
+    arms: Integers,
+    rewards: Floats,
 ) -> int:
     """Drive ``state`` as the compiled loop does, and write down every arm and reward; the rounds played."""
-    tasks, n = world.means.shape
+    tasks, n = environment.means.shape
     propensities = np.zeros((tasks, n))
     rounds = 0
     while rounds < arms.size and is_open(outcome):
         if wants_design(state):
             design(state, pointer)
-        arm = issue_trial(state, -1, world.key, rounds, propensities, ticket)
+        arm = issue_trial(state, -1, environment.key, rounds, propensities, ticket)
         x, a = arm // n, arm % n
-        value = draw_reward(world, stream(state), x, a)
+        value = draw_reward(environment, stream(state), x, a)
         arms[rounds], rewards[rounds] = arm, value
         apply_reward(state, x, a, value, ticket)
         rounds += 1
@@ -118,8 +124,8 @@ def way_of(case: Case, instance: Instance, number: int) -> str:
     """Play one run step by step, and return a digest of all that has happened."""
     state, key = new_run(case, instance, number)
     arms, rewards = np.zeros(MOST, np.int64), np.zeros(MOST)
-    world = new_environment(instance, key)
-    rounds = record(state, state.outcome, world, new_ticket(state), design_of(state), arms, rewards)
+    environment = new_environment(instance, key)
+    rounds = record(state, state.outcome, environment, new_ticket(state), design_of(state), arms, rewards)
     way = arms[:rounds].tobytes() + np.round(rewards[:rounds], 6).tobytes()
     return short(way + ending_of(state.outcome))
 

@@ -45,10 +45,10 @@ class Trouble(NamedTuple):
 
 @kernel
 def walk(
-    state: Any, hypotheses: Hypotheses, world: Environment, size: int, rounds: int, trouble: Trouble, pointer: Any
+    state: Any, hypotheses: Hypotheses, environment: Environment, size: int, rounds: int, trouble: Trouble, pointer: Any
 ) -> None:
     """Play ``rounds`` rounds, or until the policy is done; a ticket has ``size`` numbers."""
-    tasks, n = world.means.shape
+    tasks, n = environment.means.shape
     hunted, delay, batch, lost, peek = (
         trouble.hunted,
         trouble.delay,
@@ -68,9 +68,9 @@ def walk(
         task = int(np.argmax(hypotheses.against[:tasks, 0, -1])) if hunted else -1
         if hunted and t % 8 == 0:
             task = t // 8 % tasks  # or a task that is settled could be given for ever
-        chosen = issue_trial(state, task, world.key, t, propensities, ticket)
+        chosen = issue_trial(state, task, environment.key, t, propensities, ticket)
         x, a = chosen // n, chosen % n
-        y = draw_reward(world, 0, x, a)
+        y = draw_reward(environment, 0, x, a)
         if peek:
             arms[HYP_PULLS, x, a] += 1.0
             arms[HYP_SUMS, x, a] += y
@@ -79,7 +79,7 @@ def walk(
             arms[HYP_PULLS, x, a] -= 1.0
             arms[HYP_SUMS, x, a] -= y
             update_estimates(hypotheses, x, a)
-        if y < 0.5 and uniform(world.key, LOSSES, t) < lost:
+        if y < 0.5 and uniform(environment.key, LOSSES, t) < lost:
             forfeit_trial(hypotheses, x, a, ticket)
             continue
         free = np.argmin(due)
