@@ -127,7 +127,7 @@ class Feed:
     def read(self, position: int) -> list[EncodedEvent]:
         """Return a page of events from a position on."""
         wanted = select(*_COLUMNS).where(events.c.study == self.study, events.c.seq >= position)
-        with self._storage.beside() as connection:
+        with self._storage.transaction() as connection:
             rows = [encode(Row(*row)) for row in connection.execute(wanted.order_by(events.c.seq).limit(PAGE_EVENTS))]
             there = select(studies.c.id).where(studies.c.id == self.study)
             if not rows and connection.execute(there).scalar() is None:
@@ -213,7 +213,7 @@ class Feeds:
             last = select(func.max(events.c.seq)).where(events.c.study == study)
 
             def position() -> int:
-                with self._storage.beside() as connection:
+                with self._storage.transaction() as connection:
                     return int(connection.execute(last).scalar() or 0) + 1
 
             found = await in_thread(position)

@@ -55,7 +55,7 @@ async def purge_daily(storage: SqlStorage) -> None:
     """Delete old keys once a day."""
 
     def purge() -> None:
-        with storage.beside(write=True) as connection:
+        with storage.transaction(write=True) as connection:
             connection.execute(delete(requests).where(requests.c.at < now() - LIFETIME))
 
     while True:

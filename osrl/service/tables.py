@@ -60,7 +60,7 @@ messages = Table(
 
 def prepare_tables(storage: SqlStorage) -> None:
     """Make the tables of the service where they are missing."""
-    with storage.beside(write=True) as connection:
+    with storage.transaction(write=True) as connection:
         if connection.dialect.name == "postgresql":
             connection.execute(text("SELECT pg_advisory_xact_lock(:number)"), {"number": _LOCK})
         metadata.create_all(connection)

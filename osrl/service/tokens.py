@@ -141,7 +141,7 @@ def create_token(storage: SqlStorage, role: str, study: str | None, label: str |
     number = None if study is None else storage.find(study)
     made = new_token()
     row = {"id": made.id, "hash": _hash(made.token), "role": role, "study": number, "label": label, "at": now()}
-    with storage.beside(write=True) as connection:
+    with storage.transaction(write=True) as connection:
         connection.execute(insert(tokens), row)
     return made
 
@@ -157,7 +157,7 @@ def list_tokens(storage: SqlStorage) -> list[TokenRecord]:
 def revoke_token(storage: SqlStorage, id: str) -> None:
     """Revoke a token."""
     prepare_tables(storage)
-    with storage.beside(write=True) as connection:
+    with storage.transaction(write=True) as connection:
         known = connection.execute(select(tokens.c.revoked_at).where(tokens.c.id == id)).one_or_none()
         if known is None:
             raise OsrlError(f"there is no token {id!r:.40}; list them with `osrl token list`")
@@ -168,7 +168,7 @@ def revoke_token(storage: SqlStorage, id: str) -> None:
 def _rows(storage: SqlStorage) -> list[Any]:
     named = tokens.outerjoin(studies, tokens.c.study == studies.c.id)
     wanted = select(*tokens.c, studies.c.name).select_from(named).order_by(tokens.c.at)
-    with storage.beside() as connection:
+    with storage.transaction() as connection:
         return list(connection.execute(wanted).all())
 
 
@@ -215,7 +215,7 @@ class TokenCache:
         try:
             return _rows(self._storage)
         except StorageDamaged:
-            with self._storage.beside() as connection:
+            with self._storage.transaction() as connection:
                 if inspect(connection).has_table(tokens.name):
                     raise
         self._known = dict(self._own)

@@ -87,7 +87,7 @@ class Messenger:
     def write_messages(self) -> None:
         """Write a message for each study that has ended and has none."""
         known = select(messages.c.study)
-        with self._storage.beside() as connection:
+        with self._storage.transaction() as connection:
             wanted = select(studies.c.id, studies.c.name).where(studies.c.id.not_in(known))
             running = connection.execute(wanted).all()
             last = select(func.max(events.c.seq))
@@ -117,11 +117,11 @@ class Messenger:
         }
         due = now() if now() - at < DELIVERY_MICROSECONDS else None
         row = {"study": number, "body": json.dumps(message), "at": at, "attempts": 0, "due": due}
-        with suppress(IntegrityError, OsrlError), self._storage.beside(write=True) as connection:
+        with suppress(IntegrityError, OsrlError), self._storage.transaction(write=True) as connection:
             connection.execute(insert(messages), row)  # unless another server was quicker
 
     def _due(self) -> list[Any]:
-        with self._storage.beside() as connection:
+        with self._storage.transaction() as connection:
             return list(connection.execute(select(messages).where(messages.c.due <= now())).all())
 
     async def _send(self, http: httpx.AsyncClient, row: Row[Any]) -> None:
@@ -146,7 +146,7 @@ class Messenger:
     def _claim(self, row: Row[Any]) -> bool:
         """Claim an attempt, so that no other server makes it."""
         mine = (messages.c.study == row.study) & (messages.c.due == row.due)
-        with self._storage.beside(write=True) as connection:
+        with self._storage.transaction(write=True) as connection:
             change = update(messages).where(mine).values(due=now() + CLAIM_MICROSECONDS, attempts=row.attempts + 1)
             return bool(connection.execute(change).rowcount)
 
@@ -154,5 +154,5 @@ class Messenger:
         wait = min(FIRST_WAIT * 2**row.attempts, LONGEST_WAIT) * 1_000_000
         again = now() + wait if now() + wait - row.at < DELIVERY_MICROSECONDS else None
         values = {"due": None, "delivered_at": now()} if delivered else {"due": again}
-        with self._storage.beside(write=True) as connection:
+        with self._storage.transaction(write=True) as connection:
             connection.execute(update(messages).where(messages.c.study == row.study).values(**values))

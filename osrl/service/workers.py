@@ -210,7 +210,7 @@ class Workers:
             return self._health
 
     def _touch(self) -> None:
-        with self.storage.beside() as connection:
+        with self.storage.transaction() as connection:
             connection.execute(select(literal(1)))
 
     def forget(self, name: str) -> None:

@@ -2,7 +2,7 @@
 
 A backup is a SQLite file, also of a PostgreSQL database. Logs are append-only, so what is read from the
 first event to the last is the log as it was at some moment. The file is verified before it gets its name.
-The last snapshot goes with the log, so that nobody who opens the copy replays all of it.
+The last snapshot is copied with the log, so that opening the copy does not replay all of it.
 
 What is restored begins a new branch, noted in the log: trials that were handed out after the backup are not
 in it, and are refused.

@@ -218,7 +218,7 @@ def test_tokens_are_long_hashed_and_compared_in_constant_time(server: Serving, m
     made = create_token(storage, "read", None, "a test")
     secret = made.token.split("_", 2)[2]
     assert len(secret) == 43 and len({new_token().token for _ in range(100)}) == 100
-    with storage.beside() as connection:
+    with storage.transaction() as connection:
         rows = [json.dumps(list(row), default=str) for row in connection.execute(select(tokens))]
     assert not any(secret in row for row in rows)
     compared: list[str] = []

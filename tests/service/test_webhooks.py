@@ -73,7 +73,7 @@ def inbox() -> Iterator[Inbox]:
 def delivered(path: str) -> list[bool]:
     """Whether each message has arrived."""
     storage = SqlStorage(path)
-    with storage.beside() as connection:
+    with storage.transaction() as connection:
         found = [row.delivered_at is not None for row in connection.execute(select(messages))]
     storage.close()
     return found
@@ -151,7 +151,7 @@ def test_only_one_of_two_servers_sends(path: str, inbox: Inbox) -> None:
     other.write_messages()
     (row,) = one._due()
     assert one._claim(row) and not other._claim(row)
-    with storage.beside(write=True) as connection:
+    with storage.transaction(write=True) as connection:
         connection.execute(update(messages).values(due=None))
     assert other._due() == []
     storage.close()

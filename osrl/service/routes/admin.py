@@ -53,7 +53,7 @@ async def create(request: Request, body: CreateRequest) -> Response:
         with acting_as(Caller(grant_of(request).id, False)):
             Study.create(context.place, **options).close()
         number = context.storage.find(name)
-        with context.storage.beside(write=True) as connection:
+        with context.storage.transaction(write=True) as connection:
             connection.execute(sql_delete(flags).where(flags.c.study == number))
             connection.execute(insert(flags), {"study": number, "attribute": attribute})
 

@@ -82,7 +82,7 @@ async def show_study(request: Request, name: str, after: int = 0, limit: int = M
 def attribute_of(context: Context, name: str) -> str:
     """Return the attribute of an OpenFeature context that has the task of its subject."""
     number = context.storage.find(name)
-    with context.storage.beside() as connection:
+    with context.storage.transaction() as connection:
         found = connection.execute(select(flags.c.attribute).where(flags.c.study == number)).scalar()
     return DEFAULT_ATTRIBUTE if found is None else str(found)
 

@@ -75,7 +75,7 @@ class Token(NamedTuple):
     """By which a trial is known again: the study, its number, and the event that handed it out.
 
     Written ``study-number-event``: the beginnings of the study's id and of the event's hash. Where only the
-    number is known, both are empty. A copy of a study that goes its own way hands out trials of the same
+    number is known, both are empty. A copy of a study that has diverged issues trials of the same
     numbers; the hashes of their events differ, by time if by nothing else.
     """
 

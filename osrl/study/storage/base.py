@@ -13,7 +13,7 @@ from osrl.study.log.events import Event
 
 
 class Snapshot(NamedTuple):
-    """The progress of the first ``position`` events, as blocks of bytes. A cache: it may be missing.
+    """The state after the first ``position`` events, as blocks of bytes. A cache: it may be missing.
 
     ``parts`` are blocks besides ``content``, each with the position of the snapshot that it was written with;
     ``older`` are the positions of parts that the storage has already.

@@ -1,7 +1,7 @@
-"""A server that is there but does not answer: after a while its connection is cut, and the call ends.
+"""A time limit for servers that do not answer: their connection is cut, and the call ends.
 
-The waiting itself is done by the driver of the database, which has no limit of its own. One thread looks
-every second at the sockets that somebody waits for.
+The waiting itself is done by the driver of the database, which has no limit of its own. One thread checks
+twice a second the sockets that are waited for.
 """
 
 from __future__ import annotations

@@ -294,7 +294,7 @@ class SqlStorage(Storage):
             finally:
                 connection.close()
 
-    def beside(self, *, write: bool = False) -> AbstractContextManager[Connection]:
+    def transaction(self, *, write: bool = False) -> AbstractContextManager[Connection]:
         """Open a transaction on tables that are kept beside the studies."""
         return self._transaction(write)
 

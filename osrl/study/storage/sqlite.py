@@ -102,7 +102,7 @@ def _make(path: Path) -> None:
 def _check_header(path: Path) -> None:
     """Refuse what does not begin as a SQLite database does.
 
-    SQLite itself looks: if we opened and closed the file, all locks would be gone that other connections of
+    SQLite itself checks it: if we opened and closed the file, all locks would be gone that other connections of
     this process have on it, and another process might remove the write-ahead log under them.
     """
     if not os.access(path, os.R_OK):
