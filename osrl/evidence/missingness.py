@@ -37,7 +37,7 @@ MISSINGNESS_LEVEL = 0.01  # probability of a false alarm
 
 
 class MissingnessTest(NamedTuple):
-    """What became of the trials of every arm, and the wealth of the bets on it (updated in place)."""
+    """The fates of the trials of every arm, and the wealth of the bets on them (updated in place)."""
 
     number: Floats  # (2, X, n) trials with each fate
     expected: Floats  # (2, X, n) sums of their probabilities

@@ -55,7 +55,7 @@ def observe_block(hypotheses: Hypotheses, propensities: Floats, ended: Floats, v
     """Settle the bets on trials drawn with ``propensities`` (X, n), and rule out what the evidence allows.
 
     ``ended`` (3, X, n): how many of each arm brought a high reward, a low one, or were lost; ``values``
-    (2, X, n): these rewards. ``tickets`` (X, n, .): room for those of the block.
+    (2, X, n): these rewards. ``tickets`` (X, n, .): work space for those of the block.
     """
     tasks, n = propensities.shape
     numbers = hypotheses.numbers

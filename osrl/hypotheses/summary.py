@@ -16,7 +16,7 @@ from osrl.model.outcome import WITHIN
 
 
 class Names(NamedTuple):
-    """What tasks, representations and predictors are called."""
+    """The names of tasks, representations and predictors."""
 
     tasks: Sequence[str]
     representations: Sequence[str]

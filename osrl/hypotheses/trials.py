@@ -264,13 +264,13 @@ def clear_pending(hypotheses: Hypotheses) -> None:
 
 
 class PendingSums(NamedTuple):
-    """The sums, in units of `LOG_STEP` (arrays are updated in place)."""
+    """The summed worst factors of pending trials, in units of `LOG_STEP` (arrays are updated in place)."""
 
     sums: Integers  # (2, X, n, J) of the bets against each arm, in the task and in its representation
     compared: Integers  # (X, n, n, J) with a tolerance
     checked: Integers  # (X, n, n, J) with a model check
     stale: Flags  # (X,) tasks of which the hypotheses may hold something else
-    moved: Floats  # (n, 1) room for `write_pending`: not zero for arms whose sums have changed
+    moved: Floats  # (n, 1) work space of `write_pending`: not zero for arms whose sums have changed
 
 
 def new_pending_sums(hypotheses: Hypotheses) -> PendingSums:

@@ -38,10 +38,10 @@ D_TRACKING, C_TRACKING, ORACLE, TTTS, T3C, EB_TCI, TTEI, KL_LUCB, UGAPE, RACING,
 
 
 class BaselineSampling(NamedTuple):
-    """A tally and what rules derive from it; arrays are updated in place."""
+    """Arm statistics and the quantities that rules derive from them (arrays are updated in place)."""
 
     arms: Floats  # (7, X, n) pulls, sums, means; ends of intervals; weights to follow, and their running sums
-    glr: Glr  # of the tally
+    glr: Glr  # of these statistics
     alive: Flags  # (X, n) arms that a race has not eliminated
     numbers: Floats  # (4,) samples; when to solve, and the possibilities then; when to update intervals
     truth: Floats  # (X, n) the true means, for the oracle; otherwise 0

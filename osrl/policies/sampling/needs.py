@@ -37,7 +37,7 @@ COIN_EDGE = 0.01  # so far inside (0, 1) the means of coins are taken to be
 def _mix(check: PairTests, hypotheses: Any, g: int, time: float, room: Floats, weights: Floats) -> None:
     """Change ``weights`` (X, n) so that the check of an answer with ``g`` ends when the other tests do.
 
-    ``time``: the samples that those still take, 0 when they are done. ``room`` (2, X, n) is for sums.
+    ``time``: the samples that those still take, 0 when they are done. ``room`` (2, X, n) is work space.
     """
     tasks, n = weights.shape
     predictors = n // hypotheses.possible_g.size

@@ -21,7 +21,7 @@ from osrl.policies.contract import Problem, SamplingRule
 
 
 class UniformSampling(NamedTuple):
-    """Nothing to remember but how many arms there are."""
+    """The number of arms."""
 
     arms: int
 

@@ -58,7 +58,7 @@ from osrl.policies.stopping.sharp_counts import (
 
 
 class Phase2(NamedTuple):
-    """When the contests for predictors are over (arrays are updated in place)."""
+    """The tests for predictors, and which of them are over (arrays are updated in place)."""
 
     threshold: Floats  # (R, 3) terms of each criterion
     stopped: Flags  # (R, X) whether the predictor of the task is known

@@ -50,7 +50,7 @@ LIMIT_ACROSS, LIMIT_PHASE1, LIMIT_PHASE2 = range(3)  # rows of `limits`
 
 
 class RiskSplit(NamedTuple):
-    """How the risks are shared out: delta_g among the first two, delta_h among the others."""
+    """The shares of the risks: of delta_g in the first two, of delta_h in the others."""
 
     exact_g: float
     across: float  # representations, in phase 1
@@ -178,7 +178,7 @@ def epsilon_predictor(within: Flags, means: Floats, possible: Flags) -> int:
 
 
 class SharpCounts(NamedTuple):
-    """What is possible for the criteria that stop by counts (arrays are updated in place)."""
+    """The possibilities left for the criteria that stop by counts (arrays are updated in place)."""
 
     limit: Floats  # (R,) log(1 / delta); infinite for the criteria that do not stop by counts
     possible: Flags  # (R, X, m) in each test; phase 1 is one test
