@@ -335,7 +335,7 @@ def test_a_server_that_is_stopped_does_not_hold_a_call_for_ever(
     """Its sockets are there, and nobody answers: neither at rest nor in the middle of a call."""
     monkeypatch.setattr("osrl.study.storage.url.CONNECT_WAIT", 2)
     monkeypatch.setattr("osrl.study.storage.url.WAIT", 1)
-    monkeypatch.setattr("osrl.study.storage.transaction.GRACE", 1)
+    monkeypatch.setattr("osrl.study.storage.transaction.ANSWER_GRACE_SECONDS", 1)
     load_kernels(tmp_path)
     with own_server() as server, new_study(server.url, delta=1e-6) as study:
         play(study, 2)
