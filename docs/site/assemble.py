@@ -55,7 +55,7 @@ def place_of(file: str) -> str | None:
 
 
 def files() -> Iterator[str]:
-    """The files of the repository that the site may show."""
+    """Return the files of the repository that the site may show."""
     yield from (name for name in AT_ROOT if name != "README.md")
     for folder in ("docs", "benchmarks", "examples"):
         for path in sorted((ROOT / folder).rglob("*")):
@@ -65,7 +65,7 @@ def files() -> Iterator[str]:
 
 
 def moved(text: str, file: str, place: str) -> str:
-    """The text of a page with links as they must be from its place on the site."""
+    """Return the text of a page with links as they must be from its place on the site."""
 
     def target(link: re.Match[str]) -> str:
         before, path, anchor = link[1], link[2], link[3] or ""

@@ -37,5 +37,5 @@ def _plain_bars(app, what, name, object, options, lines):
 
 
 def setup(app):
-    """Called by Sphinx."""
+    """Connect to the events of Sphinx, which calls this."""
     app.connect("autodoc-process-docstring", _plain_bars)

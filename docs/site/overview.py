@@ -28,7 +28,7 @@ SECTIONS = {
 
 
 def llms_text(source: Path) -> str:
-    """The overview of the pages below a folder, by section."""
+    """Return the overview of the pages below a folder, by section."""
     lines = [HEAD]
     for folder, title in SECTIONS.items():
         lines.append(f"## {title}\n")

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import gc
 import math
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -204,9 +205,13 @@ def _add_twice(pair: Any, add: Any) -> float:
 def is_linked() -> bool:
     """Tell whether Numba's internals are as `osrl.jit.linking` expects, by compiling a kernel with them.
 
-    The kernel is kept on the disk like any other, so this takes time once for each version.
+    The kernel is kept on the disk like any other, so this takes time once for each version. ``OSRL_JIT=plain`` says
+    no without trying.
     """
     global _linked
+    if _linked is None and os.environ.get("OSRL_JIT") == "plain":
+        _linked = False
+        log_once("plain numba.njit is used: compiling is slow, and nothing is kept", "OSRL_JIT=plain")
     if _linked is None:
         _linked = True  # for the kernels of the probe
         try:

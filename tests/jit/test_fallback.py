@@ -32,6 +32,7 @@ print(json.dumps([{name: run.frame[name].to_list() for name in columns if name i
 print(backend.is_linked())
 """
 BREAKS = {
+    "the user says so": "import os; os.environ['OSRL_JIT'] = 'plain'\n",
     "a module is gone": "import sys; sys.modules['osrl.jit.linking'] = None\n",
     "a name is gone": "import numba.experimental.function_type\nimport numba.core.ccallback as m; del m.CFunc\n",
     "a class is another": "import numba.core.codegen as module; module.JITCodeLibrary = object\n",
@@ -50,9 +51,9 @@ def runs(code: str, cache: Path, *policies: str) -> tuple[list[dict[str, list[in
 def test_plain_njit_gives_the_same_runs(tmp_path: Path) -> None:
     expected, linked, lines = runs("", tmp_path, "uniform", "tas")
     assert linked and not lines and list(tmp_path.rglob("*.nbc"))
-    found, linked, lines = runs(BREAKS["a module is gone"], tmp_path / "other", "uniform", "tas")
+    found, linked, lines = runs(BREAKS["the user says so"], tmp_path / "other", "uniform", "tas")
     assert not linked and found == expected
-    assert len(lines) == 1 and re.search(r"Numba 0\.\d+\.\d+ is not as expected: compiling is slow", lines[0])
+    assert len(lines) == 1 and "plain numba.njit is used: compiling is slow" in lines[0]
     assert not list((tmp_path / "other").rglob("*.nbc"))
 
 
