@@ -236,6 +236,7 @@ def test_a_kernel_has_machine_code_only_where_python_calls_it() -> None:
     assert made(half.call) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(bool(config.DISABLE_JIT), reason="nothing is compiled")
 @pytest.mark.parametrize("policy", ["osrl", "osrl-sc", "uniform", "tas"])
 def test_every_array_that_kernels_make_is_given_back(policy: str) -> None:
